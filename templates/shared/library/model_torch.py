@@ -10,7 +10,7 @@ import torch
 
 
 class Model:
-    """Turn lines of text into vectors: words hashed to vectors and summed up, so that texts that share words are close."""
+    """Turn text into vectors: words hashed to vectors and summed up, so that texts that share words are close."""
 
     # Texts that the smoke test predicts on the CPU and on the GPU; the numbers may differ by at most `tolerance`.
     examples = ("Rain and wind are in the forecast", "The team won the match by one goal", "")

@@ -51,7 +51,7 @@ in_project() {
             [[ -t 0 && -t 1 ]] && options+=" -it"
             # shellcheck disable=SC2086  # options are words
             exec docker run --rm --init --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
-                --env HOME=/tmp --env DEVICE --volume "$PWD:/app" "$image-$stage" "$@" ;;
+                --env HOME=/tmp --env DEVICE --env PORT --env SMOKE_REQUIRE --volume "$PWD:/app" "$image-$stage" "$@" ;;
         *) fail 2 "RUN_IN=$place is unknown: take venv or docker" ;;
     esac
 }

@@ -13,6 +13,7 @@ def cuda() -> str:
     try:
         return device.choose("cuda")
     except device.DeviceError as error:
-        if os.environ.get("SMOKE_REQUIRE", "none") == "none":
-            pytest.skip(str(error))
-        pytest.fail(str(error))
+        missing = str(error)
+    if os.environ.get("SMOKE_REQUIRE", "none") == "none":
+        pytest.skip(missing)
+    pytest.fail(missing, pytrace=False)
