@@ -24,11 +24,6 @@ NAMES = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
 TYPES = ("library", "batch", "service")
 
 
-def driver_for(image: dict[str, object]) -> int:
-    """Return the driver branch whose answer selects `image` for its framework."""
-    return int(str(image["driver_min"]))
-
-
 def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
     """Write the locks of one pair; return one line about it. Raises CalledProcessError when resolving fails."""
     target = LOCKS / f"{project_type}-{image['name']}"
@@ -41,7 +36,7 @@ def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
             "project_name": "child",
             "project_type": project_type,
             "framework": image["framework"],
-            "gpu_driver": driver_for(image),
+            "gpu_driver": str(image["driver_min"]),
         }
         run_copy(str(ROOT), child, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
         uv = child / ".venv" / "bin" / "uv"
