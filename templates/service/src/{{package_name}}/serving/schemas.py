@@ -47,7 +47,7 @@ class PredictRequest:
             min_length=1,
             max_length=settings.max_texts,
             description="The texts to predict, one or many",
-            examples=[examples[: settings.max_texts]],
+            examples=[[example for example in examples if example][: settings.max_texts]],
         )
         self.model = create_model(
             "PredictRequest",

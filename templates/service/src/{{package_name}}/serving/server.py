@@ -76,7 +76,7 @@ class Server(uvicorn.Server):
         deadline.daemon = True
         deadline.start()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """On SIGTERM or SIGINT drain; on a second one end at once."""
         if self.should_exit:
             os._exit(128 + sig)

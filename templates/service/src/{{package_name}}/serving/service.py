@@ -40,7 +40,7 @@ class Service:
         self.model = model or Model()
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
         self.on_end: Callable[[int], None] = _stay
-        self.request = PredictRequest(settings, self.model.examples)
+        self.request = PredictRequest(settings, list(self.model.examples))
         self.metrics = Metrics(lambda: self.batcher.waiting, lambda: self.batcher.limit, self._memory)
         self.batcher = Batcher(_Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
 

@@ -39,13 +39,14 @@ def start(model: Model, settings: Settings) -> Started:
         device.is_out_of_memory,
     )
     before = _load(model, name, gauge)
-    longest = stretch(model.examples, settings.max_text_chars)
+    examples = list(model.examples)
+    longest = stretch(examples, settings.max_text_chars)
     plan = make_plan(
         model.predict, gauge, longest, most=settings.max_batch_size, margin=settings.memory_margin, before=before
     )
     log.info("memory plan: %s", plan)
     for size in {1, plan.batch}:
-        check(model.predict((model.examples * size)[:size]), size)
+        check(model.predict((examples * size)[:size]), size)
     # What exists now lives as long as the process: the garbage collector need not walk it again and again.
     gc.collect()
     gc.freeze()
