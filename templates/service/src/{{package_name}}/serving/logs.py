@@ -1,10 +1,11 @@
 """Logs on standard output: one JSON object a line, or short text on a terminal."""
 
-import json
 import logging
 import sys
 import time
 from typing import Any
+
+from pydantic_core import to_json
 
 from .settings import Settings
 
@@ -23,7 +24,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return to_json(line, fallback=str).decode()
 
 
 class TextFormatter(logging.Formatter):
@@ -43,7 +44,8 @@ def configure(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
-    # What nobody reads is not collected: it would cost time on every line.
+    # What nobody reads is not collected: it would cost time on every line (the logging documentation lists these).
+    logging._srcfile = None  # type: ignore[attr-defined]
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):
         setattr(logging, name, False)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -4,7 +4,7 @@ Plain ASGI on purpose: Starlette's BaseHTTPMiddleware hides from the application
 """
 
 import logging
-import os
+import random
 import re
 import time
 from typing import Any
@@ -94,4 +94,4 @@ def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _usable_id(value):
             return value.decode()
-    return os.urandom(12).hex()
+    return f"{random.getrandbits(96):024x}"

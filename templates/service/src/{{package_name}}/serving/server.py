@@ -42,6 +42,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 timeout_graceful_shutdown=max(drain, 0.1),  # type: ignore[arg-type]  # passed on to asyncio.wait_for
                 timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
                 backlog=2048,

@@ -99,17 +99,16 @@ class Service:
             raise NotReady(self.reason, retry_after=1)
         call = self.batcher.submit(texts)
         watcher = asyncio.create_task(self._drop_when_gone(call, receive))
+        seconds = self.settings.request_seconds
+        late = DeadlineExceeded(f"no answer within {seconds:g} s")
+        deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
         try:
-            async with asyncio.timeout(self.settings.request_seconds):
-                await call.done
-        except TimeoutError:
-            error = DeadlineExceeded(f"no answer within {self.settings.request_seconds:g} s")
-            self.batcher.drop(call, error)
-            raise error from None
+            await call.done
         except asyncio.CancelledError:  # the server gives up at the end of its time to stop
             self.batcher.drop(call, ClientGone("cancelled"))
             raise
         finally:
+            deadline.cancel()
             watcher.cancel()
         return call
 
