@@ -45,9 +45,11 @@ def _parser() -> Parser:
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
-    what.add_argument("--input", nargs="+", required=True, metavar="PATH", help="files, folders, wildcards (quoted), URIs")
+    what.add_argument(
+        "--input", nargs="+", required=True, metavar="PATH", help="files, folders, quoted wildcards, URIs"
+    )
     what.add_argument("--output", required=True, metavar="FOLDER", help="a folder or a URI; it keeps what is finished")
-    what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the file names do not tell")
+    what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
     what.add_argument("--column", default="text", help="the column with the text")
     what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
     errors = run.add_argument_group("bad rows")
@@ -57,11 +59,13 @@ def _parser() -> Parser:
     errors.add_argument("--max-row-bytes", type=_positive, default=16 << 20, help="a longer row is a bad row")
     speed = run.add_argument_group("how")
     device = os.environ.get("DEVICE", "auto")
-    speed.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="DEVICE in the environment too")
+    speed.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
     speed.add_argument("--batch-size", type=_positive, default=64, help="rows for one call of the model")
-    speed.add_argument("--part-rows", type=_positive, default=10_000, help="rows of an output file, lost at most by a kill")
+    speed.add_argument(
+        "--part-rows", type=_positive, default=10_000, help="rows of an output file; a kill loses as many"
+    )
     speed.add_argument("--part-bytes", type=_positive, default=64 << 20, help="a part of large rows ends here")
-    speed.add_argument("--shard", metavar="I/N", help="do part I of N; else from JOB_COMPLETION_INDEX or torchrun's RANK")
+    speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
     speed.add_argument("--workers", type=_positive, help="processes on this machine; one for each GPU if not said")
     speed.add_argument("--grace", type=float, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", metavar="PATH", help="Prometheus metrics for the node exporter")

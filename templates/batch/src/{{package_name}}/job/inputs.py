@@ -129,7 +129,9 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
     """Translate the wildcards *, ?, [...] and ** (any number of folders) into a regular expression."""
     parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
-    return re.compile("".join(parts.get(t) or (t if t.startswith("[") and len(t) > 2 else re.escape(t)) for t in tokens))
+    return re.compile(
+        "".join(parts.get(t) or (t if t.startswith("[") and len(t) > 2 else re.escape(t)) for t in tokens)
+    )
 
 
 def _with_clear_names(files: list[InputFile]) -> list[InputFile]:

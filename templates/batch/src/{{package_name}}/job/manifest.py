@@ -18,12 +18,14 @@ RECORDS = "_records"
 QUARANTINE = "_quarantine"
 MANIFEST = "_manifest.json"
 SUCCESS = "_SUCCESS"
-QUARANTINE_SCHEMA = pa.schema([("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string())])
+QUARANTINE_SCHEMA = pa.schema(
+    [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string())]
+)
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a finished part. Of its `rows`, `written` are in the output, `bad` are not, `blank` were nothing.
+    """What is known of a finished part: of its `rows`, `written` are in the output, `bad` ones not, `blank` were none.
 
     end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file.
     """
@@ -129,5 +131,7 @@ def _check_rows(records: list[Record]) -> None:
         row = 0
         for record in sorted(parts, key=lambda r: r.index):
             if record.first_row != row:
-                raise JobError(f"{record.name} of {record.file} begins at row {record.first_row}, not {row}: start anew")
+                raise JobError(
+                    f"{record.name} of {record.file} begins at row {record.first_row}, not {row}: start anew"
+                )
             row += record.rows

@@ -135,7 +135,10 @@ def _checked(tables: list[pa.Table], columns: Columns) -> tuple[pa.Table, list[B
         table.validate(full=True)
     except pa.ArrowException:
         broken = [_is_broken(value) for value in table[TEXT]]
-        bad += [BadRow(row, f"column {columns.text!r} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
+        bad += [
+            BadRow(row, f"column {columns.text!r} is no UTF-8")
+            for row in table[ROW].filter(pa.array(broken)).to_pylist()
+        ]
         table = table.filter(pa.array([not b for b in broken]))
     return table, bad
 

@@ -28,7 +28,7 @@ class Metrics:
         self._next = 0.0
 
     def write(self, values: dict[str, float], now: bool = False) -> None:
-        """Write the values, not more often than every METRICS_SECONDS unless `now`. A gateway that fails is no error."""
+        """Write the values, but not before METRICS_SECONDS are over, unless `now`. A gateway that fails is no error."""
         if not (self._file or self._gateway) or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + METRICS_SECONDS

@@ -18,7 +18,9 @@ def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
     keys = list(dict.fromkeys(key for answer in answers for key in answer))
     taken = sorted(set(keys) & set(names))
     if taken:
-        raise BadConfiguration(f"the model's answers have the key {taken[0]!r}, which is a column of the output already")
+        raise BadConfiguration(
+            f"the model's answers have the key {taken[0]!r}, which is a column of the output already"
+        )
     fields = []
     for key in keys:
         values = [_plain(answer.get(key)) for answer in answers]
@@ -39,7 +41,10 @@ def to_batch(answers: Answers, count: int, schema: pa.Schema) -> pa.RecordBatch:
     unknown = {key for answer in answers for key in answer} - set(schema.names)
     if unknown:
         raise ValueError(f"the model's answer has the key {min(unknown)!r}, which its first answers did not have")
-    columns = [pa.array([answer.get(name) for answer in answers], form) for name, form in zip(schema.names, schema.types, strict=True)]
+    columns = [
+        pa.array([answer.get(name) for answer in answers], form)
+        for name, form in zip(schema.names, schema.types, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -52,5 +57,7 @@ def _column_type(form: pa.DataType, key: str) -> pa.DataType:
     if pa.types.is_list(form) and pa.types.is_floating(form.value_type):
         return pa.list_(pa.float32())
     if pa.types.is_null(form):
-        raise BadConfiguration(f"the model's answers hold nothing under {key!r}: the type of the column cannot be known")
+        raise BadConfiguration(
+            f"the model's answers hold nothing under {key!r}: the type of the column cannot be known"
+        )
     return form
