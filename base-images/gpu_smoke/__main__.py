@@ -1,4 +1,4 @@
-"""Entry for ``python -m gpu_smoke``, for this folder run as a program, and for the file made by ``python -m zipapp``."""
+"""Entry for ``python -m gpu_smoke``, for this folder run as a program, and for a file made by ``zipapp``."""
 
 import importlib.machinery
 import sys
@@ -12,7 +12,7 @@ if not __package__:
     spec = importlib.machinery.PathFinder.find_spec("__init__", package.__path__)
     exec(spec.loader.get_code("__init__"), package.__dict__)
 
-from gpu_smoke.cli import main  # noqa: E402
+from gpu_smoke.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

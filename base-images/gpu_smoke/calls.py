@@ -7,7 +7,7 @@ import os
 import re
 import site
 import sys
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 from . import elf, loaded
 from .host import Host, clean
@@ -77,7 +77,7 @@ class Api:
 class Opened(NamedTuple):
     """An opened library (None when that failed) and the facts about it."""
 
-    library: Optional[ctypes.CDLL]
+    library: ctypes.CDLL | None
     facts: dict[str, Any]
 
 
@@ -87,26 +87,25 @@ def open_library(context: Context, session: Session, soname: str, wheels: bool =
     The facts say which file it is, or what stands in its place: see ``candidates``.
     """
     facts: dict[str, Any] = {"soname": soname, "loaded": False, "by": "", "path": "", "error": ""}
-    session.note(f"loading {soname}")
-    try:
-        library = ctypes.CDLL(soname, mode=ctypes.RTLD_GLOBAL)
-        return Opened(library, _describe(facts, library, "loader"))
-    except OSError as error:
-        facts["error"] = clean(error)
+    files = candidates(context, soname)
+    first = next((file for file in files if file["where"] in ("path", "system")), None)
+    if first and first["kind"] == "truncated":
+        # The loader maps such a file and dies by SIGBUS.
+        facts.update(error=f"not loaded: {first['path']} is cut off", candidates=files)
+        return Opened(None, facts)
+    names = [soname]
     if wheels:
-        for folder in wheel_folders():
-            path = os.path.join(folder, soname)
-            if os.path.exists(path):
-                try:
-                    return Opened(*(lambda lib: (lib, _describe(facts, lib, "wheel")))(_global(path)))
-                except OSError as error:
-                    facts["error"] = clean(error)
-    facts["candidates"] = candidates(context, soname)
+        names += [path for folder in wheel_folders() if os.path.exists(path := os.path.join(folder, soname))]
+    for name in names:
+        session.note(f"loading {name}")
+        try:
+            library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            facts["error"] = clean(error)
+        else:
+            return Opened(library, _describe(facts, library, "loader" if name == soname else "wheel"))
+    facts["candidates"] = files
     return Opened(None, facts)
-
-
-def _global(path: str) -> ctypes.CDLL:
-    return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
 
 
 def _describe(facts: dict[str, Any], library: ctypes.CDLL, by: str) -> dict[str, Any]:

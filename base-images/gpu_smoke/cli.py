@@ -11,7 +11,7 @@ import sys
 import time
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from . import __version__
 from .verdicts import LEVELS, Context, Options
@@ -31,9 +31,15 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--mode", choices=("image", "node"), default="node", help="image: needs no driver (docker build)")
     made.add_argument("--require", choices=LEVELS, default="none", help="level up to which every layer must pass")
     made.add_argument("--framework", choices=FRAMEWORKS, help="default: the image's, else what is installed")
-    made.add_argument("--model", metavar="MODULE:CLASS", default="", help="the project's model, compared on GPU and CPU")
-    made.add_argument("--gpus", metavar="all|N", type=_gpus, default=0, help="how many GPUs to test (default: all visible)")
-    made.add_argument("--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)")
+    made.add_argument(
+        "--model", metavar="MODULE:CLASS", default="", help="the project's model, compared on GPU and CPU"
+    )
+    made.add_argument(
+        "--gpus", metavar="all|N", type=_gpus, default=0, help="how many GPUs to test (default: all visible)"
+    )
+    made.add_argument(
+        "--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)"
+    )
     for kind in ("json", "junit", "html"):
         made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind}")
     made.add_argument("--explain", metavar="CODE", help="say what a finding means (or all of them: all)")
@@ -61,7 +67,7 @@ def _seconds(text: str) -> float:
 
 def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None:
     if arguments.mode == "image" and arguments.require != "none":
-        made.error(f"--mode image sees no GPU, so --require {arguments.require} can never pass: use --mode node on a GPU machine")
+        made.error(f"--mode image sees no GPU, so --require {arguments.require} can never pass: use --mode node")
     if arguments.require == "model" and not arguments.model:
         made.error("--require model needs --model MODULE:CLASS")
     if arguments.model and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", arguments.model):
@@ -74,7 +80,7 @@ def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None
             made.error(f"--{kind} {path} is a folder: name a file")
 
 
-def main(argv: Optional[list[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     """Run the program and return its exit code."""
     made = parser()
     arguments = made.parse_args(argv)

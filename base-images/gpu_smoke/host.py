@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 from pathlib import Path
-from typing import Optional
 
 MAX_READ = 1 << 20
 
@@ -43,7 +42,7 @@ class Host:
         except (OSError, ValueError):
             return False
 
-    def read(self, absolute: str) -> Optional[str]:
+    def read(self, absolute: str) -> str | None:
         """Return the first MiB of a file as clean text, or None when it cannot be read."""
         try:
             fd = os.open(self.path(absolute), os.O_RDONLY | os.O_NONBLOCK)
@@ -63,7 +62,7 @@ class Host:
         except (OSError, ValueError):
             return []
 
-    def open_error(self, absolute: str, flags: int = os.O_RDWR) -> Optional[str]:
+    def open_error(self, absolute: str, flags: int = os.O_RDWR) -> str | None:
         """Open and close a node; return None when that works, else the errno's name (``EPERM``, ``ENOENT`` ...)."""
         try:
             os.close(os.open(self.path(absolute), flags | os.O_NONBLOCK | os.O_CLOEXEC))
@@ -71,7 +70,7 @@ class Host:
             return errno.errorcode.get(error.errno or 0, str(error.errno))
         return None
 
-    def folder_size(self, absolute: str) -> Optional[tuple[int, int]]:
+    def folder_size(self, absolute: str) -> tuple[int, int] | None:
         """Return total and free bytes of the filesystem that holds a folder, or None."""
         try:
             answer = os.statvfs(self.path(absolute))

@@ -23,7 +23,7 @@ Step = Callable[["Session"], dict]
 
 
 class Session:
-    """What a step has in its child: ``note`` tells the parent which call comes next, ``kept`` lives until the child ends."""
+    """What a step has in its child: ``note`` tells the parent the next call, ``kept`` lives until the child ends."""
 
     def __init__(self, send: Callable[[dict], None]) -> None:
         self._send = send

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 FAMILIES = {
     "cuda": r"libcuda\.so",
@@ -52,7 +52,7 @@ def parse_maps(text: str) -> list[Mapped]:
     return list(found.values())
 
 
-def family_of(path: str) -> Optional[str]:
+def family_of(path: str) -> str | None:
     """Return the family of a library's file name, or None when it is no CUDA library."""
     name = os.path.basename(path)
     return next((family for family, pattern in _FAMILY.items() if pattern.match(name)), None)
@@ -92,7 +92,7 @@ class _LinkMap(ctypes.Structure):
     _fields_ = (("base", ctypes.c_void_p), ("name", ctypes.c_char_p))
 
 
-def mapped_as(library: ctypes.CDLL) -> Optional[Mapped]:
+def mapped_as(library: ctypes.CDLL) -> Mapped | None:
     """Return where an opened library was mapped from.
 
     The link map knows the name as opened; /proc/self/maps knows the real path and marks deleted files.

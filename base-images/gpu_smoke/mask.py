@@ -1,15 +1,15 @@
-"""CUDA_VISIBLE_DEVICES: what the variable names, and whether that exists (CUDA programming guide, environment variables)."""
+"""CUDA_VISIBLE_DEVICES: what it names, and whether that exists (CUDA programming guide, environment variables)."""
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 
 class Mask(NamedTuple):
     """``entries`` are the names before the first one that ends the list; ``hides_all`` when none is left."""
 
-    value: Optional[str]
+    value: str | None
     entries: list[str]
     hides_all: bool
     bad: str = ""
@@ -20,7 +20,7 @@ class Mask(NamedTuple):
         return [entry for entry in self.entries if entry.startswith("MIG-")]
 
 
-def parse(value: Optional[str], gpus: Optional[list[str]] = None) -> Mask:
+def parse(value: str | None, gpus: list[str] | None = None) -> Mask:
     """Read the variable; ``gpus`` are the UUIDs of all GPUs in order when NVML could list them.
 
     CUDA stops at the first entry that is invalid: what stands before stays visible. -1 ends the list on purpose.
@@ -40,7 +40,7 @@ def parse(value: Optional[str], gpus: Optional[list[str]] = None) -> Mask:
     return Mask(value, entries, not entries, bad)
 
 
-def _exists(entry: str, gpus: Optional[list[str]]) -> bool:
+def _exists(entry: str, gpus: list[str] | None) -> bool:
     if re.fullmatch(r"\d{1,4}", entry):
         return gpus is None or int(entry) < len(gpus)
     if entry.startswith("MIG-"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 DEFAULT_PATH = "/opt/base/image.json"
 # NVIDIA, CUDA Compatibility: oldest driver branch that runs a CUDA major.
@@ -32,12 +32,12 @@ class Row(NamedTuple):
         return value if isinstance(value, str) else ""
 
     @property
-    def cuda(self) -> Optional[tuple[int, int]]:
+    def cuda(self) -> tuple[int, int] | None:
         """CUDA version of the image as (major, minor)."""
         return version_pair(self.text("cuda"))
 
     @property
-    def driver_min(self) -> Optional[int]:
+    def driver_min(self) -> int | None:
         """Oldest kernel driver branch, such as 580."""
         value = self.data.get("driver_min")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -60,7 +60,7 @@ class Row(NamedTuple):
         return PROMISED.get(self.text("framework"), []) + extra
 
 
-def version_pair(text: str) -> Optional[tuple[int, int]]:
+def version_pair(text: str) -> tuple[int, int] | None:
     """Return (major, minor) of a version such as ``13.2`` or ``13.2.1``, or None."""
     match = re.match(r"(\d{1,4})\.(\d{1,4})", text)
     return (int(match.group(1)), int(match.group(2))) if match else None

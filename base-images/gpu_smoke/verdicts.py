@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from . import codes
 from .host import Host, clean
@@ -91,7 +91,9 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     entry = codes.lookup(code)
     if entry is None:
         raise KeyError(f"no finding has the code {code}")
-    text = entry.fix_for(context.platform.names).format_map(_Blanks({k: _shown(context, v) for k, v in details.items()}))
+    text = entry.fix_for(context.platform.names).format_map(
+        _Blanks({k: _shown(context, v) for k, v in details.items()})
+    )
     return Finding(code, severity or entry.severity, entry.title, clean(text), clean(_shown(context, evidence), 600))
 
 
@@ -121,12 +123,13 @@ def fault_finding(context: Context, fault: dict, path: str = "") -> Finding:
 
 # Layers that the ones above stand on. Toolkit libraries stand side by side, and CUDA works without NVML.
 CARRYING = {
-    "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory", "framework",
+    "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory",
+    "framework",
 }  # fmt: skip
 
 
-def block(layers: list[Layer]) -> Optional[Layer]:
-    """Return the lowest failing layer, the cause; mark what stands above a failing layer and does not pass as blocked."""
+def block(layers: list[Layer]) -> Layer | None:
+    """Return the lowest failing layer, the cause; mark what stands above it and does not pass as blocked."""
     cause = next((layer for layer in layers if layer.state == FAIL), None)
     carrier = next((layer for layer in layers if layer.state == FAIL and layer.name in CARRYING), None)
     if carrier:

@@ -7,9 +7,22 @@ from typing import Callable
 
 from . import isolate
 from .isolate import Session, Step
-from .layers import collective, compatibility, driver_init, framework, kernels, memory, model, module, nodes, nvml
+from .layers import (
+    collective,
+    compatibility,
+    driver_init,
+    framework,
+    kernels,
+    memory,
+    model,
+    module,
+    nodes,
+    nvml,
+    runtime,
+    toolkit,
+    user_driver,
+)
 from .layers import platform as platform_layer
-from .layers import runtime, toolkit, user_driver
 from .verdicts import PASS, SKIP, Context, Layer
 
 Probe = Callable[[Context, Session], dict]
@@ -58,7 +71,9 @@ def gather(context: Context, progress: Callable[[str], None]) -> None:
         chosen = {name: probe for name, probe in group.items() if not (image and name in NEEDS_DRIVER)}
         if chosen:
             progress(", ".join(list(chosen)[:3]))
-            isolate.run({name: _bound(context, p) for name, p in chosen.items()}, context.options.timeout_s, context.facts)
+            isolate.run(
+                {name: _bound(context, p) for name, p in chosen.items()}, context.options.timeout_s, context.facts
+            )
 
 
 def _bound(context: Context, probe: Probe) -> Step:

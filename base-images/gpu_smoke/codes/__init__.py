@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Union
 
 Fix = Union[str, dict]
 
@@ -45,7 +45,7 @@ def catalogue() -> dict[str, Code]:
 _BY_ID: dict[str, Code] = {}
 
 
-def lookup(code: str) -> Optional[Code]:
+def lookup(code: str) -> Code | None:
     """Return the entry of ``code``, or None when there is no such code."""
     if not _BY_ID:
         _BY_ID.update(catalogue())

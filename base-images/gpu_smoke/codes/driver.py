@@ -13,14 +13,17 @@ CODES = [
          "the program dies with a signal, often without a message",
          "a damaged, half-upgraded or wrong library; sometimes a tool injected into the process",
          "the layer's child process ended by a signal; the report names the call it was in",
-         {"*": "Replace {path}: restore the package or the mount it comes from; unset CUDA_INJECTION64_PATH and LD_PRELOAD."},
+         {"*": "Replace {path}: restore the package or the mount it comes from; unset CUDA_INJECTION64_PATH and "
+               "LD_PRELOAD."},
          "fault injection in tests/gpu_smoke"),
     Code("GS002", "any", "error", "A call never came back",
          "the program hangs at its first GPU call",
          "a wedged GPU or kernel module, a dead mount under a library, or a deadlock in an injected tool",
          "the layer's child process was still running after --timeout seconds; the report names the call it was in",
-         {"*": "Look at the kernel log for Xid lines, then reset the GPU or reboot the node; raise --timeout if it is only slow.",
-          "kubernetes": "Drain the node, look at its kernel log for Xid lines and reboot it; raise --timeout if it is only slow."},
+         {"*": "Look at the kernel log for Xid lines, then reset the GPU or reboot the node; raise --timeout if it "
+               "is only slow.",
+          "kubernetes": "Drain the node, look at its kernel log for Xid lines and reboot it; raise --timeout if it "
+                        "is only slow."},
          "fault injection in tests/gpu_smoke"),
     Code("GS003", "any", "error", "The probe ended without an answer",
          "the program ends early with no error",
@@ -77,7 +80,8 @@ CODES = [
          "NVML `Unknown Error` after the container ran for days",
          "a systemd reload dropped the container's device rules",
          "the node exists, open() gives EPERM",
-         {"*": "Recreate the container; give the GPU by CDI or create the /dev/char links so that reloads keep the rules.",
+         {"*": "Recreate the container; give the GPU by CDI or create the /dev/char links so that reloads keep the "
+               "rules.",
           "kubernetes": "Delete the pod; let the device plugin give the GPU by CDI so that reloads keep the rules."},
          "NVIDIA/nvidia-container-toolkit#48; NVIDIA/gpu-operator#485"),
     Code("GS104", "device-nodes", "error", "No permission on the device node",
@@ -85,7 +89,8 @@ CODES = [
          "file mode, group or SELinux label forbids this user",
          "the node exists, open() gives EACCES",
          {"*": "Give the user the group of {path}, or `chmod 666 {path}`.",
-          "docker": "On an SELinux host: `setsebool -P container_use_devices=1`; else run with `--group-add` of the node's group.",
+          "docker": "On an SELinux host: `setsebool -P container_use_devices=1`; else run with `--group-add` of the "
+                    "node's group.",
           "podman": "Run with `--group-add keep-groups`; on an SELinux host: `setsebool -P container_use_devices=1`."},
          "NVIDIA/nvidia-container-toolkit#210, #580"),
     Code("GS105", "device-nodes", "error", "/dev/nvidia-uvm is missing",
@@ -106,13 +111,15 @@ CODES = [
          "`unsatisfied condition: cuda>=...` when the container starts",
          "NVIDIA_REQUIRE_CUDA in the image does not fit the host's driver",
          "evaluate NVIDIA_REQUIRE_CUDA against the driver's version",
-         "Update the host driver, use an image for the older driver, or set NVIDIA_DISABLE_REQUIRE=1 if you know it runs.",
+         "Update the host driver, use an image for the older driver, or set NVIDIA_DISABLE_REQUIRE=1 if you know it "
+         "runs.",
          "NVIDIA/nvidia-container-toolkit#152"),
     Code("GS108", "device-nodes", "warning", "Docker here cannot give a GPU to containers",
          "`could not select device driver \"\" with capabilities: [[gpu]]`",
          "the NVIDIA container toolkit is not installed, or Docker is the snap package",
          "bare machine with a GPU: docker is there, nvidia-container-runtime and nvidia-ctk are not",
-         "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure --runtime=docker` and restart Docker (not the snap).",
+         "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure --runtime=docker` and restart Docker "
+         "(not the snap).",
          "NVIDIA/nvidia-docker#1034, #1642"),
     Code("GS201", "kernel-module", "error", "The kernel module is not loaded",
          "NVML `Driver Not Loaded`, CUDA 100 or 999",
@@ -139,7 +146,8 @@ CODES = [
          {"*": "Install the driver's user-mode libraries (libcuda) of the kernel module's version.",
           "docker": "Give the GPU with `--gpus all` (not only `--device`), so that the toolkit mounts libcuda.",
           "podman": "Give the GPU with `--device nvidia.com/gpu=all` (CDI), so that libcuda is mounted.",
-          "kubernetes": "Let the NVIDIA device plugin and container toolkit give the GPU; a plain /dev mount brings no libcuda."},
+          "kubernetes": "Let the NVIDIA device plugin and container toolkit give the GPU; a plain /dev mount brings "
+                        "no libcuda."},
          "NVIDIA/nvidia-docker#400"),
     Code("GS212", "user-driver", "error", "libcuda.so.1 is in a folder the loader does not search",
          "`libcuda.so.1: cannot open shared object file` on GKE and alike",

@@ -21,7 +21,8 @@ CODES = [
          "CUDA error 35 `driver version is insufficient`",
          "the runtime is CUDA {runtime}, the driver offers CUDA {driver}",
          "cudaGetDeviceCount gives 35 and cudaDriverGetVersion is above 0",
-         "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or cuda-compat on data-centre GPUs.",
+         "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or cuda-compat on "
+         "data-centre GPUs.",
          "NVIDIA/nvidia-docker#1442, #747"),
     Code("GS503", "runtime", "error", "The call needs a newer driver",
          "CUDA error 36",
@@ -57,7 +58,8 @@ CODES = [
          "CUDA error 35",
          "CUDA {runtime} over a driver of CUDA {driver} without cuda-compat",
          "versions, and the runtime's own answer",
-         "Update the host driver to branch {minimum} or newer, use an image of CUDA {driver_major}, or cuda-compat on data-centre GPUs.",
+         "Update the host driver to branch {minimum} or newer, use an image of CUDA {driver_major}, or cuda-compat "
+         "on data-centre GPUs.",
          COMPATIBILITY),
     Code("GS512", "compatibility", "info", "Minor-version compatibility",
          "works; JIT of PTX from the newer toolkit and its newest functions may not",
@@ -93,7 +95,8 @@ CODES = [
          "`Cannot dlopen some GPU libraries`, or `cannot open shared object file`",
          "the image does not ship {value}, or its folder is not in the loader's cache",
          "loading it by its name and from the wheel folders fails",
-         "Install the wheel that holds {value} (for TensorFlow: `tensorflow[and-cuda]`), list its folder in /etc/ld.so.conf.d and run ldconfig.",
+         "Install the wheel that holds {value} (for TensorFlow: `tensorflow[and-cuda]`), list its folder in "
+         "/etc/ld.so.conf.d and run ldconfig.",
          "tensorflow/tensorflow#81344, #62412"),
     Code("GS602", "toolkit", "error", "A toolkit library cannot be loaded",
          "the loader's message in the evidence",
@@ -123,7 +126,8 @@ CODES = [
          "training diverges, results differ from the CPU",
          "a faulty GPU, or a library that does not fit GPU or driver",
          "a small computation on the GPU against plain Python",
-         "Run again on another GPU: if only this one is wrong, take it out of service; else pin another version of {value}.",
+         "Run again on another GPU: if only this one is wrong, take it out of service; else pin another version of "
+         "{value}.",
          "DCGM software test; gpu-smoke"),
     Code("GS607", "toolkit", "error", "A library call failed",
          "the call and its code in the evidence",
@@ -166,7 +170,8 @@ CODES = [
          "libnvidia-ptxjitcompiler was not mounted",
          "loading a PTX module gives 221",
          {"*": "Install libnvidia-ptxjitcompiler of the driver's version.",
-          "container": "Set `NVIDIA_DRIVER_CAPABILITIES=compute,utility` and update the container toolkit or its CDI spec."},
+          "container": "Set `NVIDIA_DRIVER_CAPABILITIES=compute,utility` and update the container toolkit or its "
+                       "CDI spec."},
          "NVIDIA/nvidia-container-toolkit#1875; jax-ml/jax#9644"),
     Code("GS704", "kernels", "error", "A kernel computed wrong numbers",
          "results differ from the CPU",

@@ -60,7 +60,8 @@ CODES = [
          "CUDA error 802 (system not ready)",
          "a host with NVSwitch needs nvidia-fabricmanager of the driver's version",
          "cuInit gives 802",
-         "On the host: install nvidia-fabricmanager of the driver's exact version and `systemctl start nvidia-fabricmanager`.",
+         "On the host: install nvidia-fabricmanager of the driver's exact version and `systemctl start "
+         "nvidia-fabricmanager`.",
          "pytorch/pytorch#35710; huggingface/huggingface_hub#4134"),
     Code("GS309", "driver-init", "error", "The image's cuda-compat is older than the host's driver",
          "CUDA error 803 (driver and library mismatch)",
@@ -73,7 +74,8 @@ CODES = [
          "the host's driver was upgraded and the old module still runs, or a stale libcuda was copied into the image",
          "cuInit gives 803 and no compat folder is involved",
          {"*": "Reboot the host or reload the module.",
-          "container": "Recreate the container; if it stays, reboot the host, and remove any libcuda copied into the image ({path})."},
+          "container": "Recreate the container; if it stays, reboot the host, and remove any libcuda copied into "
+                       "the image ({path})."},
          "NVIDIA/nvidia-docker#365; NVIDIA/nvidia-container-toolkit#394"),
     Code("GS311", "driver-init", "error", "cuda-compat does not support this GPU",
          "CUDA error 804",

@@ -1,4 +1,4 @@
-"""Layer compatibility: kernel driver, libcuda, runtime and image row together; cuInit and the kernels have the last word."""
+"""Layer compatibility: kernel driver, libcuda, runtime and image row; cuInit and the kernels have the last word."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ def judge(context: Context) -> Layer:
     forward = bool(kernel and own and number(own) > number(kernel))
     kind = verdict(runtime, driver, forward)
     details = _details(context, runtime, driver, kernel, own)
-    evidence = f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
+    evidence = (
+        f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
+    )
     code = {"minor": "GS512", "forward": "GS513", "broken": "GS511"}.get(kind)
     if code:
         severity = "" if code != "GS511" else ("warning" if _proven(context) else "error")

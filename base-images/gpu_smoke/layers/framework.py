@@ -7,7 +7,7 @@ import importlib
 import math
 import os
 import re
-from typing import Iterator
+from collections.abc import Iterator
 
 from .. import loaded
 from ..host import clean
@@ -62,7 +62,7 @@ def _compute(session: Session, adapter, module, facts: dict) -> None:
 
 
 def difference(left: list[float], right: list[float]) -> float:
-    """Return the greatest absolute difference of two lists of numbers; infinite when lengths differ or a number is NaN."""
+    """Return the greatest absolute difference of two lists; infinite when lengths differ or a number is NaN."""
     if len(left) != len(right) or not left:
         return math.inf
     gaps = [abs(a - b) for a, b in zip(left, right)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from typing import Iterator, Optional
+from collections.abc import Iterator
 
 from ..calls import Api, CallFailed, error_name
 from ..isolate import Session
@@ -206,11 +206,11 @@ def _explain(context: Context, answer: dict, what: str, number: int) -> list[Fin
 def capability(context: Context, number: int) -> str:
     """Return a device's compute capability such as ``9.0``."""
     devices = context.fact(driver_init.NAME, "devices") or []
-    found: Optional[dict] = next((d for d in devices if d.get("number") == number), None)
+    found: dict | None = next((d for d in devices if d.get("number") == number), None)
     return f"{found.get('major')}.{found.get('minor')}" if found else "?"
 
 
-def _has_sass(context: Context, number: int) -> Optional[bool]:
+def _has_sass(context: Context, number: int) -> bool | None:
     """Say whether the image promises compiled code for the device (same major, minor not above); None without a row."""
     promised = context.row.capabilities("sass")
     if not promised:

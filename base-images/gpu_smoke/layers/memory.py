@@ -20,7 +20,7 @@ SLACK = 2 * MIB
 
 
 def probe(context: Context, session: Session) -> dict:
-    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after`` (bytes), ``wrong`` (wrong bytes), ``rc``, ``call``."""
+    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (all in bytes), ``rc``, ``call``."""
     count = usable(context)
     if not count:
         return {"not_run": "no usable device"}
@@ -85,7 +85,9 @@ def judge(context: Context) -> Layer:
         layer.findings += _judge_device(context, device)
     first = devices[0]
     if "total" in first:
-        layer.summary = f"{first['free_before'] / 2**30:.1f} of {first['total'] / 2**30:.1f} GiB free, returned after the test"
+        layer.summary = (
+            f"{first['free_before'] / 2**30:.1f} of {first['total'] / 2**30:.1f} GiB free, returned after the test"
+        )
     return layer.settle()
 
 

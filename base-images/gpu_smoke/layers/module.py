@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
 
 from ..isolate import Session
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
@@ -27,7 +26,7 @@ def parse_version(text: str) -> str:
     return match.group(1) if match else ""
 
 
-def branch(version: str) -> Optional[int]:
+def branch(version: str) -> int | None:
     """Return the driver branch of a version: ``580.65.06`` gives 580."""
     match = re.match(r"\d{2,4}(?=\.)", version or "")
     return int(match.group()) if match else None

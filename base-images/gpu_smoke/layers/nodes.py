@@ -108,5 +108,7 @@ def _host_side(context: Context) -> list[Finding]:
     docker = context.fact(NAME, "docker", {})
     tools = docker.get("nvidia-container-runtime") or docker.get("nvidia-ctk")
     if context.platform.kind == "bare" and docker.get("docker") and not tools:
-        found.append(finding(context, "GS108", f"docker in {docker['docker']}, no nvidia-container-runtime, no nvidia-ctk"))
+        found.append(
+            finding(context, "GS108", f"docker in {docker['docker']}, no nvidia-container-runtime, no nvidia-ctk")
+        )
     return found

@@ -23,7 +23,7 @@ def sonames(context: Context) -> list[str]:
 
 
 def probe(context: Context, session: Session) -> dict:
-    """Facts: those of ``open_library``, ``runtime_version``, and with a live driver ``driver_version``, ``count_rc``."""
+    """Facts: those of ``open_library``, ``runtime_version``, and on a node ``driver_version``, ``count_rc``."""
     names = sonames(context)
     library, facts = open_library(context, session, names[0])
     for name in names[1:]:
@@ -41,7 +41,7 @@ def probe(context: Context, session: Session) -> dict:
     if context.options.mode == "node" and not context.fact("driver-init", "fault"):
         value = ctypes.c_int(0)
         facts["driver_rc"] = api.code("cudaDriverGetVersion", ctypes.byref(value))
-        facts["driver_version"] = value.value
+        facts["driver_version"], value.value = value.value, 0
         facts["count_rc"] = api.code("cudaGetDeviceCount", ctypes.byref(value))
         facts["count"] = value.value
     facts["families"] = [entry._asdict() for entry in loaded.loaded_now()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, NamedTuple
 
 from .. import loaded
 from ..calls import Api, CallFailed, open_library
@@ -37,7 +37,8 @@ LIBRARIES = (
     Library("cublas", "cuBLAS", {12: "libcublas.so.12", 13: "libcublas.so.13"}, ("libcublasLt.so.{major}",),
             toolkit_math.cublas, 0.0),
     Library("curand", "cuRAND", _both("libcurand.so.10"), (), toolkit_math.curand, 1e-6),
-    Library("cusparse", "cuSPARSE", _both("libcusparse.so.12"), ("libnvJitLink.so.{major}",), toolkit_math.cusparse, 0.0),
+    Library("cusparse", "cuSPARSE", _both("libcusparse.so.12"), ("libnvJitLink.so.{major}",),
+            toolkit_math.cusparse, 0.0),
     Library("cusolver", "cuSOLVER", {12: "libcusolver.so.11", 13: "libcusolver.so.12"}, ("libnvJitLink.so.{major}",),
             toolkit_math.cusolver, 1e-5),
     Library("cufft", "cuFFT", {12: "libcufft.so.11", 13: "libcufft.so.12"}, (), toolkit_math.cufft, 1e-4),
@@ -54,7 +55,7 @@ def cuda_major(context: Context) -> int:
 
 
 def probe(library: Library) -> Callable[[Context, Session], dict]:
-    """Return the probe of one library; facts: those of ``open_library``, ``version``, ``error_size``, ``call``, ``rc``."""
+    """Return the probe of one library; facts: of ``open_library``, ``version``, ``error_size``, ``call``, ``rc``."""
 
     def step(context: Context, session: Session) -> dict:
         major = cuda_major(context)
@@ -186,7 +187,7 @@ def _row_fits(context: Context, library: Library, facts: dict) -> list[Finding]:
     return []
 
 
-def _numbers(version: Optional[str]) -> list[int]:
+def _numbers(version: str | None) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", version or "")]
 
 
@@ -201,7 +202,10 @@ def probe_copies(context: Context, session: Session) -> dict:
 def judge_copies(context: Context) -> Layer:
     """Look for one family from two folders, bare and after the framework's import."""
     layer = Layer(COPIES, COPIES_TITLE, LEVEL)
-    worlds = {"bare": context.fact(COPIES, "libraries") or [], "after import": context.fact("framework", "libraries") or []}
+    worlds = {
+        "bare": context.fact(COPIES, "libraries") or [],
+        "after import": context.fact("framework", "libraries") or [],
+    }
     fault: Any = context.fact(COPIES, "fault")
     if fault:
         layer.findings.append(fault_finding(context, fault))
@@ -209,9 +213,13 @@ def judge_copies(context: Context) -> Layer:
         libraries = [loaded.Mapped(**entry) for entry in entries]
         for family, folders in loaded.duplicates(libraries).items():
             code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(folders)
-            layer.findings.append(finding(context, code, f"{world}: {family} from {names}", value=family, folders=names))
+            layer.findings.append(
+                finding(context, code, f"{world}: {family} from {names}", value=family, folders=names)
+            )
         for entry in libraries:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
-    layer.summary = ", ".join(f"{len(entries)} {world}" for world, entries in worlds.items() if entries) or "none loaded"
+    layer.summary = (
+        ", ".join(f"{len(entries)} {world}" for world, entries in worlds.items() if entries) or "none loaded"
+    )
     return layer.settle()

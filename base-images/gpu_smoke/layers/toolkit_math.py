@@ -1,7 +1,7 @@
 """Small computations on the GPU with each toolkit library, each with its own answer from plain Python.
 
-Every function takes the library's Api and a Device, and returns the greatest absolute error (0 is exact). The numbers are
-small integers where the library allows it, so that the answer in single precision is exact.
+Every function takes the library's Api and a Device, and returns the greatest absolute error (0 is exact).
+The numbers are small integers where the library allows it, so that the answer in single precision is exact.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import cmath
 import ctypes
 import math
-from typing import Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ..calls import Api
 
@@ -78,7 +78,7 @@ def cublas(api: Api, device: Device) -> float:
 
 
 def curand(api: Api, device: Device) -> float:
-    """Draw 1000 uniform numbers (Philox, one seed) on the device and with the host generator; out of (0, 1] is infinite."""
+    """Draw 1000 uniform numbers (Philox, one seed) on device and host; numbers out of (0, 1] give an infinite error."""
     count, draws = 1000, []
     for create, on_device in (("curandCreateGenerator", True), ("curandCreateGeneratorHost", False)):
         generator, host = ctypes.c_void_p(), (ctypes.c_float * count)()
@@ -169,8 +169,9 @@ def cudnn(api: Api, device: Device) -> float:
     api.check("cudnnCreateConvolutionDescriptor", ctypes.byref(shape))
     api.check("cudnnSetConvolution2dDescriptor", shape, nothing, nothing, one, one, one, one, one, nothing)
     alpha, beta, y = _one(), _one(0.0), device.put([0.0] * 9)
-    api.check("cudnnConvolutionForward", handle, ctypes.byref(alpha), x_shape, device.put(image), w_shape,
-              device.put(weights), shape, nothing, None, ctypes.c_size_t(0), ctypes.byref(beta), y_shape, y)  # fmt: skip
+    given = (handle, ctypes.byref(alpha), x_shape, device.put(image), w_shape, device.put(weights), shape)
+    workspace = (nothing, None, ctypes.c_size_t(0))
+    api.check("cudnnConvolutionForward", *given, *workspace, ctypes.byref(beta), y_shape, y)
     have = device.get(y, 9)
     api.check("cudnnDestroy", handle)
     want = [

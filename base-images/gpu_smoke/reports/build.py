@@ -8,7 +8,7 @@ import re
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from .. import __version__
 from ..host import clean
@@ -49,13 +49,13 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
 
 
 def _cause(context: Context, layer: Layer) -> dict[str, Any]:
-    told: Optional[Finding] = next(iter(layer.errors or layer.findings), None)
+    told: Finding | None = next(iter(layer.errors or layer.findings), None)
     if told is None:
         told = finding(context, "GS007", f"{layer.title}: {layer.summary}", value=layer.summary)
     return {"layer": layer.name, **asdict(told)}
 
 
-def _floor(context: Context) -> Optional[dict[str, Any]]:
+def _floor(context: Context) -> dict[str, Any] | None:
     """Return the oldest driver branch that the runtime found here can run on (CUDA Compatibility)."""
     version = context.fact("runtime", "runtime_version") or 0
     branch = MINIMUM_BRANCH.get(version // 1000)
@@ -63,7 +63,7 @@ def _floor(context: Context) -> Optional[dict[str, Any]]:
 
 
 def jsonable(value: Any, depth: int = 12) -> Any:
-    """Return ``value`` with clean strings, finite numbers and text keys only; what is deeper than ``depth`` becomes text."""
+    """Return ``value`` with clean strings, finite numbers and text keys; what is deeper than ``depth`` becomes text."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):

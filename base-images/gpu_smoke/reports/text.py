@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any, Optional
+from typing import Any
 
 from .build import counts
 
@@ -17,7 +17,7 @@ ASCII = {"pass": "+", "fail": "X", "blocked": ".", "skip": "-", "up": "|", "top"
 class Paint:
     """Colours and glyphs that the terminal can show."""
 
-    def __init__(self, colour: bool, encoding: Optional[str]) -> None:
+    def __init__(self, colour: bool, encoding: str | None) -> None:
         self.colour, self.encoding = colour, encoding or "ascii"
         try:
             "".join(GLYPHS.values()).encode(self.encoding)
@@ -101,6 +101,8 @@ def _last(report: dict[str, Any], paint: Paint) -> str:
     said = f"{verdict} {numbers}{need}; {report['seconds']:.1f} s; exit code {report['exit_code']}"
     if report["cause"]:
         said += f"\nMore: gpu-smoke --explain {report['cause']['code']}"
-    elif report["mode"] == "node" and not any(d["name"] == "kernels" and d["state"] == "pass" for d in report["layers"]):
+    elif report["mode"] == "node" and not any(
+        d["name"] == "kernels" and d["state"] == "pass" for d in report["layers"]
+    ):
         said += "\nNothing ran on a GPU: this says that no fault was found, not that a GPU works."
     return paint(report["verdict"], said)
