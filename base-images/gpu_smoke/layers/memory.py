@@ -20,7 +20,7 @@ SLACK = 2 * MIB
 
 
 def probe(context: Context, session: Session) -> dict:
-    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (all in bytes), ``rc``, ``call``."""
+    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (bytes), ``rc``, ``call``."""
     count = usable(context)
     if not count:
         return {"not_run": "no usable device"}

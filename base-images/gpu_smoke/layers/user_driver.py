@@ -74,7 +74,9 @@ def _loaded(context: Context, facts: dict) -> list[Finding]:
         evidence = f"{path} lacks {', '.join(facts['missing'])}"
         found.append(finding(context, "GS221", evidence, path=path))
     if facts.get("deleted"):
-        found.append(finding(context, "GS220", f"{path} is deleted", path=path))
+        # A mount of a deleted file still opens; a file that is gone does not open a second time.
+        severity = "error" if context.fact("kernels", "fault") else "warning"
+        found.append(finding(context, "GS220", f"{path} is deleted", severity, path=path))
     if context.platform.wsl and "/wsl/" not in path and started != 0:
         found.append(finding(context, "GS224", f"loaded from {path}"))
     return found
