@@ -145,18 +145,13 @@ def unset(m: Machine, name: str) -> Machine:
     return m
 
 
-def model(name: str) -> Callable[[Machine], object]:
-    def setup(m: Machine) -> object:
-        m.good().python_path.append(MODELS)
-        return m
-
-    setup.__name__ = name
-    return setup
+def models(m: Machine) -> object:
+    return m.good().python_path.append(MODELS)
 
 
 def model_case(name: str, what: str, model: str, code: str, fix: str, number: str = "") -> Case:
     args = ("--require", "model", "--model", f"smoke_models:{model}", "--timeout", "3")
-    return Case(name, what, model(model), code, "model", fix, number, args)
+    return Case(name, what, models, code, "model", fix, number, args)
 
 
 def bare_docker(m: Machine, where: str) -> object:
