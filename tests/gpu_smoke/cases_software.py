@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoke_setups import Case, compat, second_copy, shadowed_jitlink, unset
+from smoke_setups import Case, compat, deleted_copy, second_copy, shadowed_jitlink, unset, wheel_only
 
 SOFTWARE = [
     Case("runtime-newer-call", "the runtime needs a newer driver", lambda m: m.good().set(RUNTIME_RC=36), "GS503",
@@ -51,6 +51,13 @@ SOFTWARE = [
          lambda m: m.good() and (m.home / "toolkit/libcudnn.so.9").write_bytes(m.fakes["toolkit"].read_bytes()[:4096]),
          "GS602", "cudnn", "Restore"),
     Case("jitlink-shadowed", "an older nvJitLink in front", shadowed_jitlink, "GS603", "cusparse", "old-cuda", "19"),
+    Case("wheel-not-in-cache", "cuFFT's wheel folder is not searched by the loader",
+         lambda m: wheel_only(m, "libcufft.so.12"), "GS609", "cufft", "/etc/ld.so.conf.d", exit=0, cause=False),
+    Case("toolkit-deleted", "cuBLAS replaced on disk while in use", lambda m: deleted_copy(m, "libcublas.so.13"),
+         "GS610", "copies", "Restart the programs", exit=0, cause=False),
+    Case("runtime-foreign", "a foreign library by the runtime's name",
+         lambda m: m.good() and (m.home / "toolkit/libcudart.so.13").write_bytes(m.fakes["nvml"].read_bytes()), "GS507",
+         "runtime", "Restore"),
     Case("two-copies", "two cuBLAS in the framework's process", lambda m: second_copy(m, "libcublas.so.13"), "GS604",
          "copies", "Keep one copy"),
     Case("cudnn-two-roots", "cuDNN's parts from two folders", lambda m: second_copy(m, "libcudnn_ops.so.9"), "GS605",

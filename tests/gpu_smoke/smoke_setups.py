@@ -140,6 +140,21 @@ def second_copy(m: Machine, soname: str, kind: str = "toolkit") -> object:
     return m.variables(FAKE_TORCH_PRELOAD=f"{m.home}/toolkit/{soname.replace('_ops', '')}:{other}")
 
 
+def wheel_only(m: Machine, soname: str) -> object:
+    """A library that lies in its wheel's folder and not where the loader looks."""
+    m.good()
+    folder = m.home / "site" / "nvidia" / "cufft" / "lib"
+    folder.mkdir(parents=True)
+    (m.home / "toolkit" / soname).rename(folder / soname)
+    return m.python_path.append(m.home / "site")
+
+
+def deleted_copy(m: Machine, soname: str) -> object:
+    """A toolkit library that is deleted after the framework has loaded it."""
+    copy = m.good().library("toolkit", m.home / "upgraded", soname, on_path=False)
+    return m.variables(FAKE_TORCH_PRELOAD=str(copy), FAKE_TORCH_UNLINK="1")
+
+
 def unset(m: Machine, name: str) -> Machine:
     (m.home / name).unlink()
     return m

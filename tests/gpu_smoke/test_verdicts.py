@@ -178,7 +178,8 @@ def _maps(*paths: str) -> str:
 
 def test_mapped_libraries_and_their_copies() -> None:
     text = _maps("/a/libcublas.so.12", "/a/libcublasLt.so.12", "/b/libcublas.so.12", "/a/libcudart.so.12",
-                 "/b/libcudart.so.13", "/a/libcudnn.so.9", "/a/libcudnn_ops.so.9", "/lib/libcuda.so.580.65.06 (deleted)",
+                 "/b/libcudart.so.13", "/a/libcudnn.so.9", "/a/libcudnn_ops.so.9",
+                 "/lib/libcuda.so.580.65.06 (deleted)",
                  "/torch/lib/libcudart-9335f6a2.so.12", "/usr/lib/libc.so.6", "[heap]", "anon")  # fmt: skip
     entries = loaded.parse_maps(text)
     assert {e.family for e in entries} == {"cublas", "cudart", "cudnn", "cuda"}

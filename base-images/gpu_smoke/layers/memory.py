@@ -33,6 +33,8 @@ def _on_device(api: Api, number: int) -> dict:
     answer: dict = {"number": number, "rc": 0, "call": ""}
     try:
         with primary_context(api, number):
+            # The first copy may make the driver take memory of its own.
+            _write_and_read(api, 2 * MIB)
             answer["free_before"], answer["total"] = _free(api)
             answer["wrong"] = _write_and_read(api, min(BLOCK, answer["free_before"] // 4))
             for _ in range(5):
