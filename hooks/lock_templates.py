@@ -24,11 +24,6 @@ NAMES = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
 TYPES = ("library", "batch", "service")
 
 
-def driver_for(image: dict[str, object]) -> int:
-    """Return the driver branch whose answer selects `image` for its framework."""
-    return int(str(image["driver_min"]))
-
-
 def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
     """Write the locks of one pair; return one line about it. Raises CalledProcessError when resolving fails."""
     target = LOCKS / f"{project_type}-{image['name']}"
@@ -41,7 +36,7 @@ def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
             "project_name": "child",
             "project_type": project_type,
             "framework": image["framework"],
-            "gpu_driver": driver_for(image),
+            "gpu_driver": str(image["driver_min"]),
         }
         run_copy(str(ROOT), child, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
         uv = child / ".venv" / "bin" / "uv"
@@ -74,7 +69,9 @@ def main() -> int:
     if unknown:
         print(f"lock: no image {', '.join(sorted(unknown))} in base-images/catalog.yml", file=sys.stderr)
         return 2
-    wanted = [row for row in rows if row["state"] != "retired" and (not options.images or row["name"] in options.images)]
+    wanted = [
+        row for row in rows if row["state"] != "retired" and (not options.images or row["name"] in options.images)
+    ]
     pairs = [(project_type, row) for row in wanted for project_type in TYPES]
     failed = False
     with ThreadPoolExecutor(2) as pool:
