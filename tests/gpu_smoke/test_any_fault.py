@@ -154,7 +154,8 @@ def test_any_library_answers(machine: Machine, seed: int) -> None:
 
 WORDS = ["", ":", "/", "..", "\x1b[2J", "é" * 50, "\udcff", "%s%n", "{path}", "<!--", "]]>", "a" * 5000, "-1", "\n\n"]
 VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", 
-             "container", "NVIDIA_DRIVER_CAPABILITIES", "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
+             "container", "NVIDIA_DRIVER_CAPABILITIES",
+             "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(20))

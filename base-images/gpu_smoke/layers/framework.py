@@ -18,8 +18,9 @@ from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "framework", "framework", "framework"
 ADAPTERS = {"torch": framework_torch, "tensorflow": framework_tensorflow}
-# Greatest difference between GPU and CPU by operation; TF32 may be on for convolutions, bf16 keeps 8 bits.
-TOLERANCE = {"forward": 1e-2, "backward": 1e-2, "convolution": 2e-2, "bf16": 0.15}
+# Greatest difference between GPU and CPU by operation: TF32 keeps 10 bits and is on by default for convolutions (torch)
+# and for everything (TensorFlow), over sums of about 30 products of numbers near 1; bf16 keeps 7 bits.
+TOLERANCE = {"forward": 5e-2, "backward": 5e-2, "convolution": 5e-2, "bf16": 0.15}
 
 
 def probe(context: Context, session: Session) -> dict:

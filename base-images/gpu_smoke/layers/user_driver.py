@@ -16,8 +16,8 @@ SONAME = "libcuda.so.1"
 NEEDED = (
     "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
     "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
-    "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuModuleLoadData", "cuModuleUnload",
-    "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize",
+    "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2",
+    "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize",
 )  # fmt: skip
 BAD_FILES = {
     "empty": "GS216", "directory": "GS217", "wrong-arch": "GS215", "truncated": "GS218", "not-elf": "GS218",
