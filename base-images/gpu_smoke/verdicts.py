@@ -91,9 +91,8 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     entry = codes.lookup(code)
     if entry is None:
         raise KeyError(f"no finding has the code {code}")
-    text = entry.fix_for(context.platform.names).format_map(
-        _Blanks({k: _shown(context, v) for k, v in details.items()})
-    )
+    known = {"full": context.row.full_driver, **{name: _shown(context, value) for name, value in details.items()}}
+    text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
     return Finding(code, severity or entry.severity, entry.title, clean(text), clean(_shown(context, evidence), 600))
 
 

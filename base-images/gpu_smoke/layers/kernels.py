@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..calls import Api, CallFailed, error_name
 from ..isolate import Session
@@ -158,19 +158,25 @@ def _wrong_values(api: Api, module: ctypes.c_void_p) -> int:
     return sum(have != want for have, want in zip(data, wanted))
 
 
+def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, dict], list[Finding]]) -> list[dict]:
+    """Judge each device's answer with ``judge_one``; return the answers, none when the probe died or did not run."""
+    facts = context.facts.get(layer.name, {})
+    devices = facts.get("devices") or []
+    if facts.get("fault"):
+        layer.findings.append(fault_finding(context, facts["fault"], context.fact("user-driver", "path", "")))
+    elif not devices:
+        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
+    for device in devices:
+        layer.findings += judge_one(context, device)
+    return devices
+
+
 def judge(context: Context) -> Layer:
     """Decide on both kernels of every device."""
     layer = Layer(NAME, TITLE, LEVEL)
-    facts = context.facts.get(NAME, {})
-    if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], context.fact("user-driver", "path", "")))
-        return layer.settle()
-    devices = facts.get("devices") or []
+    devices = judge_devices(context, layer, _judge_device)
     if not devices:
-        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         return layer.settle()
-    for device in devices:
-        layer.findings += _judge_device(context, device)
     stamped = (devices[0].get("stamped") or {}).get("version")
     layer.summary = f"{len(devices)} devices: PTX 4.2" + (f" and {stamped}" if stamped else "")
     return layer.settle()

@@ -7,9 +7,9 @@ import time
 
 from ..calls import Api, CallFailed, error_name
 from ..isolate import Session
-from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from ..verdicts import Context, Finding, Layer, finding
 from . import user_driver
-from .kernels import primary_context, usable
+from .kernels import judge_devices, primary_context, usable
 
 NAME, TITLE, LEVEL = "memory", "GPU memory", "gpu"
 MIB = 1 << 20
@@ -75,17 +75,8 @@ def _write_and_read(api: Api, size: int) -> int:
 def judge(context: Context) -> Layer:
     """Decide on each device's memory."""
     layer = Layer(NAME, TITLE, LEVEL)
-    facts = context.facts.get(NAME, {})
-    if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], context.fact("user-driver", "path", "")))
-        return layer.settle()
-    devices = facts.get("devices") or []
-    if not devices:
-        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
-        return layer.settle()
-    for device in devices:
-        layer.findings += _judge_device(context, device)
-    first = devices[0]
+    devices = judge_devices(context, layer, _judge_device)
+    first = devices[0] if devices else {}
     if "total" in first:
         layer.summary = (
             f"{first['free_before'] / 2**30:.1f} of {first['total'] / 2**30:.1f} GiB free, returned after the test"
