@@ -120,22 +120,32 @@ def fault_finding(context: Context, fault: dict, path: str = "") -> Finding:
     return finding(context, FAULT_CODES.get(kind, "GS003"), evidence, path=path or fault.get("call") or "the library")
 
 
-# Layers that the ones above stand on. Toolkit libraries stand side by side, and CUDA works without NVML.
+# Toolkit libraries stand side by side; what is above them stands on all of them. CUDA works without NVML.
 CARRYING = {
     "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory",
     "framework",
 }  # fmt: skip
+ABOVE_TOOLKIT = {"framework", "collective", "model"}
+CARRYING_NOTHING = {"platform", "nvml", "copies", "collective"}
 
 
 def block(layers: list[Layer]) -> Layer | None:
-    """Return the lowest failing layer, the cause; mark what stands above it and does not pass as blocked."""
-    cause = next((layer for layer in layers if layer.state == FAIL), None)
-    carrier = next((layer for layer in layers if layer.state == FAIL and layer.name in CARRYING), None)
-    if carrier:
-        for layer in layers[layers.index(carrier) + 1 :]:
-            if layer.state == FAIL or (layer.state == SKIP and layer.level):
-                layer.state, layer.blocked_by = BLOCKED, carrier.name
-    return cause
+    """Return the lowest failing layer, the cause; mark what stands on a failing layer and does not pass as blocked."""
+    failing: list[Layer] = []
+    for layer in layers:
+        failed = layer.state == FAIL
+        under = next((below for below in failing if _stands_on(layer, below)), None)
+        if under and (failed or (layer.state == SKIP and layer.level)):
+            layer.state, layer.blocked_by = BLOCKED, under.name
+        if failed:
+            failing.append(layer)
+    return failing[0] if failing else None
+
+
+def _stands_on(layer: Layer, below: Layer) -> bool:
+    if layer.name in ABOVE_TOOLKIT:
+        return below.name not in CARRYING_NOTHING
+    return below.name in CARRYING
 
 
 def unmet(layers: list[Layer], require: str) -> list[Layer]:

@@ -89,7 +89,7 @@ def judge(context: Context) -> list[Layer]:
         layer = _guarded(judge_layer, context)
         layer.seconds = round(context.fact(layer.name, "seconds", 0.0) + time.monotonic() - began, 3)
         if context.options.mode == "image" and layer.name in NEEDS_DRIVER:
-            layer = Layer(layer.name, layer.title, layer.level, SKIP, "image mode: needs no driver")
+            layer = Layer(layer.name, layer.title, "", SKIP, "image mode: needs no driver")
         layers.append(layer)
     return layers
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from smoke_machine import NVRM, PACKAGE_ROOT, ROW, Machine
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
-FAST = settings(max_examples=150, deadline=None)
+FAST = settings(max_examples=150, deadline=None, database=None)
 
 
 @FAST

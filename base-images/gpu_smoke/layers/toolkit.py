@@ -73,8 +73,7 @@ def probe(library: Library) -> Callable[[Context, Session], dict]:
         try:
             facts["version"] = _version(api, library.family)
             if library.family == "cudnn":
-                handle.cudnnGetCudartVersion.restype = ctypes.c_size_t
-                facts["cudart"] = int(handle.cudnnGetCudartVersion())
+                facts["cudart"] = api.size("cudnnGetCudartVersion")
             if _may_compute(context):
                 facts["error_size"] = str(_compute(context, session, library, api))
         except (CallFailed, AttributeError) as error:
@@ -103,8 +102,7 @@ def _version(api: Api, family: str) -> str:
     if family in ("cublas", "cusparse"):
         return ".".join(str(api.number(f"{family}GetProperty", ctypes.c_int(part))) for part in range(3))
     if family == "cudnn":
-        api.library.cudnnGetVersion.restype = ctypes.c_size_t
-        number = int(api.library.cudnnGetVersion())
+        number = api.size("cudnnGetVersion")
         return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
     getters = {"curand": "curandGetVersion", "cusolver": "cusolverGetVersion", "cufft": "cufftGetVersion"}
     number = api.number(getters.get(family, "ncclGetVersion"))
