@@ -7,6 +7,7 @@ from typing import Any
 
 from . import codes
 from .host import Host, clean
+from .isolate import Facts
 from .platforms import Platform
 from .row import Row
 
@@ -35,7 +36,7 @@ class Context:
     platform: Platform
     row: Row
     options: Options
-    facts: dict[str, dict] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
 
     def fact(self, layer: str, key: str, default: Any = None) -> Any:
         """Return one fact of a layer, ``default`` when the layer has no such fact."""
@@ -81,7 +82,7 @@ class Layer:
         return self
 
 
-class _Blanks(dict):
+class _Blanks(dict[str, Any]):
     def __missing__(self, key: str) -> str:
         return "?"
 
@@ -105,7 +106,7 @@ def _shown(context: Context, value: Any) -> Any:
 FAULT_CODES = {"signal": "GS001", "timeout": "GS002", "exit": "GS003", "exception": "GS004"}
 
 
-def fault_finding(context: Context, fault: dict, path: str = "") -> Finding:
+def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     """Turn the death of a probe into its finding."""
     kind = fault.get("kind", "exit")
     what = {

@@ -6,7 +6,7 @@ import ctypes
 import time
 
 from ..calls import Api, CallFailed, error_name
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import Context, Finding, Layer, finding
 from . import user_driver
 from .kernels import judge_devices, primary_context, usable
@@ -19,7 +19,7 @@ NEARLY_FULL = 0.05
 SLACK = 2 * MIB
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (bytes), ``rc``, ``call``."""
     count = usable(context)
     if not count:
@@ -29,8 +29,8 @@ def probe(context: Context, session: Session) -> dict:
     return {"devices": [_on_device(api, number) for number in range(count)]}
 
 
-def _on_device(api: Api, number: int) -> dict:
-    answer: dict = {"number": number, "rc": 0, "call": ""}
+def _on_device(api: Api, number: int) -> Facts:
+    answer: Facts = {"number": number, "rc": 0, "call": ""}
     try:
         with primary_context(api, number):
             # The first copy may make the driver take memory of its own.
@@ -84,7 +84,7 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-def _judge_device(context: Context, device: dict) -> list[Finding]:
+def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = f"GPU {device['number']}"
     if device["rc"]:
         code = "GS313" if device["rc"] == 46 else "GS708"
