@@ -46,7 +46,8 @@ def serving(child: Path) -> Callable[[str], ModuleType]:
 def bench(child: Path) -> ModuleType:
     """Return the child's load test as a module."""
     spec = importlib.util.spec_from_file_location("service_bench", child / "scripts/tools/bench.py")
-    assert spec and spec.loader
+    assert spec
+    assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules["service_bench"] = module
     spec.loader.exec_module(module)

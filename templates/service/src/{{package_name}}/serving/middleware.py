@@ -67,7 +67,7 @@ class RequestMiddleware:
         metrics.requests.labels(route, str(status)).inc()
         if route == "/predict":
             metrics.request_seconds.observe(seconds)
-        if route not in QUIET or status >= 400:
+        if route not in QUIET or status == 500:
             fields: dict[str, Any] = scope["fields"]
             fields |= {
                 "method": scope["method"],

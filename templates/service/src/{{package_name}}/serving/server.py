@@ -90,9 +90,9 @@ class Server(uvicorn.Server):
             server.close()
         await asyncio.sleep(LAST_REQUESTS_SECONDS)
         await super().shutdown(sockets)
-        if self.server_state.tasks and not self.exit_code:
-            log.error("%d requests had no answer after SHUTDOWN_SECONDS", len(self.server_state.tasks))
-            self.exit_code = EXIT_UNFINISHED
+        if self.service.unfinished:
+            log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
+            self.exit_code = self.exit_code or EXIT_UNFINISHED
 
 
 def main() -> None:
