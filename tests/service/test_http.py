@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.answers import AnswerSet
 from tests.service.standin_model import label
 
 SECRET = "do-not-repeat-this"
@@ -160,8 +164,6 @@ def test_metrics_parse_and_count(client: TestClient) -> None:
 
 
 def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_nothing(serving: Callable) -> None:
-    from prometheus_client import CollectorRegistry, generate_latest
-
     class Memory:
         used, peak, free, total = 1, 2, 3, 4
 
@@ -242,11 +244,6 @@ def test_settings_refuse_what_cannot_work(serving: Callable) -> None:
 
 
 def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(render: Callable, child: Any, tmp_path: Any) -> None:
-    import subprocess
-    import sys
-
-    from tests.answers import AnswerSet
-
     program = (
         "from fastapi.testclient import TestClient\n"
         "from topic_finder.model import Model\n"
