@@ -28,7 +28,9 @@ def run(child: Path, *command: str, expect: int = 0, **environment: str) -> str:
         timeout=SECONDS,
         check=False,
     )
-    assert done.returncode == expect, f"{' '.join(command)} in {child.name} ended with {done.returncode}:\n{done.stdout}"
+    assert done.returncode == expect, (
+        f"{' '.join(command)} in {child.name} ended with {done.returncode}:\n{done.stdout}"
+    )
     return done.stdout
 
 
@@ -91,7 +93,7 @@ class TestScripts:
         text = run(library, f"scripts/{verb}", "--help")
         assert f"usage: scripts/{verb}" in text, text
 
-    @pytest.mark.parametrize("verb", ("setup", "lint", "build", "smoke", "update"))
+    @pytest.mark.parametrize("verb", ["setup", "lint", "build", "smoke", "update"])
     def test_a_wrong_option_is_refused(self, library, verb):
         text = run(library, f"scripts/{verb}", "--wrong", expect=2)
         assert "unknown" in text, text
@@ -155,7 +157,11 @@ esac
 
 @pytest.mark.parametrize(
     ("gpu", "runtimes", "expected"),
-    [(False, '{"nvidia":{}}', "no GPU"), (True, '{"nvidia":{}}', "--gpus all"), (True, '{"runc":{}}', "cannot hand out")],
+    [
+        (False, '{"nvidia":{}}', "no GPU"),
+        (True, '{"nvidia":{}}', "--gpus all"),
+        (True, '{"runc":{}}', "cannot hand out"),
+    ],
 )
 def test_docker_gets_the_gpus_of_the_machine(render, tmp_path, gpu, runtimes, expected):
     child = own_copy(render, AnswerSet("library", "plain"), tmp_path)

@@ -33,6 +33,15 @@ def copy(template: Path, target: Path, **answers: object) -> str:
     return "" if done.returncode == 0 else (done.stderr.strip() or "no message").splitlines()[-1]
 
 
+def refusal(template: Path, target: Path, **answers: object) -> str:
+    """Render in this process, which is faster; return "" or the message."""
+    try:
+        run_copy(str(template), target, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def test_at_most_nine_questions_are_asked():
     assert len(QUESTIONS) <= 9, f"copier.yml asks {list(QUESTIONS)}"
 
@@ -84,19 +93,18 @@ REFUSED = [
 
 @pytest.mark.parametrize(("answers", "expected"), REFUSED, ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED])
 def test_a_wrong_answer_is_refused_with_a_right_one(template, tmp_path, answers, expected):
-    error = copy(template, tmp_path / "child", **answers)
+    error = refusal(template, tmp_path / "child", **answers)
     assert expected in error, f"{answers}: {error}"
     assert not (tmp_path / "child").exists(), f"{answers}: something was written"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(name=st.text(max_size=60).filter(lambda s: not s.startswith("-")) | st.from_regex(r"[a-z0-9_ ./'\"\\-]{1,45}"))
 def test_any_name_is_rendered_whole_or_refused_whole(template, tmp_path_factory, name):
     target = tmp_path_factory.mktemp("name") / "child"
-    try:
-        run_copy(str(template), target, data={"project_name": name}, defaults=True, quiet=True, vcs_ref="HEAD")
-    except ValueError as error:
-        assert "for example" in str(error), f"{name!r}: {error}"
+    error = refusal(template, target, project_name=name)
+    if error:
+        assert "for example" in error, f"{name!r}: {error}"
         assert not target.exists(), f"{name!r}: refused, and something was written"
         return
     assert re.fullmatch(r"[a-z](-?[a-z0-9])*", name), f"{name!r} was taken as a name"
@@ -148,7 +156,7 @@ def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path)
     ],
 )
 def test_the_image_follows_from_framework_and_driver(template, tmp_path, framework, driver, image):
-    assert copy(template, tmp_path / "c", project_name="a", framework=framework, gpu_driver=driver) == ""
+    assert refusal(template, tmp_path / "c", project_name="a", framework=framework, gpu_driver=driver) == ""
     assert f"/{image}:" in (tmp_path / "c" / "Dockerfile").read_text(), f"{framework} on {driver}"
 
 
