@@ -1,7 +1,6 @@
 """BentoML as its documentation shows adaptive batching."""
 
 import bentoml
-
 from models import Model
 
 

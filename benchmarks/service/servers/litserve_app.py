@@ -3,7 +3,6 @@
 import os
 
 import litserve
-
 from models import Model
 
 

@@ -3,9 +3,8 @@
 import os
 import sys
 
-from mosec import Server, Worker
-
 from models import Model
+from mosec import Server, Worker
 
 
 class Labels(Worker):

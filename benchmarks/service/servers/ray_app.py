@@ -4,10 +4,9 @@ import os
 import signal
 
 import ray
+from models import Model
 from ray import serve
 from starlette.requests import Request
-
-from models import Model
 
 
 @serve.deployment(max_ongoing_requests=256, ray_actor_options={"num_cpus": 0.5})
