@@ -1,0 +1,24 @@
+"""The injected failures: what is broken, and which cause, layer and fix the report must name."""
+
+from __future__ import annotations
+
+from cases_driver import DRIVER
+from cases_software import SOFTWARE
+from cases_workload import WORKLOAD
+from smoke_setups import TF_ROW, Case
+
+__all__ = ["CASES", "CUDA_CODES", "NVML_CODES", "TF_ROW", "Case"]
+CASES = [*DRIVER, *SOFTWARE, *WORKLOAD]
+
+# Codes of the driver's start, injected under NVIDIA's real runtimes: code, finding, fix.
+CUDA_CODES = [
+    (3, "GS302", "spawn"), (34, "GS219", "stubs"), (46, "GS313", "nvidia-smi -c 0"), (100, "GS306", "nvidia-smi -L"),
+    (101, "GS314", "nvidia-smi -L"), (304, "GS303", "device nodes"), (802, "GS308", "nvidia-fabricmanager"),
+    (803, "GS310", "Reboot the host"), (804, "GS311", "update the host driver"), (999, "GS312", "nvidia_uvm"),
+    (2, "GS315", "Look up"),
+]  # fmt: skip
+NVML_CODES = [
+    (4, "GS401", "modes of /dev/nvidia"), (9, "GS402", "modprobe nvidia"), (12, "GS403", "compute,utility"),
+    (15, "GS404", "Reboot"), (16, "GS405", "gpu-reset"), (18, "GS406", "Reboot"), (999, "GS407", "Reboot"),
+    (2, "GS409", "nvmlReturn_t"),
+]  # fmt: skip
