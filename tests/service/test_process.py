@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.conftest import ROOT
 
 Start = Callable[..., Any]
 
@@ -140,6 +145,17 @@ def test_cuda_without_a_gpu_refuses_to_start_and_says_why(start: Start) -> None:
     service = start(ready=False, DEVICE="cuda")
     assert service.exit_code(20) == 78
     assert "refusing to start: no GPU can be used" in service.log.read_text()
+
+
+def test_cuda_without_a_gpu_gives_the_cause_that_gpu_smoke_finds(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "gpu-smoke"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "base-images"} exec {sys.executable} -m gpu_smoke "$@"\n')
+    program.chmod(0o755)
+    service = start(ready=False, DEVICE="cuda", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert service.exit_code(60) == 78
+    [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "refusing" in line]
+    assert line["code"].startswith("GS")
+    assert line["fix"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from ..device import DeviceError
 from . import logs
 from .app import create_app
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
+from .gpu_cause import gpu_cause
 from .service import Service
 from .settings import Settings
 
@@ -59,7 +60,11 @@ class Server(uvicorn.Server):
     async def _start_service(self) -> None:
         try:
             await self.service.start()
-        except (StartRefused, DeviceError) as error:
+        except DeviceError as error:
+            cause = await asyncio.to_thread(gpu_cause)
+            log.critical("refusing to start: %s", error, extra={"fields": cause})
+            self.end(EXIT_CONFIGURATION)
+        except StartRefused as error:
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
