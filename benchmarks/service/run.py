@@ -3,8 +3,8 @@
 usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
-the median counts; a measurement during which other programs took more than a tenth of a core is repeated up to three
-times and the least disturbed one kept. Writes benchmarks/results/service.json.
+the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet start this
+with a higher priority (nice -n -10). Writes benchmarks/results/service.json.
 """
 
 import argparse
@@ -142,19 +142,15 @@ class Running:
         return (user + nice + system + irq + softirq) / ticks, own + sum(children[:4])
 
     def load(self, clients: int, seconds: float) -> dict[str, float]:
-        """The least disturbed of up to three measurements; `others` is the share of a core other programs took."""
-        tries = []
-        for _ in range(3):
-            machine, own = self._cpu()
-            result = self.once(clients, seconds)
-            machine_after, own_after = self._cpu()
-            result["others"] = round(((machine_after - machine) - (own_after - own)) / seconds, 2)
-            tries.append(result)
-            if result["others"] < 0.1:
-                break
-        return min(tries, key=lambda result: result["others"])
+        """One measurement; `others` is the share of a core that other programs took meanwhile."""
+        self._wrk(clients, 1)
+        machine, own = self._cpu()
+        result = self._wrk(clients, seconds)
+        machine_after, own_after = self._cpu()
+        result["others"] = round(((machine_after - machine) - (own_after - own)) / seconds, 2)
+        return result
 
-    def once(self, clients: int, seconds: float) -> dict[str, float]:
+    def _wrk(self, clients: int, seconds: float) -> dict[str, float]:
         """Closed loop of so many kept connections from core 1."""
         environment = {**os.environ, "BENCH_BODY": json.dumps(self.server.body)}
         command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{clients}", f"-d{seconds:g}s", "--latency"]
@@ -181,7 +177,6 @@ def one_round(kinds: list[str], seconds: float) -> list[dict[str, Any]]:
             try:
                 memory, processes = running.memory()
                 for clients in CLIENTS[kind]:
-                    running.once(clients, 1)
                     row = {"model": kind, "server": server.name, "clients": clients, **running.load(clients, seconds)}
                     row |= {"cold_start_s": running.cold_start, "memory_mb": memory, "processes": processes}
                     rows.append(row)
