@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.answers import AnswerSet
+from tests.conftest import ROOT
 from tests.service.standin_model import label
 
 SECRET = "do-not-repeat-this"
@@ -278,3 +279,9 @@ def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
         service.stop()
 
     asyncio.run(scenario())
+
+
+def test_the_documentation_lists_every_setting_with_its_default(serving: Callable) -> None:
+    page = (ROOT / "docs/service.md").read_text()
+    for name, field in serving("settings").Settings.model_fields.items():
+        assert f"| `{name.upper()}` | {field.default} | {field.description} |" in page, name

@@ -89,6 +89,12 @@ class Server(uvicorn.Server):
         log.info("%s: draining", signal.Signals(sig).name)
         self.end(0)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": port}})
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, serve what is on its way on open connections, then what was accepted."""
         for server in self.servers:
@@ -107,7 +113,10 @@ def main() -> None:
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
     server = Server(settings)
-    server.run()
+    try:
+        server.run()
+    except SystemExit:  # uvicorn could not listen and has said why
+        server.exit_code = server.exit_code or 1
     log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
     logging.shutdown()
     # Not sys.exit: a call of the model that never ends must not keep the process alive.
