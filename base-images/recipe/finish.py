@@ -1,0 +1,60 @@
+"""Build step: tell the loader where the wheels' libraries are, add what CUDA programs expect, fix the file times.
+
+Runs inside `docker build` as root with the image's own Python (standard library only).
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from file_times import set_times
+
+SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
+LOADER = Path("/etc/ld.so.conf.d/nvidia-wheels.conf")
+
+
+def register_libraries() -> None:
+    """Put the wheels' library folders into the loader's cache, for dlopen, ctypes and C++ programs."""
+    folders = sorted({str(path.parent) for path in SITE.glob("nvidia/**/*.so*")})
+    LOADER.write_text("".join(f"{folder}\n" for folder in folders))
+    link_runtime()
+    subprocess.run(["ldconfig"], check=True)
+    Path("/var/cache/ldconfig/aux-cache").unlink(missing_ok=True)
+
+
+def link_runtime() -> None:
+    """Add libcudart.so beside libcudart.so.N: some plugins load the CUDA runtime by the name without a number."""
+    for library in SITE.glob("nvidia/**/libcudart.so.*"):
+        library.with_name("libcudart.so").symlink_to(library.name)
+
+
+def write_gpu_smoke_launcher() -> None:
+    """Write the command gpu-smoke when the package is in the image."""
+    if Path("/opt/base/lib/gpu_smoke").is_dir():
+        launcher = Path("/usr/local/bin/gpu-smoke")
+        launcher.write_text(
+            '#!/bin/sh\nPYTHONPATH=/opt/base/lib${PYTHONPATH:+:$PYTHONPATH} exec python -m gpu_smoke "$@"\n'
+        )
+        launcher.chmod(0o755)
+
+
+def place_files() -> None:
+    """Copy the facts of the image, the helper for children and the packages it runs with to their places."""
+    base = Path("/opt/base")
+    shutil.copytree("/mnt/facts", base, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    shutil.copytree("/mnt/wheels", base / "lib", dirs_exist_ok=True, copy_function=shutil.copyfile)
+    program = Path("/usr/local/bin/base-install")
+    shutil.copyfile("/mnt/recipe/base_install.py", program)
+    program.chmod(0o755)
+
+
+def main() -> None:
+    """Finish the image."""
+    place_files()
+    register_libraries()
+    write_gpu_smoke_launcher()
+    set_times(Path(root) for root in ("/opt", "/usr/local", "/etc", "/var", "/tmp", "/root"))
+
+
+if __name__ == "__main__":
+    main()
