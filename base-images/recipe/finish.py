@@ -5,6 +5,7 @@ Runs inside `docker build` as root with the image's own Python (standard library
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from file_times import set_times
@@ -50,10 +51,11 @@ def place_files() -> None:
 
 def main() -> None:
     """Finish the image."""
+    start = int(time.time())
     place_files()
     register_libraries()
     write_gpu_smoke_launcher()
-    set_times(Path(root) for root in ("/opt", "/usr/local", "/etc", "/var", "/tmp", "/root"))
+    set_times((Path(root) for root in ("/opt", "/usr/local", "/etc", "/var", "/tmp", "/root")), since=start)
 
 
 if __name__ == "__main__":

@@ -121,10 +121,10 @@ def main() -> None:
     new = [path for path in SITE.rglob("*") if path not in before]
     touched |= share_copies(new)
     correct_records(touched)
-    set_times([ENVIRONMENT], newer_than=FILE_TIME)
+    set_times([ENVIRONMENT], since=FILE_TIME + 1)
     compileall.compile_dir(SITE, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
-    set_times([ENVIRONMENT], newer_than=FILE_TIME)
-    set_times([TRIMMED.parent])
+    set_times([ENVIRONMENT], since=FILE_TIME + 1)
+    set_times([TRIMMED.parent], since=FILE_TIME + 1)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from file_times import set_times
@@ -18,6 +19,7 @@ SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
 
 def main() -> None:
     """Unpack the packages beside the environment and copy what is missing in it."""
+    start = int(time.time())
     plan, kit = Path(sys.argv[1]), Path(sys.argv[2])
     with tempfile.TemporaryDirectory(dir="/var/cache/uv") as folder:
         options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "hardlink", "--quiet"]
@@ -29,7 +31,7 @@ def main() -> None:
                 if path.is_file() and not goal.exists():
                     goal.parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, goal)
-    set_times([Path("/opt/env")])
+    set_times([Path("/opt/env")], since=start)
 
 
 if __name__ == "__main__":
