@@ -5,6 +5,7 @@ PLAN holds requirements.txt (the packages to unpack again) and restore.json (the
 """
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -21,10 +22,11 @@ def main() -> None:
     """Unpack the packages beside the environment and copy what is missing in it."""
     start = int(time.time())
     plan, kit = Path(sys.argv[1]), Path(sys.argv[2])
-    with tempfile.TemporaryDirectory(dir="/var/cache/uv") as folder:
+    with tempfile.TemporaryDirectory(dir="/srv") as folder:
+        environment = os.environ | {"UV_CACHE_DIR": "/srv"}
         options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "hardlink", "--quiet"]
         target = ["--python", "/opt/env/bin/python", "--target", folder, "-r", str(plan / "requirements.txt")]
-        subprocess.run([kit / "opt/installer/bin/uv", "pip", "install", *options, *target], check=True)
+        subprocess.run([kit / "opt/installer/bin/uv", "pip", "install", *options, *target], check=True, env=environment)
         for pattern in json.loads((plan / "restore.json").read_text()):
             for path in Path(folder).glob(pattern):
                 goal = SITE / path.relative_to(folder)

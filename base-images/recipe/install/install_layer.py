@@ -21,6 +21,7 @@ from file_times import FILE_TIME, set_times
 
 ENVIRONMENT = Path("/opt/env")
 SITE = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
+CACHE = Path("/srv")  # a cache mount
 TRIMMED = Path("/opt/base/trimmed")
 
 
@@ -29,7 +30,8 @@ def install(plan: Path, kit: Path) -> None:
     uv = kit / "opt/installer/bin/uv"
     options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy", "--no-compile-bytecode"]
     target = ["--python", str(ENVIRONMENT / "bin/python"), "-r", str(plan / "requirements.txt")]
-    subprocess.run([uv, "pip", "install", "--quiet", *options, *target], check=True)
+    environment = os.environ | {"UV_CACHE_DIR": str(CACHE)}
+    subprocess.run([uv, "pip", "install", "--quiet", *options, *target], check=True, env=environment)
 
 
 def strip(files: list[Path], kit: Path) -> None:
@@ -123,8 +125,7 @@ def main() -> None:
     correct_records(touched)
     set_times([ENVIRONMENT], since=FILE_TIME + 1)
     compileall.compile_dir(SITE, quiet=2, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
-    set_times([ENVIRONMENT], since=FILE_TIME + 1)
-    set_times([TRIMMED.parent], since=FILE_TIME + 1)
+    set_times([Path("/opt")], since=FILE_TIME + 1)
 
 
 if __name__ == "__main__":
