@@ -1,0 +1,62 @@
+# What this repository can do; `make` alone lists it. Every target sets up what it needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+TYPE ?= service
+FRAMEWORK ?= plain
+PYTHON := .venv/bin/python
+READY := .venv/.ready
+JOBS ?= 2
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | expand -t 20
+
+$(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
+	@python=$$(for name in $${PYTHON3:-python3.13 python3.12 python3.11 python3}; do \
+	    $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done); \
+	test -n "$$python" || { echo 'make: no Python 3.11, 3.12 or 3.13 here: install one, or say where with PYTHON3=/path/to/python' >&2; exit 1; }; \
+	echo "make: setting up .venv with $$($$python --version)" && $$python -m venv --clear .venv && \
+	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r templates/shared/scripts/tools/uv.lock && \
+	.venv/bin/uv pip sync --quiet --python $(PYTHON) --require-hashes requirements-dev.lock
+	@touch $@
+
+.PHONY: demo
+demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=service|batch|library FRAMEWORK=plain|torch|tensorflow)
+	@$(PYTHON) hooks/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
+
+.PHONY: new
+new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking)
+	@$(PYTHON) hooks/new.py "$(TO)" $(foreach answer,$(ANSWERS),--answer $(answer))
+
+.PHONY: test
+test: $(READY) ## the tests that need neither Docker nor a GPU (10 minutes at most)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not images' $(ARGS)
+	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
+
+.PHONY: test-slow
+test-slow: $(READY) ## the tests that take minutes
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not images' $(ARGS)
+
+.PHONY: lint
+lint: $(READY) ## style and types of this repository
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+	@.venv/bin/shellcheck .ci/run
+
+.PHONY: format
+format: $(READY) ## mend the style
+	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+
+.PHONY: locks
+locks: $(READY) ## resolve the locks that new children start with (IMAGES="torch-cu13 ..." for some of them)
+	@$(PYTHON) -W ignore::UserWarning hooks/lock_templates.py $(IMAGES)
+
+.PHONY: dev-lock
+dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
+	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-annotate --custom-compile-command 'make dev-lock' requirements-dev.in --output-file requirements-dev.lock
+
+.PHONY: clean
+clean: ## remove what was made here
+	rm -rf build .venv
+
+-include base-images/images.mk hooks/updates.mk

@@ -1,0 +1,87 @@
+"""Resolve the locks that a fresh child starts with: templates/locks/<type>-<image>/requirements*.lock.
+
+Each pair of project type and image is rendered and locked by the child's own scripts/lock, so that a new child's
+locks are what its owner would get. Run by `make locks`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import yaml
+from copier import run_copy
+
+ROOT = Path(__file__).resolve().parent.parent
+LOCKS = ROOT / "templates" / "locks"
+NAMES = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
+TYPES = ("library", "batch", "service")
+
+
+def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
+    """Write the locks of one pair; return one line about it. Raises CalledProcessError when resolving fails."""
+    target = LOCKS / f"{project_type}-{image['name']}"
+    target.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        (target / name).touch()
+    with tempfile.TemporaryDirectory() as folder:
+        child = Path(folder) / "child"
+        answers = {
+            "project_name": "child",
+            "project_type": project_type,
+            "framework": image["framework"],
+            "gpu_driver": str(image["driver_min"]),
+        }
+        run_copy(str(ROOT), child, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
+        uv = child / ".venv" / "bin" / "uv"
+        uv.parent.mkdir(parents=True)
+        uv.symlink_to(Path(sys.executable).parent / "uv")
+        for name in NAMES:
+            if (child / name).exists() and not (child / name).stat().st_size:
+                (child / name).unlink()
+        command = ["bash", "scripts/lock", *(["--upgrade"] if upgrade else [])]
+        subprocess.run(command, cwd=child, check=True, capture_output=True, text=True, env=dict(os.environ))
+        changed = []
+        for name in NAMES:
+            source = child / name
+            if not source.exists():
+                (target / name).unlink()
+            elif source.read_bytes() != (target / name).read_bytes():
+                shutil.copyfile(source, target / name)
+                changed.append(name)
+    return f"{target.name}: {'changed ' + ', '.join(changed) if changed else 'unchanged'}"
+
+
+def main() -> int:
+    """Lock all pairs, or those of the images named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("images", nargs="*", help="names of rows in base-images/catalog.yml (default: all)")
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions that fit")
+    options = parser.parse_args()
+    rows = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())["images"]
+    unknown = set(options.images) - {row["name"] for row in rows}
+    if unknown:
+        print(f"lock: no image {', '.join(sorted(unknown))} in base-images/catalog.yml", file=sys.stderr)
+        return 2
+    wanted = [row for row in rows if row["state"] != "retired" and (not options.images or row["name"] in options.images)]
+    pairs = [(project_type, row) for row in wanted for project_type in TYPES]
+    failed = False
+    with ThreadPoolExecutor(2) as pool:
+        jobs = {f"{t}-{row['name']}": pool.submit(lock, t, row, options.upgrade) for t, row in pairs}
+        for name, job in jobs.items():
+            try:
+                print(job.result())
+            except subprocess.CalledProcessError as error:
+                failed = True
+                print(f"{name}: {error.stderr.strip()}", file=sys.stderr)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Start a repository from the family: the same as `copier copy`, but all or nothing and with one clear line on error.
+
+The answers are asked for on a terminal; with --answer they are taken as given and the rest are the defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class NewError(Exception):
+    """The repository cannot be started; the message says why and what to do."""
+
+
+def questions(template: Path) -> list[str]:
+    """Return the names of the questions that a person is asked, in their order."""
+    settings = yaml.safe_load((template / "copier.yml").read_text(encoding="utf-8"))
+    return [name for name, text in settings.items() if not name.startswith("_") and text.get("when") is not False]
+
+
+def check_answers(answers: list[str], known: list[str]) -> None:
+    """Raise NewError for an answer that is no `question=answer` or answers no question."""
+    for answer in answers:
+        name, equals, _ = answer.partition("=")
+        if not equals:
+            raise NewError(f"{answer!r} is no answer: it needs question=answer, for example project_name=topic-finder")
+        if name not in known:
+            raise NewError(f"there is no question {name!r}: the questions are {', '.join(known)}")
+
+
+def check_target(target: Path) -> None:
+    """Raise NewError unless `target` is free and can be written."""
+    if target.exists() and not target.is_dir():
+        raise NewError(f"{target} is a file: take a folder that does not exist yet")
+    if target.is_dir() and any(target.iterdir()):
+        raise NewError(f"{target} is not empty: take a folder that does not exist yet, or an empty one")
+    parent = target if target.is_dir() else target.parent
+    if not parent.is_dir():
+        raise NewError(f"{parent} does not exist: make it first, or take another place")
+    if not os.access(parent, os.W_OK):
+        raise NewError(f"{parent} cannot be written: take another place")
+
+
+def reason(output: str) -> str:
+    """Return the one line that tells why Copier failed, without its traceback."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    line = lines[-1] if lines else "Copier failed without a word"
+    for prefix in ("ValueError: ", "Validation error for question "):
+        line = line.removeprefix(prefix)
+    return line
+
+
+def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> None:
+    """Render `template` beside `target` and move it there once it is whole. Raises NewError."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
+        made = Path(folder) / target.name
+        command = [sys.executable, "-W", "ignore", "-m", "copier", "copy", "--quiet"]
+        command += [] if interactive else ["--defaults"]
+        command += ["--vcs-ref", version] if version else []
+        command += [part for answer in answers for part in ("--data", answer)]
+        done = subprocess.run(
+            [*command, template, str(made)], stderr=subprocess.PIPE, text=True, check=False, cwd=target.parent
+        )
+        if done.returncode:
+            raise NewError(reason(done.stderr))
+        if target.is_dir():
+            target.rmdir()
+        made.rename(target)
+
+
+def main() -> int:
+    """Start a repository; return the exit code: 0 started, 1 refused."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", help="the folder of the new repository")
+    parser.add_argument("--answer", action="append", default=[], metavar="QUESTION=ANSWER")
+    parser.add_argument("--template", default=str(ROOT), help="where children find the template (default: this clone)")
+    parser.add_argument("--version", help="the template's version (default: the newest release)")
+    options = parser.parse_args()
+    try:
+        if not options.target:
+            raise NewError("where to? for example: make new TO=../my-project")
+        target = Path(options.target).expanduser().absolute()
+        check_answers(options.answer, questions(ROOT))
+        check_target(target)
+        interactive = not options.answer and sys.stdin.isatty()
+        if not interactive and not any(answer.startswith("project_name=") for answer in options.answer):
+            raise NewError("the name is missing: give --answer project_name=NAME")
+        start(options.template, target, options.answer, interactive, options.version)
+    except (NewError, OSError) as error:
+        print(f"new: {error}", file=sys.stderr)
+        return 1
+    print(f"{target} is ready. Go on with:\n")
+    print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
+    print("  scripts/setup\n  scripts/test")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

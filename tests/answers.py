@@ -1,0 +1,65 @@
+"""The answer sets: every valid combination of answers that changes what is rendered."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from itertools import product
+
+import pytest
+
+TYPES = ("library", "batch", "service")
+FRAMEWORKS = ("plain", "torch", "tensorflow")
+DRIVERS = ("580", "525")
+
+
+@dataclass(frozen=True)
+class AnswerSet:
+    """Answers to the questions; `id` names the set where a test fails."""
+
+    project_type: str
+    framework: str
+    gpu_driver: str = "580"
+    kubernetes: bool = True
+    project_name: str = "topic-finder"
+    description: str = "Find the topic of a text"
+    gpu_resource: str = "nvidia.com/gpu"
+
+    @property
+    def id(self) -> str:
+        """Name the set by the answers that select files."""
+        cluster = "" if self.project_type == "library" else "-kubernetes" if self.kubernetes else "-no_kubernetes"
+        special = "" if self.project_name == "topic-finder" else f"-{self.project_name}"
+        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{special}"
+
+    @property
+    def package_name(self) -> str:
+        """Return the package's name, which follows from the project's."""
+        return self.project_name.replace("-", "_")
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the answers to the questions that are asked for this type."""
+        answers: dict[str, object] = asdict(self)
+        if self.project_type == "library":
+            del answers["kubernetes"], answers["gpu_resource"]
+        elif not self.kubernetes:
+            del answers["gpu_resource"]
+        return answers
+
+
+def every_answer_set() -> list[AnswerSet]:
+    """Return types x frameworks x driver lines x Kubernetes, and sets with awkward texts and names."""
+    sets = [
+        AnswerSet(project_type, framework, driver, kubernetes)
+        for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
+        if project_type != "library" or kubernetes
+    ]
+    awkward = 'Says "5 × 3 = 15" for $HOME, {{ x }}, #1 & \'more\': \\n <b>né</b> 🙂'
+    sets += [AnswerSet(t, "plain", project_name="a", description=awkward) for t in TYPES]
+    long_name = "z" + "-9" * 19 + "z"
+    sets += [AnswerSet("service", "torch", project_name=long_name, gpu_resource="nvidia.com/mig-1g.10gb")]
+    return sets
+
+
+def in_groups(sets: list[AnswerSet]) -> list[object]:
+    """Return the sets as test parameters that stay on one worker, so that each is rendered once."""
+    return [pytest.param(s, id=s.id, marks=pytest.mark.xdist_group(s.id)) for s in sets]
