@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from file_times import set_times
+from file_times import FILE_TIME, set_times
 
 SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
 LOADER = Path("/etc/ld.so.conf.d/nvidia-wheels.conf")
@@ -55,7 +55,8 @@ def main() -> None:
     place_files()
     register_libraries()
     write_gpu_smoke_launcher()
-    set_times((Path(root) for root in ("/opt", "/usr/local", "/etc", "/var", "/tmp", "/root")), since=start)
+    set_times([Path("/opt")], since=FILE_TIME + 1)
+    set_times((Path(root) for root in ("/usr/local", "/etc", "/var", "/tmp", "/root")), since=start)
 
 
 if __name__ == "__main__":
