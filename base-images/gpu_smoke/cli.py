@@ -1,0 +1,190 @@
+"""The command line: options, order of events, exit codes (0 pass, 1 fail, 2 wrong use, 3 could not run)."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.util
+import os
+import re
+import sys
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Callable
+
+from . import __version__
+from .verdicts import LEVELS, Context, Options
+
+PASS, FAIL, WRONG_USE, COULD_NOT_RUN = 0, 1, 2, 3
+FRAMEWORKS = ("torch", "tensorflow", "plain")
+DEFAULT_TIMEOUT_S = 120.0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser; argparse itself ends with 2 on wrong use."""
+    made = argparse.ArgumentParser(
+        prog="gpu-smoke",
+        description="Walk the GPU call stack layer by layer; name the lowest fault, its cause and its fix.",
+        epilog="Exit codes: 0 pass, 1 fail, 2 wrong use, 3 could not run. A skip never counts as a pass.",
+    )
+    made.add_argument("--mode", choices=("image", "node"), default="node", help="image: needs no driver (docker build)")
+    made.add_argument("--require", choices=LEVELS, default="none", help="level up to which every layer must pass")
+    made.add_argument("--framework", choices=FRAMEWORKS, help="default: the image's, else what is installed")
+    made.add_argument(
+        "--model", metavar="MODULE:CLASS", default="", help="the project's model, compared on GPU and CPU"
+    )
+    made.add_argument(
+        "--gpus", metavar="all|N", type=_gpus, default=0, help="how many GPUs to test (default: all visible)"
+    )
+    made.add_argument(
+        "--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)"
+    )
+    for kind in ("json", "junit", "html"):
+        made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind}")
+    made.add_argument("--explain", metavar="CODE", help="say what a finding means (or all of them: all)")
+    made.add_argument("--version", action="version", version=f"gpu-smoke {__version__}")
+    return made
+
+
+def _gpus(text: str) -> int:
+    if text == "all":
+        return 0
+    if not re.fullmatch(r"[1-9]\d{0,3}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither `all` nor a number above 0")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return value
+
+
+def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None:
+    if arguments.mode == "image" and arguments.require != "none":
+        made.error(f"--mode image sees no GPU, so --require {arguments.require} can never pass: use --mode node")
+    if arguments.require == "model" and not arguments.model:
+        made.error("--require model needs --model MODULE:CLASS")
+    if arguments.model and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", arguments.model):
+        made.error(f"--model {arguments.model}: want MODULE:CLASS, such as my_project.model:Model")
+    for kind in ("json", "junit", "html"):
+        path = getattr(arguments, kind)
+        if path and not Path(path).resolve().parent.is_dir():
+            made.error(f"--{kind} {path}: the folder {Path(path).parent} does not exist")
+        if path and Path(path).is_dir():
+            made.error(f"--{kind} {path} is a folder: name a file")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the program and return its exit code."""
+    made = parser()
+    arguments = made.parse_args(argv)
+    if arguments.explain:
+        return _explain(arguments.explain)
+    _check(arguments, made)
+    if not sys.platform.startswith("linux"):
+        return _refuse("this needs Linux (or WSL): run it inside the container")
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return _refuse("interrupted")
+    except OSError as error:
+        return _refuse(str(error))
+
+
+def _refuse(reason: str) -> int:
+    print(f"gpu-smoke: could not run: {reason}", file=sys.stderr)
+    return COULD_NOT_RUN
+
+
+def _explain(code: str) -> int:
+    from .explain import explain
+
+    try:
+        _say(explain(code))
+    except KeyError:
+        print(f"gpu-smoke: there is no code {code}: `gpu-smoke --explain all` lists them", file=sys.stderr)
+        return WRONG_USE
+    return PASS
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from .host import Host
+    from .platforms import detect
+    from .reports.text import Paint
+    from .row import DEFAULT_PATH, read_row
+
+    env = dict(os.environ)
+    host = Host(env.get("GPU_SMOKE_ROOT", ""))
+    row = read_row(env.get("GPU_SMOKE_IMAGE_JSON") or DEFAULT_PATH)
+    options = Options(arguments.mode, arguments.require, arguments.framework or _framework(row.text("framework")),
+                      arguments.model, arguments.gpus, arguments.timeout)  # fmt: skip
+    context = Context(host, env, detect(host, env), row, options)
+    colour = sys.stdout.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+    paint = Paint(colour, sys.stdout.encoding)
+    head = f"gpu-smoke {__version__}: {options.mode} mode, required: {options.require}, on {context.platform.kind}"
+    _say(paint.safe(head) + "\n\n")
+    report = _walk(context)
+    from .reports import text
+
+    _say(text.render(report, paint))
+    _write(arguments, report)
+    return report["exit_code"]
+
+
+def _walk(context: Context) -> dict[str, Any]:
+    from . import walk
+    from .reports.build import build
+
+    started, began = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.monotonic()
+    walk.gather(context, _progress())
+    layers = walk.judge(context)
+    return build(context, layers, started, time.monotonic() - began)
+
+
+def _framework(named: str) -> str:
+    """Return the image's framework, else the first one that is installed, else plain."""
+    if named in FRAMEWORKS:
+        return named
+    for name in ("torch", "tensorflow"):
+        with contextlib.suppress(ValueError, ImportError):
+            if importlib.util.find_spec(name):
+                return name
+    return "plain"
+
+
+def _progress() -> Callable[[str], None]:
+    if not (sys.stderr.isatty() and sys.stdout.isatty()):
+        return lambda names: None
+    return lambda names: print(f"\r\x1b[Kchecking {names} ...\r", end="", file=sys.stderr, flush=True)
+
+
+def _say(text: str) -> None:
+    """Print at once; a reader that went away does not change the verdict."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
+    from .reports.build import write_whole
+
+    if arguments.json:
+        import json
+
+        write_whole(arguments.json, json.dumps(report, indent=1, allow_nan=False) + "\n")
+    if arguments.junit:
+        from .reports import junit
+
+        write_whole(arguments.junit, junit.render(report))
+    if arguments.html:
+        from .reports import page
+
+        write_whole(arguments.html, page.render(report))

@@ -1,0 +1,81 @@
+"""Layer compatibility: kernel driver, libcuda, runtime and image row; cuInit and the kernels have the last word."""
+
+from __future__ import annotations
+
+import os
+
+from ..row import MINIMUM_BRANCH
+from ..verdicts import SKIP, Context, Finding, Layer, finding
+from .driver_init import cuda_text, number
+from .module import branch
+from .user_driver import file_version
+
+NAME, TITLE, LEVEL = "compatibility", "compatibility", "gpu"
+
+
+def verdict(runtime: int, driver: int, forward: bool) -> str:
+    """Return backward, minor, forward or broken for CUDA versions as 1000 * major + 10 * minor (CUDA Compatibility)."""
+    if forward:
+        return "forward" if runtime <= driver or runtime // 1000 == driver // 1000 else "broken"
+    if runtime <= driver:
+        return "backward"
+    return "minor" if runtime // 1000 == driver // 1000 else "broken"
+
+
+def judge(context: Context) -> Layer:
+    """Decide from the versions, and let the proof (cuInit, the runtime's answer, the kernels) overrule the tables."""
+    layer = Layer(NAME, TITLE, LEVEL)
+    runtime = context.fact("runtime", "runtime_version") or 0
+    driver = context.fact("driver-init", "driver_version") or 0
+    if context.fact("driver-init", "rc") != 0 or driver <= 0:
+        layer.state, layer.summary = SKIP, "not judged: the driver does not start"
+        return layer.settle()
+    if runtime <= 0:
+        layer.state, layer.summary = SKIP, "not judged: there is no CUDA runtime"
+        layer.findings += _branches(context, runtime, False)
+        return layer.settle()
+    kernel, own = context.fact("kernel-module", "version") or "", file_version(context.fact("user-driver", "path", ""))
+    forward = bool(kernel and own and number(own) > number(kernel))
+    kind = verdict(runtime, driver, forward)
+    details = _details(context, runtime, driver, kernel, own)
+    evidence = (
+        f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
+    )
+    code = {"minor": "GS512", "forward": "GS513", "broken": "GS511"}.get(kind)
+    if code:
+        severity = "" if code != "GS511" else ("warning" if _proven(context) else "error")
+        layer.findings.append(finding(context, code, evidence, severity, **details))
+    layer.findings += _branches(context, runtime, forward)
+    layer.version, layer.summary = kind, f"{kind}: {evidence}"
+    return layer.settle()
+
+
+def _details(context: Context, runtime: int, driver: int, kernel: str, own: str) -> dict:
+    return {
+        "runtime": cuda_text(runtime), "driver": cuda_text(driver), "runtime_major": runtime // 1000,
+        "driver_major": driver // 1000, "minimum": MINIMUM_BRANCH.get(runtime // 1000, "?"), "kernel": kernel,
+        "libcuda": own, "folder": context.host.shown(os.path.dirname(context.fact("user-driver", "path", ""))),
+    }  # fmt: skip
+
+
+def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
+    """Compare the kernel module's branch with the CUDA major's minimum and the image's floor."""
+    have = branch(context.fact("kernel-module", "version") or "")
+    if have is None or forward:
+        return []
+    found, evidence = [], f"kernel module {context.fact('kernel-module', 'version')}"
+    minimum, floor = MINIMUM_BRANCH.get(runtime // 1000), context.row.driver_min
+    details = {"runtime_major": runtime // 1000, "kernel": context.fact("kernel-module", "version")}
+    if minimum and have < minimum:
+        severity = "warning" if _proven(context) else "error"
+        found.append(finding(context, "GS514", evidence, severity, minimum=minimum, **details))
+    if floor and have < floor:
+        found.append(finding(context, "GS516", evidence, minimum=floor, **details))
+    return found
+
+
+def _proven(context: Context) -> bool:
+    """Say whether the runtime took the driver and the image's own PTX ran everywhere."""
+    devices = context.fact("kernels", "devices") or []
+    ran = all(d.get("universal", {}).get("rc") == 0 and d.get("stamped", {}).get("rc") == 0 for d in devices)
+    return bool(devices) and ran and context.fact("runtime", "count_rc") == 0

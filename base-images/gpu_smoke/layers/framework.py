@@ -1,0 +1,206 @@
+"""Layer framework: torch or TensorFlow in a fresh process - its build, its devices, and right numbers on the GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import os
+import re
+from collections.abc import Iterator
+
+from .. import loaded
+from ..host import clean
+from ..isolate import Session
+from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from . import framework_tensorflow, framework_torch
+from .nodes import gpu_here
+
+NAME, TITLE, LEVEL = "framework", "framework", "framework"
+ADAPTERS = {"torch": framework_torch, "tensorflow": framework_tensorflow}
+# Greatest difference between GPU and CPU by operation; TF32 may be on for convolutions, bf16 keeps 8 bits.
+TOLERANCE = {"forward": 1e-2, "backward": 1e-2, "convolution": 2e-2, "bf16": 0.15}
+
+
+def probe(context: Context, session: Session) -> dict:
+    """Import the framework before anything else of CUDA.
+
+    Facts: ``version``, ``path``, ``cuda`` (None for a CPU build), ``archs``, ``libraries``, ``devices`` (count),
+    ``errors`` (greatest difference by operation), ``failed`` (operation) with ``error``, ``said`` (end of its stderr).
+    """
+    name = context.options.framework
+    adapter = ADAPTERS.get(name)
+    if adapter is None:
+        return {"not_run": "plain: no framework in this image"}
+    facts: dict = {"imported": False}
+    with _stderr_kept() as said:
+        try:
+            session.note(f"import {name}")
+            module = importlib.import_module(name)
+            facts.update(imported=True, version=clean(getattr(module, "__version__", "?"), 80))
+            facts["path"] = clean(getattr(module, "__file__", ""))
+            facts.update(adapter.build(module))
+            if context.options.mode == "node":
+                session.note(f"{name}: listing devices")
+                facts["devices"] = adapter.devices(module) if facts["cuda"] else 0
+                if facts["devices"] and gpu_here(context):
+                    _compute(session, adapter, module, facts)
+        except Exception as error:
+            facts.update(failed=facts.get("failed") or "import", error=clean(f"{type(error).__name__}: {error}"))
+    facts["libraries"] = [entry._asdict() for entry in loaded.loaded_now()]
+    facts["said"] = clean(b"".join(said).decode("utf-8", "backslashreplace"))[-2000:]
+    return facts
+
+
+def _compute(session: Session, adapter, module, facts: dict) -> None:
+    facts["errors"] = {}
+    for name, operation in adapter.operations(module).items():
+        session.note(f"{facts['path']}: {name}")
+        facts["failed"] = name
+        facts["errors"][name] = str(difference(operation(adapter.CPU), operation(adapter.GPU)))
+    del facts["failed"]
+
+
+def difference(left: list[float], right: list[float]) -> float:
+    """Return the greatest absolute difference of two lists; infinite when lengths differ or a number is NaN."""
+    if len(left) != len(right) or not left:
+        return math.inf
+    gaps = [abs(a - b) for a, b in zip(left, right)]
+    return math.inf if any(math.isnan(gap) for gap in gaps) else max(gaps)
+
+
+@contextlib.contextmanager
+def _stderr_kept() -> Iterator[list[bytes]]:
+    """Keep what the process writes to file descriptor 2: TensorFlow says there why it has no GPU."""
+    said: list[bytes] = []
+    kept, room = os.dup(2), os.memfd_create("gpu-smoke")
+    os.dup2(room, 2)
+    try:
+        yield said
+    finally:
+        os.dup2(kept, 2)
+        said.append(os.pread(room, 1 << 20, 0))
+        os.close(kept)
+        os.close(room)
+
+
+def covers(archs: list[str], capability: str) -> bool:
+    """Say whether compiled code (sm_) or PTX (compute_) of a build runs on a compute capability such as ``9.0``.
+
+    Compiled code runs on the same major with the same or a higher minor; PTX on the same or anything newer; names
+    that end in ``a`` run on exactly their own capability (CUDA programming guide, compute capabilities).
+    """
+    have = tuple(int(part) for part in capability.split("."))
+    for arch in archs:
+        match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", arch)
+        if not match:
+            continue
+        built = (int(match.group(2)), int(match.group(3)))
+        if match.group(4) == "a":
+            fits = built == have
+        elif match.group(1) == "sm" or match.group(4) == "f":
+            fits = built[0] == have[0] and built[1] <= have[1]
+        else:
+            fits = built <= have
+        if fits:
+            return True
+    return False
+
+
+def judge(context: Context) -> Layer:
+    """Decide on the build, the devices it sees, the architectures and the numbers."""
+    layer = Layer(NAME, context.options.framework if context.options.framework != "plain" else TITLE, LEVEL)
+    facts = context.facts.get(NAME, {})
+    layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
+    if facts.get("fault"):
+        layer.findings.append(fault_finding(context, facts["fault"], context.options.framework))
+    elif not facts.get("imported"):
+        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
+        if facts.get("error"):
+            layer.findings.append(explain_text(context, "GS801", facts["error"], value=context.options.framework))
+    else:
+        layer.findings += _build(context, facts)
+        if context.options.mode == "node":
+            layer.findings += _on_gpu(context, facts)
+        layer.summary = _summary(context, facts, layer)
+    return layer.settle()
+
+
+def _summary(context: Context, facts: dict, layer: Layer) -> str:
+    build = f"{layer.version}, CUDA {facts['cuda']}" if facts.get("cuda") else f"{layer.version}, a CPU build"
+    if context.options.mode == "image":
+        return build
+    if facts.get("errors") and "failed" not in facts:
+        return f"{build}: {', '.join(facts['errors'])} right"
+    layer.state = SKIP
+    return f"{build}; not computed: no usable GPU"
+
+
+def explain_text(context: Context, fallback: str, text: str, **details: object) -> Finding:
+    """Make the finding that a framework's message means, ``fallback`` when no known one is in it."""
+    evidence = text[-500:]
+    if re.search(r"undefined symbol: \w*nvJitLink", text, re.I):
+        path = next((e["path"] for e in context.fact("copies", "libraries") or [] if e["family"] == "nvjitlink"), "?")
+        return finding(context, "GS603", evidence, folder=os.path.dirname(path))
+    known = {
+        r"re-initialize CUDA in forked": "GS810", r"no kernel image is available": "GS804",
+        r"unsupported toolchain": "GS702", r"not compiled with CUDA": "GS802",
+    }  # fmt: skip
+    code = next((code for pattern, code in known.items() if re.search(pattern, text, re.I)), fallback)
+    details = {"value": _capabilities(context), **details} if code == "GS804" else {"value": "this CUDA", **details}
+    return finding(context, code, evidence, "error", **details)
+
+
+def _capabilities(context: Context) -> str:
+    return ", ".join(sorted({f"{d.get('major')}.{d.get('minor')}" for d in _driver_devices(context)})) or "?"
+
+
+def _driver_devices(context: Context) -> list[dict]:
+    return context.fact("driver-init", "devices") or []
+
+
+def _build(context: Context, facts: dict) -> list[Finding]:
+    name, found = context.options.framework, []
+    expected = context.row.cuda if context.row.text("framework") == name else None
+    if not facts.get("cuda"):
+        if expected or gpu_here(context):
+            found.append(finding(context, "GS802", f"{name} {facts['version']} from {facts['path']}", value=name))
+        return found
+    cuda, wanted = facts["cuda"], context.row.text("framework_version")
+    if expected and str(cuda).split(".")[0] != str(expected[0]):
+        evidence = f"{name} is built for CUDA {cuda}, the row says {context.row.text('cuda')}"
+        found.append(finding(context, "GS809", evidence, value=str(cuda)))
+    if expected and wanted and facts["version"].split("+")[0] != wanted.split("+")[0]:
+        found.append(finding(context, "GS608", f"{name} is {facts['version']}, the row says {wanted}", value=name))
+    archs = facts.get("archs") or []
+    if expected and archs:
+        promised = [f"sm_{c.replace('.', '')}" for c in context.row.capabilities("sass")]
+        promised += [f"compute_{c.replace('.', '')}" for c in context.row.capabilities("ptx")]
+        lacking = [arch for arch in promised if not {arch, arch + "a", arch + "f"} & set(archs)]
+        if lacking:
+            evidence = f"lacks {', '.join(lacking)}; has {', '.join(archs)}"
+            found.append(finding(context, "GS808", evidence, value=", ".join(lacking)))
+    return found
+
+
+def _on_gpu(context: Context, facts: dict) -> list[Finding]:
+    devices, found = _driver_devices(context), []
+    if facts.get("error"):
+        return [explain_text(context, "GS806", f"{facts.get('failed')}: {facts['error']}")]
+    if not facts.get("cuda") or not devices:
+        return []
+    if not facts.get("devices"):
+        said = facts.get("said", "")
+        code = "GS807" if context.options.framework == "tensorflow" and "dlopen" in said else "GS803"
+        last = next((line for line in reversed(said.splitlines()) if "dlopen" in line or "rror" in line), "")
+        return [finding(context, code, f"the driver lists {len(devices)}, the framework 0. {last}".strip())]
+    archs = facts.get("archs") or []
+    for capability in sorted({f"{d.get('major')}.{d.get('minor')}" for d in devices}):
+        if archs and not covers(archs, capability):
+            evidence = f"the GPU is {capability}, the build has {', '.join(archs)}"
+            found.append(finding(context, "GS804", evidence, value=capability))
+    for name, error in (facts.get("errors") or {}).items():
+        if not float(error) <= TOLERANCE[name]:
+            evidence = f"{name}: greatest difference {float(error):g}, allowed {TOLERANCE[name]:g}"
+            found.append(finding(context, "GS805", evidence, value=name))
+    return found

@@ -1,0 +1,51 @@
+"""What the framework layer asks of PyTorch."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Callable
+
+CPU, GPU = "cpu", "cuda"
+
+
+def build(torch: ModuleType) -> dict:
+    """Return the CUDA version it was built with (None for a CPU build) and its architecture list; needs no GPU."""
+    flags = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", lambda: "")() or ""
+    return {"cuda": torch.version.cuda, "archs": str(flags).split()}
+
+
+def devices(torch: ModuleType) -> int:
+    """Return the number of devices; ``is_available()`` alone can be true with none."""
+    return torch.cuda.device_count()
+
+
+def operations(torch: ModuleType) -> dict[str, Callable[[str], list[float]]]:
+    """Return the operations by name: each takes a device and gives numbers that must be the same on every device."""
+
+    def numbers(tensor: Any) -> list[float]:
+        return tensor.detach().float().cpu().flatten().tolist()
+
+    def given(*shape: int) -> Any:
+        return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+    def network(device: str) -> tuple[Any, Any]:
+        weight = given(32, 16).to(device).requires_grad_()
+        output = torch.tanh(given(8, 32).to(device) @ weight) @ given(16, 4).to(device)
+        return output, weight
+
+    def forward(device: str) -> list[float]:
+        return numbers(network(device)[0])
+
+    def backward(device: str) -> list[float]:
+        output, weight = network(device)
+        output.square().mean().backward()
+        return numbers(weight.grad)
+
+    def convolution(device: str) -> list[float]:
+        image, weights = given(2, 3, 16, 16).to(device), given(4, 3, 3, 3).to(device)
+        return numbers(torch.nn.functional.conv2d(image, weights, padding=1))
+
+    def bf16(device: str) -> list[float]:
+        return numbers(given(16, 16).to(device).bfloat16() @ given(16, 16).to(device).bfloat16())
+
+    return {"forward": forward, "backward": backward, "convolution": convolution, "bf16": bf16}

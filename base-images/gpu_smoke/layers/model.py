@@ -1,0 +1,123 @@
+"""Layer model: the project's own model gives the same predictions on GPU and CPU."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import sys
+from typing import Any
+
+from ..host import clean
+from ..isolate import Session
+from ..verdicts import SKIP, Context, Layer, fault_finding, finding
+from .framework import explain_text
+
+NAME, TITLE, LEVEL = "model", "the project's model", "model"
+TOLERANCE = 1e-3
+MOST_SHOWN = 5
+
+
+def probe(context: Context, session: Session) -> dict:
+    """Load the class, predict its examples on CPU and, where one works, on a GPU.
+
+    Facts: ``stage`` and ``error`` of a failure, else ``items``, ``compared``, ``tolerance``, ``differences`` (texts).
+    """
+    if not context.options.model:
+        return {"not_run": "no --model given"}
+    facts: dict = {"stage": "load", "compared": False}
+    try:
+        session.note(f"import {context.options.model}")
+        model_class = _find(context.options.model)
+        examples = list(getattr(model_class, "examples", []) or [])
+        facts.update(items=len(examples), tolerance=float(getattr(model_class, "tolerance", TOLERANCE)))
+        if examples:
+            on_cpu = _predict(session, model_class, "cpu", examples, facts)
+            if _gpu(context):
+                on_gpu = _predict(session, model_class, "cuda", examples, facts)
+                found = differences(on_cpu, on_gpu, facts["tolerance"])
+                facts.update(compared=True, count=len(found), differences=found[:MOST_SHOWN])
+        facts["stage"] = ""
+    except Exception as error:
+        facts["error"] = clean(f"{type(error).__name__}: {error}", 1000)
+    return facts
+
+
+def _gpu(context: Context) -> bool:
+    return context.fact("driver-init", "rc") == 0 and bool(context.fact("driver-init", "devices"))
+
+
+def _find(entry: str) -> type:
+    """Import ``MODULE:CLASS``; the working folder and its ``src`` come first, as in a checkout."""
+    module, _, name = entry.partition(":")
+    for folder in (os.path.join(os.getcwd(), "src"), os.getcwd()):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    return getattr(importlib.import_module(module), name)
+
+
+def _predict(session: Session, model_class: type, device: str, examples: list, facts: dict) -> Any:
+    facts["stage"] = "load"
+    session.note(f"load({device!r})")
+    model = model_class()
+    model.load(device)
+    facts["stage"] = "predict"
+    session.note(f"predict() on {device}")
+    return model.predict(list(examples))
+
+
+def differences(left: Any, right: Any, tolerance: float, where: str = "") -> list[str]:
+    """Compare two results (strings equal, numbers within ``tolerance``); return a text for each difference."""
+    left, right = _plain(left), _plain(right)
+    name = where or "result"
+    if isinstance(left, dict) and isinstance(right, dict):
+        if left.keys() != right.keys():
+            return [f"{name}: keys {sorted(map(str, left))} and {sorted(map(str, right))}"]
+        pairs = [(f"{where}[{key!r}]", left[key], right[key]) for key in left]
+    elif isinstance(left, list) and isinstance(right, list):
+        if len(left) != len(right):
+            return [f"{name}: {len(left)} and {len(right)} items"]
+        pairs = [(f"{where}[{n}]", a, b) for n, (a, b) in enumerate(zip(left, right))]
+    else:
+        return [] if _same(left, right, tolerance) else [clean(f"{name}: CPU {left!r}, GPU {right!r}", 200)]
+    return [text for at, a, b in pairs for text in differences(a, b, tolerance, at)]
+
+
+def _plain(value: Any) -> Any:
+    """Turn tuples, arrays and tensors into lists and numbers."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _same(left: Any, right: Any, tolerance: float) -> bool:
+    numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (left, right))
+    if not numbers:
+        return type(left) is type(right) and left == right
+    if math.isnan(left) or math.isnan(right):
+        return math.isnan(left) and math.isnan(right)
+    return left == right or abs(left - right) <= tolerance
+
+
+def judge(context: Context) -> Layer:
+    """Decide on the model; without a GPU it may run, but it does not pass."""
+    facts, entry = context.facts.get(NAME, {}), context.options.model
+    layer = Layer(NAME, TITLE, LEVEL if entry else "")
+    if facts.get("fault"):
+        layer.findings.append(fault_finding(context, facts["fault"], entry))
+    elif "not_run" in facts or not facts:
+        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
+    elif facts.get("error"):
+        code = {"load": "GS911", "predict": "GS913"}[facts["stage"]]
+        layer.findings.append(explain_text(context, code, facts["error"], value=entry))
+    elif not facts.get("items"):
+        layer.findings.append(finding(context, "GS914", entry))
+    elif not facts.get("compared"):
+        layer.state, layer.summary = SKIP, f"CPU only: {facts['items']} examples predicted"
+        layer.findings.append(finding(context, "GS915", entry))
+    elif facts["count"]:
+        evidence = f"{facts['count']} differences over {facts['tolerance']:g}: " + "; ".join(facts["differences"])
+        layer.findings.append(finding(context, "GS912", evidence, value=facts["differences"][0]))
+    else:
+        layer.summary = f"{facts['items']} examples, GPU and CPU agree within {facts['tolerance']:g}"
+    return layer.settle()

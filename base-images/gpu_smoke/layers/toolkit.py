@@ -1,0 +1,225 @@
+"""Layers of the toolkit libraries: each one's file, version, and a small computation against plain Python."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from typing import Any, Callable, NamedTuple
+
+from .. import loaded
+from ..calls import Api, CallFailed, open_library
+from ..isolate import Session
+from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from . import runtime, toolkit_math
+from .user_driver import BAD_FILES
+
+LEVEL = "gpu"
+
+
+class Library(NamedTuple):
+    """One toolkit library: its sonames by CUDA major, what must be loaded before it, its test and the error allowed."""
+
+    family: str
+    title: str
+    sonames: dict[int, str]
+    before: tuple[str, ...]
+    test: Callable[[Api, toolkit_math.Device], float]
+    tolerance: float
+
+
+def _both(soname: str) -> dict[int, str]:
+    return {12: soname, 13: soname}
+
+
+_JITLINK = {12: "libnvJitLink.so.12", 13: "libnvJitLink.so.13"}
+LIBRARIES = (
+    Library("cublas", "cuBLAS", {12: "libcublas.so.12", 13: "libcublas.so.13"}, ("libcublasLt.so.{major}",),
+            toolkit_math.cublas, 0.0),
+    Library("curand", "cuRAND", _both("libcurand.so.10"), (), toolkit_math.curand, 1e-6),
+    Library("cusparse", "cuSPARSE", _both("libcusparse.so.12"), ("libnvJitLink.so.{major}",),
+            toolkit_math.cusparse, 0.0),
+    Library("cusolver", "cuSOLVER", {12: "libcusolver.so.11", 13: "libcusolver.so.12"}, ("libnvJitLink.so.{major}",),
+            toolkit_math.cusolver, 1e-5),
+    Library("cufft", "cuFFT", {12: "libcufft.so.11", 13: "libcufft.so.12"}, (), toolkit_math.cufft, 1e-4),
+    Library("cudnn", "cuDNN", _both("libcudnn.so.9"), (), toolkit_math.cudnn, 1e-5),
+    Library("nccl", "NCCL", _both("libnccl.so.2"), (), toolkit_math.nccl, 0.0),
+)  # fmt: skip
+
+
+def cuda_major(context: Context) -> int:
+    """Return the CUDA major whose libraries are looked for: the row's, else the runtime's, else 13."""
+    if context.row.cuda:
+        return context.row.cuda[0]
+    return (context.fact("runtime", "runtime_version") or 13000) // 1000
+
+
+def probe(library: Library) -> Callable[[Context, Session], dict]:
+    """Return the probe of one library; facts: of ``open_library``, ``version``, ``error_size``, ``call``, ``rc``."""
+
+    def step(context: Context, session: Session) -> dict:
+        major = cuda_major(context)
+        soname = library.sonames.get(major)
+        if not soname:
+            return {"soname": f"lib{library.family}.so", "loaded": False, "error": f"not known for CUDA {major}"}
+        for name in library.before:
+            open_library(context, session, name.format(major=major), wheels=True)
+        handle, facts = open_library(context, session, soname, wheels=True)
+        if handle is None:
+            if "nvJitLink" in facts["error"]:
+                facts["jitlink"] = open_library(context, session, _JITLINK.get(major, ""))[1].get("path", "")
+            return facts
+        api = Api(handle, session, facts["path"] or soname)
+        try:
+            facts["version"] = _version(api, library.family)
+            if library.family == "cudnn":
+                handle.cudnnGetCudartVersion.restype = ctypes.c_size_t
+                facts["cudart"] = int(handle.cudnnGetCudartVersion())
+            if _may_compute(context):
+                facts["error_size"] = str(_compute(context, session, library, api))
+        except (CallFailed, AttributeError) as error:
+            facts.update(call=getattr(error, "call", str(error)), rc=getattr(error, "rc", -1))
+        return facts
+
+    return step
+
+
+def _may_compute(context: Context) -> bool:
+    runtime_works = context.fact("runtime", "count_rc") == 0 and (context.fact("runtime", "count") or 0) > 0
+    return runtime_works and context.fact("driver-init", "rc") == 0
+
+
+def _compute(context: Context, session: Session, library: Library, api: Api) -> float:
+    handle = session.kept.get(runtime.NAME) or ctypes.CDLL(context.fact("runtime", "path"))
+    device = toolkit_math.Device(Api(handle, session, "libcudart"))
+    try:
+        return library.test(api, device)
+    finally:
+        device.free()
+
+
+def _version(api: Api, family: str) -> str:
+    """Return a library's version by its own getter."""
+    if family in ("cublas", "cusparse"):
+        return ".".join(str(api.number(f"{family}GetProperty", ctypes.c_int(part))) for part in range(3))
+    if family == "cudnn":
+        api.library.cudnnGetVersion.restype = ctypes.c_size_t
+        number = int(api.library.cudnnGetVersion())
+        return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
+    getters = {"curand": "curandGetVersion", "cusolver": "cusolverGetVersion", "cufft": "cufftGetVersion"}
+    number = api.number(getters.get(family, "ncclGetVersion"))
+    if family == "nccl":
+        return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
+    return f"{number // 1000}.{number % 1000 // 100}.{number % 100}"
+
+
+def judge(context: Context, library: Library) -> Layer:
+    """Decide on one library. One that no row promises and that is not installed is no fault, and no pass."""
+    promised = library.family in context.row.libraries
+    facts = context.facts.get(library.family, {})
+    here = promised or facts.get("loaded") or facts.get("candidates") or facts.get("fault")
+    layer = Layer(library.family, library.title, LEVEL if here else "")
+    layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
+    if facts.get("fault"):
+        layer.findings.append(fault_finding(context, facts["fault"], layer.path or library.title))
+    elif not facts.get("loaded"):
+        layer.state, layer.summary = SKIP, "not installed, not promised"
+        layer.findings += _not_loaded(context, library, facts, promised)
+    else:
+        layer.findings += _loaded(context, library, facts)
+        layer.summary = _summary(context, library, facts, layer)
+    return layer.settle()
+
+
+def _summary(context: Context, library: Library, facts: dict, layer: Layer) -> str:
+    if "error_size" in facts:
+        return f"{layer.version}, computes right"
+    if context.options.mode == "node" and not facts.get("call"):
+        layer.state = SKIP
+        return f"{layer.version} loads; not computed: no usable GPU"
+    return f"{layer.version} loads"
+
+
+def _not_loaded(context: Context, library: Library, facts: dict, promised: bool) -> list[Finding]:
+    error = facts.get("error", "")
+    if "nvJitLink" in error and "undefined symbol" in error:
+        evidence = f"{error}; the loader takes nvJitLink from {facts.get('jitlink') or '?'}"
+        return [finding(context, "GS603", evidence, folder=os.path.dirname(facts.get("jitlink") or "?"))]
+    bad = [e for e in facts.get("candidates", []) if e["kind"] in BAD_FILES and e["where"] != "aside"]
+    if bad:
+        evidence = f"{bad[0]['path']} is {bad[0]['kind']} {bad[0]['detail']}".strip() + f"; the loader says: {error}"
+        return [finding(context, "GS602", evidence, path=bad[0]["path"])]
+    if "undefined symbol" in error or re.search(r"version `.*' not found", error):
+        return [finding(context, "GS602", error, path=error.split(":")[0])]
+    if error and facts.get("soname", "") not in error:
+        return [finding(context, "GS602", error, path=error.split(":")[0])]
+    return [finding(context, "GS601", error, value=facts.get("soname"))] if promised else []
+
+
+def _loaded(context: Context, library: Library, facts: dict) -> list[Finding]:
+    found = []
+    if facts["by"] == "wheel" and context.row.found:
+        folder = context.host.shown(os.path.dirname(facts["path"]))
+        found.append(finding(context, "GS609", f"{facts['soname']} loads only from {folder}", folder=folder))
+    found += _row_fits(context, library, facts)
+    if facts.get("call"):
+        evidence = f"{facts['call']} gave {facts['rc']}"
+        found.append(finding(context, "GS607", evidence, value=library.title))
+    error = float(facts.get("error_size", "0"))
+    if not error <= library.tolerance:
+        # Equal bits of cuRAND's device and host generators are not promised; numbers out of range are wrong.
+        severity = "warning" if library.family == "curand" and error <= 1.0 else "error"
+        evidence = f"greatest error {error:g}, allowed {library.tolerance:g}"
+        found.append(finding(context, "GS606", evidence, severity, value=library.title))
+    return found
+
+
+def _row_fits(context: Context, library: Library, facts: dict) -> list[Finding]:
+    wanted, have = context.row.text(library.family), facts.get("version", "")
+    parts = _numbers(wanted)[:3]
+    if wanted and have and _numbers(have)[: len(parts)] != parts:
+        evidence = f"{library.title} is {have} from {facts.get('path')}, the row says {wanted}"
+        return [finding(context, "GS608", evidence, value=library.title)]
+    built, runs = facts.get("cudart") or 0, context.fact("runtime", "runtime_version") or 0
+    if built and runs and built // 1000 != runs // 1000:
+        evidence = f"cuDNN was built for CUDA {built // 1000}, the runtime is CUDA {runs // 1000}"
+        return [finding(context, "GS608", evidence, value=library.title)]
+    return []
+
+
+def _numbers(version: str | None) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version or "")]
+
+
+COPIES, COPIES_TITLE = "copies", "one copy of each library"
+
+
+def probe_copies(context: Context, session: Session) -> dict:
+    """Facts: ``libraries``, everything CUDA that the loader brought into this process."""
+    return {"libraries": [entry._asdict() for entry in loaded.loaded_now()]}
+
+
+def judge_copies(context: Context) -> Layer:
+    """Look for one family from two folders, bare and after the framework's import."""
+    layer = Layer(COPIES, COPIES_TITLE, LEVEL)
+    worlds = {
+        "bare": context.fact(COPIES, "libraries") or [],
+        "after import": context.fact("framework", "libraries") or [],
+    }
+    fault: Any = context.fact(COPIES, "fault")
+    if fault:
+        layer.findings.append(fault_finding(context, fault))
+    for world, entries in worlds.items():
+        libraries = [loaded.Mapped(**entry) for entry in entries]
+        for family, folders in loaded.duplicates(libraries).items():
+            code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(folders)
+            layer.findings.append(
+                finding(context, code, f"{world}: {family} from {names}", value=family, folders=names)
+            )
+        for entry in libraries:
+            if entry.deleted and entry.family != "cuda":
+                layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
+    layer.summary = (
+        ", ".join(f"{len(entries)} {world}" for world, entries in worlds.items() if entries) or "none loaded"
+    )
+    return layer.settle()

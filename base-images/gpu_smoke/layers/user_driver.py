@@ -1,0 +1,106 @@
+"""Layer user-driver: libcuda.so.1 - which file is loaded, or what stands in its place."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from .. import elf
+from ..calls import Api, open_library
+from ..isolate import Session
+from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from .nodes import gpu_here
+
+NAME, TITLE, LEVEL = "user-driver", "user-mode driver", "driver"
+SONAME = "libcuda.so.1"
+NEEDED = ("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuGetErrorName")
+BAD_FILES = {
+    "empty": "GS216", "directory": "GS217", "wrong-arch": "GS215", "truncated": "GS218", "not-elf": "GS218",
+    "dangling": "GS222", "unreadable": "GS223",
+}  # fmt: skip
+
+
+def probe(context: Context, session: Session) -> dict:
+    """Load libcuda by its bare name; facts are those of ``open_library`` plus ``missing`` functions."""
+    library, facts = open_library(context, session, SONAME)
+    if library is not None:
+        session.kept[NAME] = library
+        facts["missing"] = Api(library, session, facts["path"] or SONAME).missing(NEEDED)
+    return facts
+
+
+def file_version(path: str) -> str:
+    """Return the driver version in a library's file name: ``libcuda.so.535.104.05`` gives ``535.104.05``."""
+    match = re.search(r"\.so\.(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)$", path or "")
+    return match.group(1) if match else ""
+
+
+def in_folder(path: str, name: str) -> bool:
+    """Say whether a folder called ``name`` (stubs, compat) is on the way to a file."""
+    return f"/{name}/" in (path or "")
+
+
+def judge(context: Context) -> Layer:
+    """Decide which file libcuda is; a machine without a GPU needs none."""
+    layer = Layer(NAME, TITLE, LEVEL)
+    facts = context.facts.get(NAME, {})
+    here = gpu_here(context)
+    layer.path, layer.version = facts.get("path", ""), file_version(facts.get("path", ""))
+    if facts.get("fault"):
+        layer.findings.append(fault_finding(context, facts["fault"], _first_file(facts)))
+    elif facts.get("loaded"):
+        layer.findings += _loaded(context, facts)
+        layer.summary = f"libcuda {layer.version}".strip()
+    else:
+        layer.findings += _not_loaded(context, facts)
+    if not here:
+        for found in layer.findings:
+            found.severity = "warning" if found.code not in ("GS211", "GS212", "GS213", "GS214") else "info"
+        layer.state = SKIP
+        layer.summary = layer.summary or "no GPU here, no libcuda"
+    return layer.settle()
+
+
+def _first_file(facts: dict) -> str:
+    return next((entry["path"] for entry in facts.get("candidates", [])), SONAME)
+
+
+def _loaded(context: Context, facts: dict) -> list[Finding]:
+    path, found = facts["path"], []
+    started = context.fact("driver-init", "rc")
+    if in_folder(path, "stubs") or started == 34:
+        return [finding(context, "GS219", f"loaded from {path}", path=path)]
+    if facts.get("missing"):
+        evidence = f"{path} lacks {', '.join(facts['missing'])}"
+        found.append(finding(context, "GS221", evidence, path=path))
+    if facts.get("deleted"):
+        found.append(finding(context, "GS220", f"{path} is deleted", path=path))
+    if context.platform.wsl and "/wsl/" not in path and started != 0:
+        found.append(finding(context, "GS224", f"loaded from {path}"))
+    return found
+
+
+def _not_loaded(context: Context, facts: dict) -> list[Finding]:
+    files, error = facts.get("candidates", []), facts.get("error", "")
+    for entry in files:
+        if entry["where"] in ("path", "system") and entry["kind"] in BAD_FILES:
+            return [_bad_file(context, entry, error)]
+    good = [entry for entry in files if entry["kind"] == "ok" and entry["where"] != "aside"]
+    for entry in good:
+        folder = os.path.dirname(context.host.shown(entry["path"]))
+        code = {"driver": "GS212", "system": "GS213"}.get(entry["where"])
+        if code:
+            return [finding(context, code, f"{error}; it is {entry['path']}", folder=folder, path=entry["path"])]
+        return [finding(context, "GS218", error, path=entry["path"])]
+    for entry in files:
+        if entry["kind"] in BAD_FILES and entry["where"] != "aside":
+            return [_bad_file(context, entry, error)]
+    if context.fact("nvml", "loaded"):
+        return [finding(context, "GS214", f"{error}; NVML is {context.fact('nvml', 'path')}")]
+    return [finding(context, "GS211", error)]
+
+
+def _bad_file(context: Context, entry: dict, error: str) -> Finding:
+    evidence = f"{entry['path']} is {entry['kind']} {entry['detail']}".strip() + f"; the loader says: {error}"
+    have, want = entry["detail"], elf.own_architecture()
+    return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)

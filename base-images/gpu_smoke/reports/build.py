@@ -1,0 +1,104 @@
+"""The report as one dictionary; its form is ``report.schema.json``."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..host import clean
+from ..platforms import GPU_VARIABLES
+from ..row import MINIMUM_BRANCH
+from ..verdicts import FAIL, Context, Finding, Layer, block, finding, unmet
+
+SCHEMA = 1
+
+
+def build(context: Context, layers: list[Layer], started: str, seconds: float) -> dict[str, Any]:
+    """Decide the verdict and return the report; every string is clean and every number finite."""
+    missing = [layer.name for layer in unmet(layers, context.options.require)]
+    failed = block(layers)
+    lowest = next((layer for layer in layers if layer is failed or layer.name in missing), None)
+    options = context.options
+    report = {
+        "schema": SCHEMA,
+        "program": {"name": "gpu-smoke", "version": __version__},
+        "started": started,
+        "seconds": round(seconds, 3),
+        "mode": options.mode,
+        "require": options.require,
+        "framework": options.framework,
+        "model": options.model,
+        "verdict": "fail" if lowest else "pass",
+        "exit_code": 1 if lowest else 0,
+        "cause": _cause(context, lowest) if lowest else None,
+        "unmet": missing,
+        "platform": context.platform._asdict(),
+        "environment": {name: context.env[name] for name in GPU_VARIABLES if name in context.env},
+        "image": context.row.data if context.row.found else None,
+        "driver_floor": _floor(context),
+        "layers": [asdict(layer) for layer in layers],
+        "facts": context.facts,
+    }
+    return jsonable(report)
+
+
+def _cause(context: Context, layer: Layer) -> dict[str, Any]:
+    told: Finding | None = next(iter(layer.errors or layer.findings), None)
+    if told is None:
+        told = finding(context, "GS007", f"{layer.title}: {layer.summary}", value=layer.summary)
+    return {"layer": layer.name, **asdict(told)}
+
+
+def _floor(context: Context) -> dict[str, Any] | None:
+    """Return the oldest driver branch that the runtime found here can run on (CUDA Compatibility)."""
+    version = context.fact("runtime", "runtime_version") or 0
+    branch = MINIMUM_BRANCH.get(version // 1000)
+    return {"cuda": f"{version // 1000}.{version % 1000 // 10}", "branch": branch} if branch else None
+
+
+def jsonable(value: Any, depth: int = 12) -> Any:
+    """Return ``value`` with clean strings, finite numbers and text keys; what is deeper than ``depth`` becomes text."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return value if abs(value) < 1 << 63 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if depth > 0 and isinstance(value, dict):
+        return {clean(key, 200): jsonable(entry, depth - 1) for key, entry in value.items()}
+    if depth > 0 and isinstance(value, (list, tuple)):
+        return [jsonable(entry, depth - 1) for entry in value]
+    return clean(value)
+
+
+def xml_safe(text: str) -> str:
+    """Return text without the characters that XML 1.0 forbids."""
+    return re.sub("[^\t\n\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+
+
+def write_whole(path: str, text: str) -> None:
+    """Write a file so that readers see all of it or none. Raises OSError."""
+    target = Path(path)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def counts(report: dict[str, Any]) -> dict[str, int]:
+    """Return the number of layers by state."""
+    states = [layer["state"] for layer in report["layers"]]
+    return {state: states.count(state) for state in ("pass", FAIL, "blocked", "skip")}

@@ -1,0 +1,108 @@
+"""The report for people: a picture of the stack, the cause and the fix, at 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from .build import counts
+
+WIDTH = 80
+NAME_WIDTH = 26
+COLOURS = {"pass": "32", "fail": "31;1", "blocked": "33", "skip": "90", "cause": "31;1", "fix": "32", "dim": "90"}
+GLYPHS = {"pass": "✓", "fail": "✗", "blocked": "·", "skip": "-", "up": "│", "top": "┌", "end": "└"}
+ASCII = {"pass": "+", "fail": "X", "blocked": ".", "skip": "-", "up": "|", "top": "+", "end": "+"}
+
+
+class Paint:
+    """Colours and glyphs that the terminal can show."""
+
+    def __init__(self, colour: bool, encoding: str | None) -> None:
+        self.colour, self.encoding = colour, encoding or "ascii"
+        try:
+            "".join(GLYPHS.values()).encode(self.encoding)
+            self.glyphs = GLYPHS
+        except (UnicodeEncodeError, LookupError):
+            self.glyphs = ASCII
+
+    def __call__(self, kind: str, text: str) -> str:
+        return f"\x1b[{COLOURS[kind]}m{text}\x1b[0m" if self.colour and kind in COLOURS else text
+
+    def safe(self, text: str) -> str:
+        """Return text that the terminal's encoding can carry."""
+        try:
+            return text.encode(self.encoding, "replace").decode(self.encoding)
+        except LookupError:
+            return text.encode("ascii", "replace").decode("ascii")
+
+
+def render(report: dict[str, Any], paint: Paint) -> str:
+    """Return the whole picture, top of the stack first."""
+    lines = []
+    layers = report["layers"]
+    for number, layer in enumerate(reversed(layers)):
+        edge = "top" if number == 0 else ("end" if number == len(layers) - 1 else "up")
+        lines += _row(layer, paint, edge)
+    lines.append("")
+    if report["cause"]:
+        lines += _told("cause", report["cause"], paint)
+    lines += _others(report, paint)
+    lines.append(_last(report, paint))
+    return paint.safe("\n".join(lines) + "\n")
+
+
+def _row(layer: dict[str, Any], paint: Paint, edge: str) -> list[str]:
+    state = layer["state"]
+    mark = paint(state, f"{paint.glyphs[state]} {state:<8}")
+    summary = f"blocked by {layer['blocked_by']}" if layer["blocked_by"] else layer["summary"]
+    if state == "fail":
+        codes = [found["code"] for found in layer["findings"] if found["severity"] == "error"]
+        summary = " ".join([*codes, summary])
+    room = WIDTH - NAME_WIDTH - 15
+    wrapped = textwrap.wrap(" ".join(summary.split()), room) or [""]
+    up = paint.glyphs["end" if edge == "end" else "up"] if edge != "top" else paint.glyphs["up"]
+    rows = [f"{paint.glyphs[edge]} {layer['title'][:NAME_WIDTH]:<{NAME_WIDTH}} {mark} {wrapped[0]}"]
+    follow = " " if edge == "end" else up
+    rows += [f"{follow} {'':<{NAME_WIDTH}} {'':<10} {more}" for more in wrapped[1:]]
+    if layer["path"]:
+        rows += [f"{follow}   {paint('dim', part)}" for part in textwrap.wrap(f"from {layer['path']}", WIDTH - 5)]
+    return rows
+
+
+def _told(kind: str, found: dict[str, Any], paint: Paint) -> list[str]:
+    label = {"cause": "CAUSE", "error": "ALSO", "warning": "WARNING", "info": "NOTE"}[kind]
+    layer = f" (layer {found['layer']})" if "layer" in found else ""
+    lines = _wrapped(f"{label} {found['code']}", f"{found['title']}{layer}", paint, kind)
+    if found["evidence"]:
+        lines += _wrapped("  seen", found["evidence"], paint, "dim")
+    return [*lines, *_wrapped("  fix", found["fix"], paint, "fix"), ""]
+
+
+def _wrapped(label: str, text: str, paint: Paint, kind: str) -> list[str]:
+    first, *more = textwrap.wrap(" ".join(text.split()), WIDTH - 15) or [""]
+    return [f"{paint(kind, f'{label:<14}')} {first}", *(f"{'':<15}{line}" for line in more)]
+
+
+def _others(report: dict[str, Any], paint: Paint) -> list[str]:
+    lines = []
+    cause = report["cause"] or {}
+    for layer in report["layers"]:
+        for found in layer["findings"]:
+            same = (found["code"], found["evidence"]) == (cause.get("code"), cause.get("evidence"))
+            if not same and (found["severity"] != "info" or layer["state"] == "pass"):
+                lines += _told(found["severity"], {**found, "layer": layer["name"]}, paint)
+    return lines
+
+
+def _last(report: dict[str, Any], paint: Paint) -> str:
+    numbers = ", ".join(f"{count} {state}" for state, count in counts(report).items() if count)
+    verdict = report["verdict"].upper()
+    need = f"; required {report['require']}" if report["require"] != "none" else ""
+    said = f"{verdict} {numbers}{need}; {report['seconds']:.1f} s; exit code {report['exit_code']}"
+    if report["cause"]:
+        said += f"\nMore: gpu-smoke --explain {report['cause']['code']}"
+    elif report["mode"] == "node" and not any(
+        d["name"] == "kernels" and d["state"] == "pass" for d in report["layers"]
+    ):
+        said += "\nNothing ran on a GPU: this says that no fault was found, not that a GPU works."
+    return paint(report["verdict"], said)

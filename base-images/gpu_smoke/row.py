@@ -1,0 +1,79 @@
+"""The image's own description, /opt/base/image.json: what this image promises."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+DEFAULT_PATH = "/opt/base/image.json"
+# NVIDIA, CUDA Compatibility: oldest driver branch that runs a CUDA major.
+MINIMUM_BRANCH = {11: 450, 12: 525, 13: 580}
+# torch needs no cuRAND from 2.15 on; a row may name its own list as "libraries".
+PROMISED = {
+    "torch": ["cublas", "cusolver", "cusparse", "cufft"],
+    "tensorflow": ["cublas", "curand", "cusolver", "cusparse", "cufft"],
+    "plain": ["cublas", "curand", "cusolver", "cusparse", "cufft"],
+}
+
+
+class Row(NamedTuple):
+    """The promises of the image; every field may be empty. ``problem`` says why a file that exists is of no use."""
+
+    path: str
+    found: bool
+    data: dict[str, Any]
+    problem: str = ""
+
+    def text(self, key: str) -> str:
+        """Return a key as text, "" when absent or of another type."""
+        value = self.data.get(key)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def cuda(self) -> tuple[int, int] | None:
+        """CUDA version of the image as (major, minor)."""
+        return version_pair(self.text("cuda"))
+
+    @property
+    def driver_min(self) -> int | None:
+        """Oldest kernel driver branch, such as 580."""
+        value = self.data.get("driver_min")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def capabilities(self, kind: str) -> list[str]:
+        """Return promised compute capabilities of ``kind`` (``sass`` or ``ptx``), such as ``9.0``."""
+        block = self.data.get("compute_capabilities")
+        values = block.get(kind) if isinstance(block, dict) else None
+        return [v for v in values if isinstance(v, str)] if isinstance(values, list) else []
+
+    @property
+    def libraries(self) -> list[str]:
+        """Families of toolkit libraries that the image promises; empty without a row."""
+        if not self.cuda:
+            return []
+        named = self.data.get("libraries")
+        if isinstance(named, list):
+            return [v for v in named if isinstance(v, str)]
+        extra = [family for family in ("cudnn", "nccl") if self.text(family)]
+        return PROMISED.get(self.text("framework"), []) + extra
+
+
+def version_pair(text: str) -> tuple[int, int] | None:
+    """Return (major, minor) of a version such as ``13.2`` or ``13.2.1``, or None."""
+    match = re.match(r"(\d{1,4})\.(\d{1,4})", text)
+    return (int(match.group(1)), int(match.group(2))) if match else None
+
+
+def read_row(path: str) -> Row:
+    """Read the image's description; a missing file is an empty row, an unusable one has its ``problem``."""
+    if not Path(path).exists():
+        return Row(path, False, {})
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        return Row(path, True, {}, f"{type(error).__name__}: {error}")
+    if not isinstance(data, dict):
+        return Row(path, True, {}, "not a JSON object")
+    return Row(path, True, data)

@@ -1,0 +1,145 @@
+"""Findings, layers, and which of them is the cause."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import codes
+from .host import Host, clean
+from .platforms import Platform
+from .row import Row
+
+LEVELS = ["none", "driver", "gpu", "framework", "model"]
+PASS, FAIL, SKIP, BLOCKED = "pass", "fail", "skip", "blocked"
+
+
+@dataclass
+class Options:
+    """What the command line asked for; ``gpus`` 0 means all visible ones."""
+
+    mode: str = "node"
+    require: str = "none"
+    framework: str = "plain"
+    model: str = ""
+    gpus: int = 0
+    timeout_s: float = 120.0
+
+
+@dataclass
+class Context:
+    """Everything a layer may look at. ``facts`` holds the answers of the probes by layer name."""
+
+    host: Host
+    env: dict[str, str]
+    platform: Platform
+    row: Row
+    options: Options
+    facts: dict[str, dict] = field(default_factory=dict)
+
+    def fact(self, layer: str, key: str, default: Any = None) -> Any:
+        """Return one fact of a layer, ``default`` when the layer has no such fact."""
+        return self.facts.get(layer, {}).get(key, default)
+
+
+@dataclass
+class Finding:
+    """One code of the catalogue with this machine's evidence and the fix for this platform."""
+
+    code: str
+    severity: str
+    title: str
+    fix: str
+    evidence: str
+
+
+@dataclass
+class Layer:
+    """The verdict on one layer. ``level`` is the policy level from which a skip counts as a failure ("" for never)."""
+
+    name: str
+    title: str
+    level: str
+    state: str = PASS
+    summary: str = ""
+    path: str = ""
+    version: str = ""
+    blocked_by: str = ""
+    findings: list[Finding] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def errors(self) -> list[Finding]:
+        """Findings that make the layer fail."""
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    def settle(self) -> Layer:
+        """Let an error decide over the state and return the layer."""
+        if self.errors:
+            self.state = FAIL
+        self.summary, self.path, self.version = clean(self.summary), clean(self.path), clean(self.version)
+        return self
+
+
+class _Blanks(dict):
+    def __missing__(self, key: str) -> str:
+        return "?"
+
+
+def finding(context: Context, code: str, evidence: str = "", severity: str = "", **details: Any) -> Finding:
+    """Make a finding: its texts come from the catalogue, ``details`` fill the braces of the fix line."""
+    entry = codes.lookup(code)
+    if entry is None:
+        raise KeyError(f"no finding has the code {code}")
+    text = entry.fix_for(context.platform.names).format_map(
+        _Blanks({k: _shown(context, v) for k, v in details.items()})
+    )
+    return Finding(code, severity or entry.severity, entry.title, clean(text), clean(_shown(context, evidence), 600))
+
+
+def _shown(context: Context, value: Any) -> Any:
+    if not isinstance(value, str) or not context.host.root:
+        return value
+    return value.replace(context.host.root + "/", "/")
+
+
+FAULT_CODES = {"signal": "GS001", "timeout": "GS002", "exit": "GS003", "exception": "GS004"}
+
+
+def fault_finding(context: Context, fault: dict, path: str = "") -> Finding:
+    """Turn the death of a probe into its finding."""
+    kind = fault.get("kind", "exit")
+    what = {
+        "signal": f"killed by {fault.get('signal')}",
+        "timeout": f"no answer within {fault.get('seconds')} s",
+        "exit": f"ended with status {fault.get('status')}",
+        "exception": str(fault.get("error")),
+    }.get(kind, kind)
+    call = f" in {fault['call']}" if fault.get("call") else ""
+    last = (fault.get("output") or "").strip().splitlines()[-1:]
+    evidence = f"{what}{call}" + (f"; last words: {last[0]}" if last else "")
+    return finding(context, FAULT_CODES.get(kind, "GS003"), evidence, path=path or fault.get("call") or "the library")
+
+
+# Layers that the ones above stand on. Toolkit libraries stand side by side, and CUDA works without NVML.
+CARRYING = {
+    "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory",
+    "framework",
+}  # fmt: skip
+
+
+def block(layers: list[Layer]) -> Layer | None:
+    """Return the lowest failing layer, the cause; mark what stands above it and does not pass as blocked."""
+    cause = next((layer for layer in layers if layer.state == FAIL), None)
+    carrier = next((layer for layer in layers if layer.state == FAIL and layer.name in CARRYING), None)
+    if carrier:
+        for layer in layers[layers.index(carrier) + 1 :]:
+            if layer.state == FAIL or (layer.state == SKIP and layer.level):
+                layer.state, layer.blocked_by = BLOCKED, carrier.name
+    return cause
+
+
+def unmet(layers: list[Layer], require: str) -> list[Layer]:
+    """Return the layers at or below the required level that do not pass: a skip is no pass."""
+    reached = LEVELS[1 : LEVELS.index(require) + 1]
+    return [layer for layer in layers if layer.level in reached and layer.state != PASS]

@@ -1,0 +1,140 @@
+// A stand-in for libcuda.so.1. Device memory is host memory; answers come from FAKE_* variables.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int started;
+static size_t taken;
+
+static long number(const char *name, long otherwise) {
+    const char *text = getenv(name);
+    return text && *text ? strtol(text, NULL, 0) : otherwise;
+}
+
+// FAKE_FAULT names a function and what it does there: segv:cuInit, hang:cuInit, exit:cuInit, talk:cuInit.
+static void fault(const char *here) {
+    const char *want = getenv("FAKE_FAULT");
+    const char *at = want ? strchr(want, ':') : NULL;
+    if (!at || strcmp(at + 1, here)) return;
+    if (!strncmp(want, "segv", 4)) { fprintf(stderr, "about to crash\n"); *(volatile int *)8 = 1; }
+    if (!strncmp(want, "hang", 4)) for (;;) pause();
+    if (!strncmp(want, "exit", 4)) exit(0);
+    if (!strncmp(want, "abort", 5)) abort();
+    if (!strncmp(want, "talk", 4))
+        for (int fd = 1; fd < 64; fd++)
+            for (int n = 0; n < 2000; n++) if (write(fd, "\n{\"done\": 7}\xff\n", 14) < 0) break;
+    if (!strncmp(want, "close", 5)) for (int fd = 0; fd < 64; fd++) close(fd);
+}
+
+__attribute__((constructor)) static void loaded(void) {
+    Dl_info info;
+    fault("load");
+    if (number("FAKE_UNLINK", 0) && dladdr((void *)&loaded, &info)) unlink(realpath(info.dli_fname, NULL));
+}
+
+int cuDriverGetVersion(int *version) { fault("cuDriverGetVersion"); *version = number("FAKE_CUDA_VERSION", 13000); return 0; }
+int cuInit(unsigned flags) {
+    (void)flags;
+    fault("cuInit");
+    int rc = number("FAKE_CUINIT_RC", 0);
+    started = rc == 0;
+    return rc;
+}
+int cuDeviceGetCount(int *count) {
+    if (!started) return 3;
+    *count = number("FAKE_COUNT", 1);
+    return number("FAKE_COUNT_RC", 0);
+}
+int cuDeviceGet(int *device, int n) { *device = n; return number("FAKE_DEVICE_RC", 0); }
+int cuDeviceGetName(char *name, int size, int device) {
+    (void)device;
+    const char *text = getenv("FAKE_NAME");
+    if (text && !strcmp(text, "garbage")) { memset(name, 0xfe, size); return 0; }
+    snprintf(name, size, "%s", text ? text : "Fake H100");
+    return 0;
+}
+int cuDeviceGetUuid_v2(void *uuid, int device) { memset(uuid, 0x11 * (device + 1), 16); return 0; }
+int cuDeviceTotalMem_v2(size_t *size, int device) { (void)device; *size = 80UL << 30; return 0; }
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    (void)device;
+    const char *cc = getenv("FAKE_CC");
+    if (!cc) cc = "9.0";
+    *value = attribute == 75 ? atoi(cc) : attribute == 76 ? atoi(strchr(cc, '.') + 1) : 0;
+    return 0;
+}
+int cuGetErrorName(int rc, const char **text) { (void)rc; *text = "FAKE_ERROR"; return 0; }
+int cuGetErrorString(int rc, const char **text) { (void)rc; *text = "fake error"; return 0; }
+int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = (void *)8; return number("FAKE_CTX_RC", 0); }
+int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return 0; }
+int cuCtxSetCurrent(void *context) { (void)context; return 0; }
+int cuCtxSynchronize(void) { fault("cuCtxSynchronize"); return number("FAKE_SYNC_RC", 0); }
+int cuMemGetInfo_v2(size_t *left, size_t *total) {
+    *total = 80UL << 30;
+    *left = number("FAKE_FREE_MIB", 79L << 10) * (1UL << 20) - taken;
+    return 0;
+}
+int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
+    if (number("FAKE_ALLOC_RC", 0)) return number("FAKE_ALLOC_RC", 0);
+    if (number("FAKE_LEAK", 0)) taken += size;
+    *pointer = (uint64_t)malloc(size);
+    return 0;
+}
+int cuMemFree_v2(uint64_t pointer) { free((void *)pointer); return 0; }
+int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
+    memcpy((void *)to, from, size);
+    if (number("FAKE_MEMORY_WRONG", 0) && size > 4096) ((char *)to)[7] ^= 1;
+    return 0;
+}
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)from, size); return 0; }
+// FAKE_PTX_MAX is the newest PTX version that this driver compiles, such as 8.4.
+int cuModuleLoadData(void **module, const char *text) {
+    fault("cuModuleLoadData");
+    const char *at = strstr(text, ".version "), *most = getenv("FAKE_PTX_MAX");
+    int rc = number("FAKE_MODULE_RC", 0);
+    if (most && at && atof(at + 9) > atof(most) + 1e-9) return 222;
+    *module = (void *)16;
+    return rc;
+}
+int cuModuleUnload(void *module) { (void)module; return 0; }
+int cuModuleGetFunction(void **function, void *module, const char *name) {
+    (void)module;
+    *function = (void *)24;
+    return strcmp(name, "gpu_smoke") ? 500 : 0;
+}
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void *stream, void **arguments, void **extra) {
+    (void)f, (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
+    if (number("FAKE_LAUNCH_RC", 0)) return number("FAKE_LAUNCH_RC", 0);
+    uint32_t *data = (uint32_t *)*(uint64_t *)arguments[0], count = *(uint32_t *)arguments[1];
+    for (uint32_t n = 0; n < gx * bx && n < count; n++) data[n] = 3 * data[n] + n;
+    if (number("FAKE_KERNEL_WRONG", 0)) data[3] ^= 1;
+    return 0;
+}
+
+// What NVIDIA's runtime asks for: any function by name; those we lack answer "not supported".
+static int unsupported(void) { return 801; }
+int cuGetExportTable(const void **table, const void *id) { (void)id; *table = NULL; return 500; }
+static int resolve(const char *name, void **function) {
+    char versioned[256];
+    Dl_info info;
+    dladdr((void *)&resolve, &info);
+    void *self = dlopen(info.dli_fname, RTLD_NOLOAD | RTLD_NOW);
+    snprintf(versioned, sizeof versioned, "%s_v2", name);
+    *function = self ? dlsym(self, name) : NULL;
+    if (!*function && self) *function = dlsym(self, versioned);
+    if (!*function) *function = (void *)&unsupported;
+    return 0;
+}
+int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+    (void)version, (void)flags;
+    return resolve(name, function);
+}
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+    (void)version, (void)flags;
+    if (status) *status = 0;
+    return resolve(name, function);
+}
