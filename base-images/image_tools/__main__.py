@@ -19,7 +19,8 @@ def parser() -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=help_text)
         sub.set_defaults(action=action)
         sub.add_argument("--image", default="", help="name of a row; all live rows when left out")
-        sub.add_argument("--registry", default=registry)
+        sub.add_argument("--registry", default=registry, help="where images are pushed, and named after")
+        sub.add_argument("--source", default=DEFAULT_REGISTRY, help="the registry in the local tag of a built image")
         return sub
 
     verb("plan", build.plan, "write the build plans and the bake file")
