@@ -62,13 +62,14 @@ def smoke_digest(reference: str, require: str) -> dict[str, Any]:
         raise ImageError(f"{reference}: cannot pull it: {pull.stderr.strip().splitlines()[-1]}")
     mode = ["--mode", "image"] if require == "none" else ["--require", require]
     gpus = [] if require == "none" else ["--gpus", "all"]
-    command = ["docker", "run", "--rm", *gpus, reference, "gpu-smoke", *mode]
-    result = subprocess.run([*command, "--json", "/dev/stderr"], capture_output=True, text=True, check=False)
+    command = ["docker", "run", "--rm", *gpus, reference]
+    script = f"gpu-smoke {' '.join(mode)} --json /tmp/smoke.json; code=$?; cat /tmp/smoke.json >&2; exit $code"
+    result = subprocess.run([*command, "sh", "-c", script], capture_output=True, text=True, check=False)
     if result.returncode:
         print(result.stdout)
         raise ImageError(
             f"{reference}: the smoke test ended with {result.returncode}; no tag was set. The report stands above; "
-            f"run it again with: {' '.join(command)}"
+            f"run it again with: {' '.join([*command, 'gpu-smoke', *mode])}"
         )
     return smoke_summary(result.stderr, require)
 
@@ -80,9 +81,14 @@ def smoke_summary(text: str, require: str) -> dict[str, Any]:
         report = json.loads(text[start:]) if start >= 0 else {}
     except ValueError:
         report = {}
-    layers = {layer["name"]: layer["verdict"] for layer in report.get("layers", []) if "name" in layer}
+    layers = {layer["name"]: layer["state"] for layer in report.get("layers", []) if "name" in layer}
     # A test without a GPU proves that the libraries load, and nothing about a GPU.
-    return {"require": require, "on_a_gpu": require in ("gpu", "framework", "model"), "layers": layers}
+    return {
+        "require": require,
+        "verdict": report.get("verdict", "unknown"),
+        "on_a_gpu": require in ("gpu", "framework", "model"),
+        "layers": layers,
+    }
 
 
 def dated_tag(repository: str, release: str, digest: str) -> str:

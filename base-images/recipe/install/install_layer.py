@@ -17,6 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from elf import search_before_environment
 from file_times import FILE_TIME, set_times
 
 ENVIRONMENT = Path("/opt/env")
@@ -41,20 +42,26 @@ def strip(files: list[Path], kit: Path) -> None:
         subprocess.run([kit / "usr/bin/strip", "--strip-unneeded", path], check=True, env=os.environ | libraries)
 
 
+def libraries(patterns: list[str]) -> list[Path]:
+    """Return the real files that match the globs."""
+    return [path for pattern in patterns for path in SITE.glob(pattern) if not path.is_symlink()]
+
+
 def trim(rules: list[dict], kit: Path, report: Path) -> set[Path]:
     """Apply the trim rules; return the files that changed or went, and report files and bytes saved by rule."""
     touched: set[Path] = set()
     entries = []
     for rule in rules:
         gone = [path for pattern in rule.get("remove", []) for path in SITE.glob(pattern) if not path.is_dir()]
-        stripped = [path for pattern in rule.get("strip", []) for path in SITE.glob(pattern) if not path.is_symlink()]
+        stripped = libraries(rule.get("strip", []))
+        bound = [path for path in libraries(rule.get("bind", [])) if search_before_environment(path)]
         before = sum(path.lstat().st_size for path in gone + stripped)
         for path in gone:
             path.unlink()
         strip(stripped, kit)
         saved = before - sum(path.stat().st_size for path in stripped)
-        entries.append({"reason": rule["reason"], "files": len(gone) + len(stripped), "bytes": saved})
-        touched |= {*gone, *stripped}
+        entries.append({"reason": rule["reason"], "files": len(gone) + len(stripped) + len(bound), "bytes": saved})
+        touched |= {*gone, *stripped, *bound}
     remove_empty_folders({path.parent for path in touched})
     report.parent.mkdir(parents=True, exist_ok=True)
     report.write_text(json.dumps(entries, indent=1) + "\n")
