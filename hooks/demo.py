@@ -27,7 +27,11 @@ NEXT = {
         "scripts/lint",
         "${EDITOR:-vi} src/demo/model.py",
     ),
-    "library": ('scripts/run "loop over a list" ../demo-input/lines.txt', "scripts/lint", "${EDITOR:-vi} src/demo/model.py"),
+    "library": (
+        'scripts/run "loop over a list" ../demo-input/lines.txt',
+        "scripts/lint",
+        "${EDITOR:-vi} src/demo/model.py",
+    ),
 }
 
 
@@ -44,7 +48,9 @@ def step(title: str, *command: str, quiet: bool = True) -> str:
         print(done.stdout.rstrip())
     if done.returncode:
         raise DemoError(f"{title} failed with exit code {done.returncode}; go on in {DEMO} with: {' '.join(command)}")
-    closing = [line for line in done.stdout.splitlines() if line.startswith("=") and ("passed" in line or "failed" in line)]
+    closing = [
+        line for line in done.stdout.splitlines() if line.startswith("=") and ("passed" in line or "failed" in line)
+    ]
     print(f"   {closing[-1].strip('= ') if closing else 'done'} ({time.monotonic() - start:.1f} s)", flush=True)
     return done.stdout
 
@@ -96,7 +102,9 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str, seconds: float =
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if server.poll() is not None:
-            raise DemoError(f"the service ended with exit code {server.returncode}: see {DEMO / 'build' / 'service.log'}")
+            raise DemoError(
+                f"the service ended with exit code {server.returncode}: see {DEMO / 'build' / 'service.log'}"
+            )
         try:
             ask(f"{url}/readyz")
             return

@@ -69,7 +69,9 @@ def main() -> int:
     if unknown:
         print(f"lock: no image {', '.join(sorted(unknown))} in base-images/catalog.yml", file=sys.stderr)
         return 2
-    wanted = [row for row in rows if row["state"] != "retired" and (not options.images or row["name"] in options.images)]
+    wanted = [
+        row for row in rows if row["state"] != "retired" and (not options.images or row["name"] in options.images)
+    ]
     pairs = [(project_type, row) for row in wanted for project_type in TYPES]
     failed = False
     with ThreadPoolExecutor(2) as pool:

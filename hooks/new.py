@@ -56,7 +56,7 @@ def reason(output: str) -> str:
     line = lines[-1] if lines else "Copier failed without a word"
     for prefix in ("ValueError: ", "Validation error for question "):
         line = line.removeprefix(prefix)
-    return line
+    return line.replace("': for example", " needs another answer, for example").removeprefix("'")
 
 
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> None:

@@ -53,7 +53,7 @@ def every_answer_set() -> list[AnswerSet]:
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
         if project_type != "library" or kubernetes
     ]
-    awkward = 'Says "5 × 3 = 15" for $HOME, {{ x }}, #1 & \'more\': \\n <b>né</b> 🙂'
+    awkward = "Says \"5 × 3 = 15\" for $HOME, {{ x }}, #1 & 'more': \\n <b>né</b> 🙂"
     sets += [AnswerSet(t, "plain", project_name="a", description=awkward) for t in TYPES]
     long_name = "z" + "-9" * 19 + "z"
     sets += [AnswerSet("service", "torch", project_name=long_name, gpu_resource="nvidia.com/mig-1g.10gb")]

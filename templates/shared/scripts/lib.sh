@@ -45,7 +45,7 @@ in_project() {
         here) say "inside the image, $gpu"; exec "$@" ;;
         venv) say "in .venv, $gpu"; PATH=$PWD/.venv/bin:$PATH exec "$@" ;;
         docker)
-            scripts/build "$stage"
+            [[ ${BUILT:-} == "$stage" ]] || scripts/build "$stage" || exit
             options=$(gpu_options)
             say "in Docker image $image-$stage, ${options:-no GPU}"
             [[ -t 0 && -t 1 ]] && options+=" -it"

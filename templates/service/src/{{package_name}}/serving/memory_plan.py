@@ -1,0 +1,111 @@
+"""How many texts fit on the GPU at once, measured at start.
+
+Weights, the memory one text needs and the memory a call needs anyway are measured with the longest texts the
+service accepts; the largest batch is the one that leaves a margin free.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from .errors import StartRefused
+
+
+class Memory(Protocol):
+    """Bytes on the GPU: held by this process, most it held, held by nobody, all."""
+
+    used: int
+    peak: int
+    free: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """How the device is asked: ``memory`` gives None on a CPU, ``release`` gives cached memory back."""
+
+    memory: Callable[[], Memory | None]
+    reset_peak: Callable[[], None]
+    release: Callable[[], None]
+    is_out_of_memory: Callable[[BaseException], bool]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The largest batch and the bytes it follows from; ``weights`` is None where nothing was measured."""
+
+    batch: int
+    weights: int | None = None
+    per_call: int = 0
+    per_text: int = 0
+    free: int = 0
+    total: int = 0
+    reserve: int = 0
+
+    def __str__(self) -> str:
+        if self.weights is None:
+            return f"no memory plan on the CPU: at most {self.batch} texts in a batch"
+        return (
+            f"weights {_mb(self.weights)}, a call {_mb(self.per_call)} + {_mb(self.per_text)} for each text of full "
+            f"length, {_mb(self.free)} of {_mb(self.total)} free, {_mb(self.reserve)} kept as margin: "
+            f"at most {self.batch} texts in a batch"
+        )
+
+
+def make_plan(
+    predict: Callable[[list[str]], object], gauge: Gauge, text: str, *, most: int, margin: float, before: int
+) -> Plan:
+    """Measure ``predict`` at two batch sizes and choose the largest batch up to ``most``.
+
+    ``text`` is the longest the service accepts, ``before`` the bytes in use before the model was loaded and ``margin``
+    the share of the whole memory to keep free. Raises StartRefused with the numbers when not even one text fits.
+    """
+    loaded = gauge.memory()
+    if loaded is None:
+        return Plan(most)
+    gauge.release()
+    loaded = gauge.memory() or loaded
+    weights, reserve = max(0, loaded.used - before), int(margin * loaded.total)
+    one = _peak(predict, gauge, [text])
+    if one is None:
+        raise StartRefused(_refusal(weights, None, loaded, reserve))
+    size, many = min(8, most), None
+    while size > 1 and (many := _peak(predict, gauge, [text] * size)) is None:
+        size //= 2
+    per_text = max(0, (many - one) // (size - 1)) if many else max(0, one - loaded.used)
+    per_call = max(0, one - loaded.used - per_text)
+    room = loaded.free - reserve - per_call
+    if room < per_text or room < 0:
+        raise StartRefused(_refusal(weights, per_call + per_text, loaded, reserve))
+    fits = room // per_text if per_text else most
+    if most > 1 and many is None:
+        fits = 1
+    return Plan(min(most, fits), weights, per_call, per_text, loaded.free, loaded.total, reserve)
+
+
+def _peak(predict: Callable[[list[str]], object], gauge: Gauge, texts: list[str]) -> int | None:
+    """Most bytes in use during a second call (the first one pays for set-up); None when the memory is not enough."""
+    try:
+        predict(texts)
+        gauge.reset_peak()
+        predict(texts)
+        memory = gauge.memory()
+        return memory.peak if memory else None
+    except Exception as error:
+        if not gauge.is_out_of_memory(error):
+            raise
+    gauge.release()
+    return None
+
+
+def _refusal(weights: int, need: int | None, memory: Memory, reserve: int) -> str:
+    needs = f"needs {_mb(need)}" if need is not None else "ran out of memory"
+    return (
+        f"not even one text fits on the GPU: the weights take {_mb(weights)}, {_mb(memory.free)} of "
+        f"{_mb(memory.total)} are free, {_mb(reserve)} of that is margin, and one text of full length {needs}. "
+        "Lower MAX_TEXT_CHARS or MEMORY_MARGIN, end what else runs on this GPU, or take a larger one"
+    )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

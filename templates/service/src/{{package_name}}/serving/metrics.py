@@ -1,0 +1,91 @@
+"""The Prometheus metrics of the service. Every name starts with ``service_``; ``/metrics`` shows them."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from .call import Batch
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+
+
+class Metrics:
+    """All metrics in a registry of their own, so that several services can live in one test process."""
+
+    def __init__(self, waiting: Callable[[], int], limit: Callable[[], int], memory: Callable[[], Any]) -> None:
+        self.registry = registry = CollectorRegistry()
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=registry)
+        self.requests = Counter(
+            "service_requests", "Requests by route and HTTP status", ["route", "status"], registry=registry
+        )
+        self.rejected = Counter(
+            "service_rejected", "Requests refused or given up, by reason", ["reason"], registry=registry
+        )
+        self.request_seconds = Histogram(
+            "service_request_seconds", "Time from request to answer of /predict", buckets=SECONDS, registry=registry
+        )
+        self.queue_wait_seconds = Histogram(
+            "service_queue_wait_seconds", "Time a text waits for the model", buckets=SECONDS, registry=registry
+        )
+        self.model_seconds = Histogram(
+            "service_model_seconds", "Time of one call of the model", buckets=SECONDS, registry=registry
+        )
+        self.batch_size = Histogram(
+            "service_batch_size", "Texts in one call of the model", buckets=SIZES, registry=registry
+        )
+        self.load_seconds = Gauge("service_model_load_seconds", "Time to load and warm the model", registry=registry)
+        self.ready = Gauge("service_ready", "1 while /readyz says yes", registry=registry)
+        self.info = Gauge(
+            "service_info",
+            "Always 1; what runs here",
+            ["version", "image", "device", "name", "driver", "cuda"],
+            registry=registry,
+        )
+        Gauge("service_queue_depth", "Texts that wait for the model now", registry=registry).set_function(waiting)
+        Gauge("service_batch_limit", "Largest batch the model gets now", registry=registry).set_function(limit)
+        registry.register(GpuMemory(memory))
+
+    def batch_done(self, batch: Batch, seconds: float) -> None:
+        """Count one call of the model that took ``seconds`` and ended now."""
+        started = time.perf_counter() - seconds
+        self.model_seconds.observe(seconds)
+        self.batch_size.observe(len(batch))
+        for call, _ in batch:
+            self.queue_wait_seconds.observe(started - call.queued_at)
+
+
+class GpuMemory(Collector):
+    """GPU memory, read when Prometheus asks; nothing on a CPU or on a device that does not answer any more."""
+
+    def __init__(self, memory: Callable[[], Any]) -> None:
+        self._memory = memory
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges, or nothing."""
+        try:
+            memory = self._memory()
+        except Exception:  # a lost device fails here too; /livez tells about it
+            return
+        if memory is None:
+            return
+        for name, help_text, value in (
+            ("service_gpu_memory_used_bytes", "GPU memory this process holds", memory.used),
+            ("service_gpu_memory_peak_bytes", "Most GPU memory this process held", memory.peak),
+            ("service_gpu_memory_free_bytes", "GPU memory nobody holds", memory.free),
+            ("service_gpu_memory_total_bytes", "Memory of the GPU", memory.total),
+        ):
+            yield GaugeMetricFamily(name, help_text, value)

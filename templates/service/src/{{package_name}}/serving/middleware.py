@@ -1,0 +1,97 @@
+"""Around every request: its id, its line in the log, its count, and errors as problems (RFC 9457).
+
+Plain ASGI on purpose: Starlette's BaseHTTPMiddleware hides from the application that a client has gone.
+"""
+
+import logging
+import random
+import re
+import time
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .errors import ServiceError
+from .schemas import Problem
+from .service import Service
+
+log = logging.getLogger("request")
+QUIET = frozenset({"/livez", "/readyz", "/metrics"})  # asked every few seconds by machines
+_usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
+
+
+class RequestMiddleware:
+    """``scope["fields"]`` is what the request's log line says besides method, path, status and time."""
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self._app, self._service = app, service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and answer for what it raises."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        started = time.perf_counter()
+        fields = scope["fields"] = {"request_id": _request_id(scope)}
+        status = 0
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], (b"x-request-id", fields["request_id"].encode())]
+                if self._service.state == "draining":
+                    message["headers"].append((b"connection", b"close"))
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except ServiceError as error:
+            status = error.status
+            self._service.metrics.rejected.labels(error.code).inc()
+            if error.status != 499:
+                await problem(error, fields["request_id"])(scope, receive, send_with_id)
+        except Exception:
+            log.exception("the service made a mistake", extra={"fields": fields})
+            if status:  # half an answer is out: only closing the connection can tell
+                raise
+            fault = ServiceError("the log has the traceback under this request id")
+            await problem(fault, fields["request_id"])(scope, receive, send_with_id)
+        finally:
+            self._finish(scope, status or 499, time.perf_counter() - started)
+
+    def _finish(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        metrics = self._service.metrics
+        metrics.requests.labels(route, str(status)).inc()
+        if route == "/predict":
+            metrics.request_seconds.observe(seconds)
+        if route not in QUIET or status >= 400:
+            fields: dict[str, Any] = scope["fields"]
+            fields |= {
+                "method": scope["method"],
+                "path": scope["path"],
+                "status": status,
+                "ms": round(seconds * 1e3, 2),
+            }
+            log.log(logging.ERROR if status == 500 else logging.INFO, "request", extra={"fields": fields})
+
+
+def problem(error: ServiceError | HTTPException, request_id: str) -> Response:
+    """The answer that tells a client about ``error``."""
+    if isinstance(error, HTTPException):
+        status, headers = error.status_code, dict(error.headers or {})
+        body = Problem(title=error.detail, status=status, code="http", detail=error.detail, request_id=request_id)
+    else:
+        status, headers = error.status, {"retry-after": str(error.retry_after)} if error.retry_after else {}
+        about: dict[str, Any] = {"title": error.title, "status": status, "code": error.code, "detail": error.detail}
+        body = Problem(**about, request_id=request_id, errors=error.errors)
+    return Response(body.model_dump_json(exclude_none=True), status, headers, "application/problem+json")
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _usable_id(value):
+            return value.decode()
+    return f"{random.getrandbits(96):024x}"

@@ -1,0 +1,109 @@
+"""The server process: start in the background, drain on SIGTERM, end with a code that says how it went."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from types import FrameType
+
+import uvicorn
+
+from ..device import DeviceError
+from . import logs
+from .app import create_app
+from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
+from .service import Service
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+LAST_REQUESTS_SECONDS = (
+    0.3  # between closing the listener and closing idle connections, where a request may be on its way
+)
+LOST_SECONDS = 1.0  # /livez stays red and reachable this long before the process ends
+RESERVE_SECONDS = 0.5  # of shutdown_seconds, to leave in order
+
+
+class Server(uvicorn.Server):
+    """uvicorn with a drain that loses no request, and with an exit code."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings, self.exit_code = settings, 0
+        self.app = create_app(settings, on_start=self._start)
+        self.service: Service = self.app.state.service
+        drain = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - RESERVE_SECONDS
+        super().__init__(
+            uvicorn.Config(
+                self.app,
+                host=settings.listen_host,
+                port=settings.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=max(drain, 0.1),  # type: ignore[arg-type]  # passed on to asyncio.wait_for
+                timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
+                backlog=2048,
+            )
+        )
+
+    def _start(self, service: Service) -> None:
+        service.on_end = self._end_soon
+        self._starting = asyncio.create_task(self._start_service())
+
+    def _end_soon(self, code: int) -> None:
+        asyncio.get_running_loop().call_later(LOST_SECONDS, self.end, code)
+
+    async def _start_service(self) -> None:
+        try:
+            await self.service.start()
+        except (StartRefused, DeviceError) as error:
+            log.critical("refusing to start: %s", error)
+            self.end(EXIT_CONFIGURATION)
+        except Exception as error:
+            log.critical("the model could not be loaded: %s", error, exc_info=error)
+            self.end(1)
+
+    def end(self, code: int) -> None:
+        """Drain, then end with ``code``, at the latest after shutdown_seconds."""
+        self.exit_code = self.exit_code or code
+        if self.should_exit:
+            return
+        self.service.drain()
+        self.should_exit = True
+        deadline = threading.Timer(self.settings.shutdown_seconds, os._exit, [self.exit_code or EXIT_UNFINISHED])
+        deadline.daemon = True
+        deadline.start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """On SIGTERM or SIGINT drain; on a second one end at once."""
+        if self.should_exit:
+            os._exit(128 + sig)
+        log.info("%s: draining", signal.Signals(sig).name)
+        self.end(0)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the listener, serve what is on its way on open connections, then what was accepted."""
+        for server in self.servers:
+            server.close()
+        await asyncio.sleep(LAST_REQUESTS_SECONDS)
+        await super().shutdown(sockets)
+        if self.server_state.tasks and not self.exit_code:
+            log.error("%d requests had no answer after SHUTDOWN_SECONDS", len(self.server_state.tasks))
+            self.exit_code = EXIT_UNFINISHED
+
+
+def main() -> None:
+    """Run the service until it is told to stop; ends the process."""
+    settings = Settings()
+    logs.configure(settings)
+    # The model's thread must not wait 5 ms for the interpreter each time it has a result.
+    sys.setswitchinterval(0.001)
+    server = Server(settings)
+    server.run()
+    log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
+    logging.shutdown()
+    # Not sys.exit: a call of the model that never ends must not keep the process alive.
+    os._exit(server.exit_code)

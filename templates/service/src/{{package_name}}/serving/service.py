@@ -1,0 +1,161 @@
+"""The life of the model in this process: starting, ready, draining or failed."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from starlette.types import Receive
+
+from .. import device
+from ..model import Model
+from . import startup
+from .batcher import Batcher
+from .call import Call
+from .errors import (
+    EXIT_DEVICE_LOST,
+    ClientGone,
+    DeadlineExceeded,
+    DeviceLost,
+    NotReady,
+    OutOfMemory,
+    PredictionFailed,
+    ServiceError,
+)
+from .metrics import Metrics
+from .schemas import PredictRequest
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def _stay(_: int) -> None: ...
+
+
+class Service:
+    """One model on one device. ``reason`` says why the state is not ready; ``on_end`` ends the process with a code."""
+
+    def __init__(self, settings: Settings, model: Model | None = None) -> None:
+        self.settings = settings
+        self.model = model or Model()
+        self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
+        self.on_end: Callable[[int], None] = _stay
+        self.request = PredictRequest(settings, list(self.model.examples))
+        self.metrics = Metrics(lambda: self.batcher.waiting, lambda: self.batcher.limit, self._memory)
+        self.batcher = Batcher(_Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
+
+    async def start(self) -> None:
+        """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[startup.Started] = loop.create_future()
+
+        def prepare() -> bool:
+            try:
+                result = startup.start(self.model, self.settings)
+            except BaseException as error:
+                loop.call_soon_threadsafe(started.set_exception, error)
+                return False
+            self.batcher.limit = result.plan.batch
+            loop.call_soon_threadsafe(started.set_result, result)
+            return True
+
+        self.batcher.start(prepare)
+        try:
+            result = await started
+        except Exception as error:
+            self.state, self.reason = "failed", str(error)
+            raise
+        self.device = result.device
+        about = [result.about.get(key, "") for key in ("device", "name", "driver", "cuda")]
+        self.metrics.info.labels(self.settings.app_version, self.settings.app_image, *about).set(1)
+        self.metrics.load_seconds.set(result.seconds)
+        if self.state == "starting":
+            self.enter("ready", "")
+        log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})
+
+    def drain(self) -> None:
+        """Turn readiness red; what was accepted goes on to its end."""
+        if self.state in ("starting", "ready"):
+            self.enter("draining", "the service is stopping")
+
+    def stop(self) -> None:
+        """Accept nothing more and let the model's thread end."""
+        self.drain()
+        self.batcher.stop()
+
+    @property
+    def sick(self) -> str | None:
+        """Why the process should be replaced, or None; this is what liveness means."""
+        if self.state == "failed":
+            return self.reason
+        since = self.batcher.busy_since
+        if since is not None and (seconds := time.perf_counter() - since) > self.settings.stuck_seconds:
+            return f"a call of the model has run for {seconds:.0f} s (STUCK_SECONDS={self.settings.stuck_seconds:g})"
+        return None
+
+    async def predict(self, texts: list[str], receive: Receive) -> Call:
+        """Answer the texts; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
+        if self.state == "starting":
+            raise NotReady(self.reason, retry_after=1)
+        call = self.batcher.submit(texts)
+        watcher = asyncio.create_task(self._drop_when_gone(call, receive))
+        seconds = self.settings.request_seconds
+        late = DeadlineExceeded(f"no answer within {seconds:g} s")
+        deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
+        try:
+            await call.done
+        except asyncio.CancelledError:  # the server gives up at the end of its time to stop
+            self.batcher.drop(call, ClientGone("cancelled"))
+            raise
+        finally:
+            deadline.cancel()
+            watcher.cancel()
+        return call
+
+    async def _drop_when_gone(self, call: Call, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self.batcher.drop(call, ClientGone("the client hung up"))
+
+    def enter(self, state: str, reason: str) -> None:
+        """Change the state, and the metric that shows it."""
+        self.state, self.reason = state, reason
+        self.metrics.ready.set(state == "ready")
+
+    def _memory(self) -> object | None:
+        return device.memory(self.device) if self.state in ("ready", "draining") else None
+
+
+class _Engine:
+    """The service as its batcher sees it."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self.predict = service.model.predict
+        self.batch_done = service.metrics.batch_done
+
+    def judge(self, error: BaseException, index: int | None) -> ServiceError:
+        """Sort an error of the model; the log gets the traceback when one text alone raised it."""
+        if device.is_device_lost(error) or not isinstance(error, Exception):
+            return DeviceLost(f"{type(error).__name__}: {_first_line(error)}")
+        if device.is_out_of_memory(error):
+            log.warning("out of memory: smaller batches from now on", extra={"fields": {"error": _first_line(error)}})
+            return OutOfMemory("not even one text fits into the memory that is left", retry_after=5)
+        if index is not None:
+            log.error("the model failed on a text", exc_info=error)
+        reason = [{"field": f"texts.{index}", "reason": f"the model raised {type(error).__name__}"}]
+        return PredictionFailed(f"the model failed on texts.{index}; the log has the traceback", errors=reason)
+
+    def release(self) -> None:
+        """Give cached device memory back."""
+        device.release(self._service.device)
+
+    def device_lost(self, error: DeviceLost) -> None:
+        """Turn liveness red and let the process end."""
+        log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
+        self._service.enter("failed", f"device lost: {error.detail}")
+        self._service.on_end(EXIT_DEVICE_LOST)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [""])[0][:300]

@@ -1,0 +1,50 @@
+"""Settings of the service: every field is read from the environment variable of the same name in capitals."""
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """What can be set from outside; ``MAX_QUEUE=64`` in the environment sets ``max_queue``."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+
+    listen_host: str = Field(default="0.0.0.0", description="Address to listen on")
+    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="cuda refuses to start without a usable GPU"
+    )
+
+    max_batch_size: int = Field(default=32, ge=1, description="Largest number of texts in one call of the model")
+    max_queue: int = Field(
+        default=256, ge=1, description="Texts that may wait for the model; more are refused with 503"
+    )
+    max_texts: int = Field(default=64, ge=1, description="Texts in one request")
+    max_text_chars: int = Field(default=10_000, ge=1, description="Characters in one text")
+    max_body_bytes: int = Field(default=1_000_000, ge=100, description="Size of a request body")
+    memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
+
+    body_seconds: float = Field(default=10, gt=0, description="Time a client has to send its body; then 408")
+    request_seconds: float = Field(default=30, gt=0, description="Time until an accepted request is given up with 504")
+    shutdown_seconds: float = Field(default=30, ge=1, description="Time from SIGTERM to the end of the process")
+    stuck_seconds: float = Field(
+        default=120, gt=0, description="A call of the model that takes longer turns /livez red"
+    )
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: Literal["auto", "json", "text"] = Field(
+        default="auto", description="auto: text on a terminal, else JSON"
+    )
+    app_version: str = Field(default="unknown", description="Version of the code, shown by /livez")
+    app_image: str = Field(default="unknown", description="Image the code runs in, shown by /livez")
+
+    @model_validator(mode="after")
+    def _a_full_request_fits_the_queue(self) -> Self:
+        if self.max_texts > self.max_queue:
+            raise ValueError(
+                f"MAX_TEXTS={self.max_texts} is larger than MAX_QUEUE={self.max_queue}: "
+                "such a request could never be accepted; raise MAX_QUEUE or lower MAX_TEXTS"
+            )
+        return self

@@ -1,0 +1,186 @@
+"""What an owner does first really works: the demo of every type, and the child's own scripts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.answers import TYPES, AnswerSet
+from tests.conftest import git
+
+SECONDS = 300
+
+
+def run(child: Path, *command: str, expect: int = 0, **environment: str) -> str:
+    """Run a command in a child as its owner would; fail with its output when the exit code is another."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH", "RUN_IN")}
+    done = subprocess.run(
+        command,
+        cwd=child,
+        env=clean | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == expect, (
+        f"{' '.join(command)} in {child.name} ended with {done.returncode}:\n{done.stdout}"
+    )
+    return done.stdout
+
+
+def own_copy(render, answers: AnswerSet, folder: Path) -> Path:
+    """Return a copy of a rendered child, committed to git as its owner would."""
+    child = folder / answers.id
+    shutil.copytree(render(answers), child)
+    git(child, "init", "--quiet", "--initial-branch=main")
+    git(child, "add", "--all")
+    git(child, "commit", "--quiet", "--message=Start from the template")
+    return child
+
+
+@pytest.mark.parametrize("project_type", TYPES)
+def test_setup_lint_test_and_smoke_of_a_plain_child(render, tmp_path, project_type):
+    child = own_copy(render, AnswerSet(project_type, "plain"), tmp_path)
+    run(child, "scripts/setup")
+    run(child, "scripts/lint")
+    assert " passed" in run(child, "scripts/test")
+    assert " passed" in run(child, "scripts/smoke")
+    assert "no GPU can be used" in run(child, "scripts/smoke", "--require", "model", expect=1)
+    assert git(child, "status", "--porcelain") == "", f"{project_type}: its own scripts made it dirty"
+
+
+@pytest.mark.parametrize("project_type", TYPES)
+def test_setup_lint_test_and_smoke_of_a_torch_child(render, tmp_path, project_type, torch_build):
+    child = own_copy(render, AnswerSet(project_type, "torch"), tmp_path)
+    run(child, "scripts/setup", "--framework", torch_build)
+    run(child, "scripts/lint")
+    assert " passed" in run(child, "scripts/test")
+    assert " passed" in run(child, "scripts/smoke")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("project_type", TYPES)
+def test_setup_lint_test_and_smoke_of_a_tensorflow_child(render, tmp_path, project_type):
+    child = own_copy(render, AnswerSet(project_type, "tensorflow"), tmp_path)
+    run(child, "scripts/setup")
+    run(child, "scripts/lint")
+    assert " passed" in run(child, "scripts/test")
+    assert " passed" in run(child, "scripts/smoke")
+
+
+@pytest.fixture(scope="module")
+def library(render, tmp_path_factory) -> Path:
+    """Return a plain library that is set up."""
+    child = own_copy(render, AnswerSet("library", "plain"), tmp_path_factory.mktemp("library"))
+    run(child, "scripts/setup")
+    return child
+
+
+@pytest.mark.xdist_group("scripts")
+class TestScripts:
+    """The scripts of a child that is set up."""
+
+    VERBS = ("setup", "lint", "test", "build", "smoke", "run", "shell", "lock", "update")
+
+    @pytest.mark.parametrize("verb", VERBS)
+    def test_help_says_what_it_does(self, library, verb):
+        text = run(library, f"scripts/{verb}", "--help")
+        assert f"usage: scripts/{verb}" in text, text
+
+    @pytest.mark.parametrize("verb", ["setup", "lint", "build", "smoke", "update"])
+    def test_a_wrong_option_is_refused(self, library, verb):
+        text = run(library, f"scripts/{verb}", "--wrong", expect=2)
+        assert "unknown" in text, text
+        assert len(text.strip().splitlines()) == 1, text
+
+    def test_run_says_where_it_runs(self, library):
+        assert "run: in .venv, " in run(library, "scripts/run", "a text", "README.md")
+
+    def test_scripts_work_from_any_folder(self, library):
+        assert " passed" in run(library / "src", "../scripts/test", "-q")
+
+    def test_lock_changes_nothing_when_nothing_changed(self, library):
+        run(library, "scripts/lock")
+        assert git(library, "status", "--porcelain") == ""
+
+    def test_an_added_package_is_locked_under_the_image(self, library):
+        project = library / "pyproject.toml"
+        project.write_text(project.read_text().replace('"numpy>=2",', '"numpy>=2",\n  "tqdm>=4",'))
+        run(library, "scripts/lock")
+        assert "\ntqdm==" in (library / "requirements.lock").read_text()
+        git(library, "checkout", "--quiet", ".")
+
+    def test_a_package_that_does_not_fit_the_image_is_refused_and_nothing_written(self, library):
+        project = library / "pyproject.toml"
+        project.write_text(project.read_text().replace('"numpy>=2",', '"numpy<2",'))
+        text = run(library, "scripts/lock", expect=1)
+        assert "do not fit the base image plain-cu13" in text, text
+        assert git(library, "status", "--porcelain").split() == ["M", "pyproject.toml"]
+        git(library, "checkout", "--quiet", ".")
+
+    def test_a_conflict_marker_fails_lint(self, library):
+        (library / "notes.txt").write_text("<<<<<<< before updating\n")
+        text = run(library, "scripts/lint", expect=1)
+        assert "./notes.txt" in text, text
+        (library / "notes.txt").unlink()
+
+    def test_build_says_how_to_get_the_base_image(self, library, tmp_path):
+        fake = tmp_path / "docker"
+        fake.write_text('#!/bin/sh\n[ "$1" = info ]\n')
+        fake.chmod(0o755)
+        text = run(library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
+        assert "make images IMAGE=plain-cu13 REGISTRY=registry.example.com/ml" in text, text
+        assert len(text.strip().splitlines()) == 1, text
+
+    def test_without_docker_build_says_so(self, library, tmp_path):
+        fake = tmp_path / "docker"
+        fake.write_text("#!/bin/sh\nexit 1\n")
+        fake.chmod(0o755)
+        assert "no Docker answers" in run(library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
+
+
+DOCKER = """#!/bin/sh
+case "$*" in
+    "info --format"*) echo "$RUNTIMES" ;;
+    info*) ;;
+    "image inspect"*) ;;
+    *) echo "docker $*" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("gpu", "runtimes", "expected"),
+    [
+        (False, '{"nvidia":{}}', "no GPU"),
+        (True, '{"nvidia":{}}', "--gpus all"),
+        (True, '{"runc":{}}', "cannot hand out"),
+    ],
+)
+def test_docker_gets_the_gpus_of_the_machine(render, tmp_path, gpu, runtimes, expected):
+    child = own_copy(render, AnswerSet("library", "plain"), tmp_path)
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    library = child / "scripts" / "lib.sh"
+    device = tmp_path / "nvidiactl"
+    if gpu:
+        device.touch()
+    library.write_text(library.read_text().replace("/dev/nvidiactl", str(device)))
+    text = run(child, "scripts/test", PATH=f"{tmp_path}:{os.environ['PATH']}", RUNTIMES=runtimes)
+    assert expected in text, text
+    assert ("--gpus all" in text) == (expected == "--gpus all"), text
+    assert "topic-finder:dev-test python -m pytest" in text, text
+
+
+def test_neither_venv_nor_docker(render, tmp_path):
+    child = own_copy(render, AnswerSet("library", "plain"), tmp_path)
+    (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "docker").chmod(0o755)
+    text = run(child, "scripts/test", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert text.strip() == "test: there is neither .venv nor Docker here: run scripts/setup first"

@@ -1,0 +1,80 @@
+"""`make new`: all or nothing, and one clear line on error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+
+def new(target: Path | str, *answers: str, template: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "hooks" / "new.py"), str(target), "--template", str(template)]
+    command += [part for answer in answers for part in ("--answer", answer)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+
+
+def refused(done: subprocess.CompletedProcess[str], expected: str) -> None:
+    assert done.returncode == 1, done.stderr
+    lines = done.stderr.strip().splitlines()
+    assert len(lines) == 1, f"more than one line: {done.stderr}"
+    assert expected in lines[0], lines[0]
+
+
+def test_the_repository_is_ready_to_commit(template, tmp_path):
+    done = new(tmp_path / "child", "project_name=child", template=template)
+    assert done.returncode == 0, done.stderr
+    assert f"cd {tmp_path / 'child'}" in done.stdout
+    assert (tmp_path / "child" / ".copier-answers.yml").is_file()
+    assert [p.name for p in tmp_path.iterdir()] == ["child"], "something else was left"
+
+
+def test_an_empty_folder_is_taken(template, tmp_path):
+    (tmp_path / "child").mkdir()
+    assert new(tmp_path / "child", "project_name=child", template=template).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("project_name=My Project", "for example my-project"),
+        ("nmae=x", "the questions are project_type"),
+        ("project_name", "for example project_name=topic-finder"),
+        ("framework=torch", "the name is missing"),
+    ],
+)
+def test_a_wrong_answer_leaves_nothing(template, tmp_path, answer, expected):
+    refused(new(tmp_path / "child", answer, template=template), expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_files_is_left_alone(template, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    refused(new(tmp_path, "project_name=child", template=template), "is not empty")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_is_no_target(template, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    refused(new(tmp_path / "file", "project_name=child", template=template), "is a file")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_missing_parent_is_named(template, tmp_path):
+    refused(new(tmp_path / "no" / "child", "project_name=child", template=template), "does not exist: make it first")
+
+
+def test_a_target_that_cannot_be_written_is_named(template):
+    # Not even root can write there, so that the test proves the same for everybody.
+    refused(new("/proc/self/child", "project_name=child", template=template), "/proc/self")
+    assert not os.path.exists("/proc/self/child")
+
+
+def test_a_template_that_is_none_is_named(tmp_path):
+    done = new(tmp_path / "child", "project_name=child", template=tmp_path / "nothing")
+    refused(done, "Local template must be a directory")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,178 @@
+"""The questions: how many, what they refuse and with which words, what follows from them."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from copier import run_copy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.answers import FRAMEWORKS, TYPES
+from tests.conftest import ROOT, git
+
+QUESTIONS = {
+    name: question
+    for name, question in yaml.safe_load((ROOT / "copier.yml").read_text()).items()
+    if not name.startswith("_") and question.get("when") is not False
+}
+
+
+def copy(template: Path, target: Path, **answers: object) -> str:
+    """Render without trust by Copier's command; return "" or the last line of the error."""
+    command = [sys.executable, "-W", "ignore", "-m", "copier", "copy", "--quiet", "--defaults", "--vcs-ref", "HEAD"]
+    command += [part for name, answer in answers.items() for part in ("--data", f"{name}={answer}")]
+    done = subprocess.run([*command, str(template), str(target)], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else (done.stderr.strip() or "no message").splitlines()[-1]
+
+
+def refusal(template: Path, target: Path, **answers: object) -> str:
+    """Render in this process, which is faster; return "" or the message."""
+    try:
+        run_copy(str(template), target, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def test_at_most_nine_questions_are_asked():
+    assert len(QUESTIONS) <= 9, f"copier.yml asks {list(QUESTIONS)}"
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_only_the_name_has_no_default(name):
+    assert ("default" in QUESTIONS[name]) == (name != "project_name"), f"copier.yml: {name}"
+
+
+@pytest.mark.parametrize("project_type", TYPES)
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_defaults_and_a_name_are_enough_without_trust(template, tmp_path, project_type, framework):
+    error = copy(template, tmp_path / "child", project_name="x", project_type=project_type, framework=framework)
+    assert error == "", f"{project_type}-{framework}: {error}"
+    assert (tmp_path / "child" / ".copier-answers.yml").is_file()
+
+
+REFUSED = [
+    ({"project_name": "My Project"}, "for example my-project"),
+    ({"project_name": "Größe"}, "for example gr-e"),
+    ({"project_name": "a--b"}, "for example a-b"),
+    ({"project_name": "-a"}, "for example a"),
+    ({"project_name": "a-"}, "for example a"),
+    ({"project_name": "9lives"}, "for example lives"),
+    ({"project_name": "../etc"}, "for example etc"),
+    ({"project_name": "a" * 200}, "at most 40 characters"),
+    ({"project_name": "名前"}, "for example topic-finder"),
+    ({"project_name": 'a"b'}, "for example a-b"),
+    ({"project_name": "a", "package_name": "class"}, "for example class_app"),
+    ({"project_name": "a", "package_name": "torch"}, "for example torch_app"),
+    ({"project_name": "a", "package_name": "json"}, "for example json_app"),
+    ({"project_name": "a", "package_name": "a-b"}, "for example a_b"),
+    ({"project_name": "a", "package_name": "a.b"}, "for example a_b"),
+    ({"project_name": "a", "package_name": "1a"}, "for example a"),
+    ({"project_name": "a", "description": "two\nlines"}, "without line breaks"),
+    ({"project_name": "a", "description": "x" * 201}, "1 to 200 characters"),
+    ({"project_name": "a", "description": " "}, "1 to 200 characters"),
+    ({"project_name": "a", "framework": "jax"}, "not in ['plain', 'torch', 'tensorflow']"),
+    ({"project_name": "a", "project_type": "app"}, "not in ['service', 'batch', 'library']"),
+    ({"project_name": "a", "gpu_driver": "470"}, "not in ['580', '525']"),
+    ({"project_name": "a", "gpu_driver": "new"}, "not in ['580', '525']"),
+    ({"project_name": "a", "registry": "https://r.example.com"}, "for example registry.example.com/ml"),
+    ({"project_name": "a", "registry": "r.example.com/ml/"}, "for example registry.example.com/ml"),
+    ({"project_name": "a", "registry": "R.example.com"}, "for example registry.example.com/ml"),
+    ({"project_name": "a", "gpu_resource": "gpu"}, "for example nvidia.com/gpu"),
+    ({"project_name": "a", "gpu_resource": "nvidia.com/mig 1g"}, "for example nvidia.com/gpu"),
+]
+
+
+@pytest.mark.parametrize(("answers", "expected"), REFUSED, ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED])
+def test_a_wrong_answer_is_refused_with_a_right_one(template, tmp_path, answers, expected):
+    error = refusal(template, tmp_path / "child", **answers)
+    assert expected in error, f"{answers}: {error}"
+    assert not (tmp_path / "child").exists(), f"{answers}: something was written"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(name=st.text(max_size=60).filter(lambda s: not s.startswith("-")) | st.from_regex(r"[a-z0-9_ ./'\"\\-]{1,45}"))
+def test_any_name_is_rendered_whole_or_refused_whole(template, tmp_path_factory, name):
+    target = tmp_path_factory.mktemp("name") / "child"
+    error = refusal(template, target, project_name=name)
+    if error:
+        assert "for example" in error, f"{name!r}: {error}"
+        assert not target.exists(), f"{name!r}: refused, and something was written"
+        return
+    assert re.fullmatch(r"[a-z](-?[a-z0-9])*", name), f"{name!r} was taken as a name"
+    package = yaml.safe_load((target / ".copier-answers.yml").read_text())["package_name"]
+    assert package.isidentifier(), f"{name!r} made the package {package!r}"
+    assert not keyword.iskeyword(package), f"{name!r} made the package {package!r}"
+    assert (target / "src" / package / "model.py").is_file(), name
+    shutil.rmtree(target)
+
+
+def test_a_name_that_python_takes_gets_another_package():
+    reserved = set(yaml.safe_load((ROOT / "templates" / "reserved_names.yml").read_text()))
+    words = {w for w in keyword.kwlist + keyword.softkwlist if w.islower() and w != "_"}
+    modules = {m for m in sys.stdlib_module_names if not m.startswith("_") and m.islower()}
+    missing = (words | modules) - reserved
+    assert not missing, f"templates/reserved_names.yml lacks {sorted(missing)}"
+
+
+def retired(template: Path, tmp_path: Path, *images: str) -> Path:
+    """Return a copy of the template in which these images are retired."""
+    changed = tmp_path / "template"
+    shutil.copytree(template, changed)
+    catalog = changed / "base-images" / "catalog.yml"
+    rows = yaml.safe_load(catalog.read_text())
+    for row in rows["images"]:
+        row["state"] = "retired" if row["name"] in images else row["state"]
+    catalog.write_text(yaml.safe_dump(rows))
+    git(changed, "commit", "--all", "--quiet", "--message=Retire images")
+    return changed
+
+
+def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):
+    changed = retired(template, tmp_path, "torch-cu12")
+    error = copy(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
+    for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "tensorflow, plain"):
+        assert part in error, f"torch on 525 without torch-cu12: {error!r} lacks {part!r}"
+    assert copy(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="580") == ""
+
+
+@pytest.mark.parametrize(
+    ("framework", "driver", "image"),
+    [
+        ("torch", "580", "torch-cu13"),
+        ("torch", "525", "torch-cu12"),
+        ("tensorflow", "580", "tensorflow-cu12"),
+        ("tensorflow", "525", "tensorflow-cu12"),
+        ("plain", "580", "plain-cu13"),
+        ("plain", "525", "plain-cu12"),
+    ],
+)
+def test_the_image_follows_from_framework_and_driver(template, tmp_path, framework, driver, image):
+    assert refusal(template, tmp_path / "c", project_name="a", framework=framework, gpu_driver=driver) == ""
+    assert f"/{image}:" in (tmp_path / "c" / "Dockerfile").read_text(), f"{framework} on {driver}"
+
+
+def test_a_released_digest_is_pinned(template, tmp_path):
+    changed = tmp_path / "template"
+    shutil.copytree(template, changed)
+    digest = "sha256:" + "0123456789abcdef" * 4
+    (changed / "base-images" / "released.json").write_text(
+        f'{{"plain-cu13": {{"tag": "2026.11.21", "digest": "{digest}"}}}}\n'
+    )
+    git(changed, "commit", "--all", "--quiet", "--message=Release plain-cu13")
+    assert copy(changed, tmp_path / "child", project_name="a", registry="localhost:5000") == ""
+    dockerfile = (tmp_path / "child" / "Dockerfile").read_text()
+    assert f"ARG BASE_IMAGE=localhost:5000/plain-cu13:2026.11.21@{digest}\n" in dockerfile
+
+
+def test_no_question_or_setting_needs_trust():
+    settings_ = yaml.safe_load((ROOT / "copier.yml").read_text())
+    assert not {"_tasks", "_migrations", "_jinja_extensions"} & settings_.keys()
