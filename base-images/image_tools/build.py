@@ -7,21 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .catalog import ROOT, ImageError, find_row, live_rows
+from .catalog import ROOT, ImageError, chosen_rows
+from .check import check_rows
 from .plan import write_bake_file
 
 GIGABYTE = 10**9
 ROOM = 14 * GIGABYTE  # the largest row: 7 GB of layers and 6 GB of packages in the installer's cache
-
-
-def chosen_rows(catalog: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the named row, or all live rows for an empty name."""
-    if not name:
-        return live_rows(catalog)
-    row = find_row(catalog, name)
-    if row["state"] == "retired":
-        raise ImageError(f"image {name!r} is retired since {row['end_of_life']}: nothing builds it any more")
-    return [row]
 
 
 def run(command: list[str], problem: str) -> None:
@@ -69,6 +60,7 @@ def plan(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
 def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Build the chosen rows one after another; the installer's cache is dropped in between (KEEP_CACHE=1 keeps it)."""
     rows = chosen_rows(catalog, arguments.image)
+    check_rows(catalog, rows)
     folder = engine_folder()
     bake_file = write_bake_file(catalog, arguments.registry)
     for row in rows:

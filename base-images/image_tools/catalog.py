@@ -60,6 +60,16 @@ def live_rows(catalog: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for row in catalog["images"] if row["state"] != "retired"]
 
 
+def chosen_rows(catalog: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    """Return the named row, or all live rows for an empty name."""
+    if not name:
+        return live_rows(catalog)
+    row = find_row(catalog, name)
+    if row["state"] == "retired":
+        raise ImageError(f"image {name!r} is retired since {row['end_of_life']}: nothing builds it any more")
+    return [row]
+
+
 def target_environment(catalog: dict[str, Any]) -> dict[str, str]:
     """Return the PEP 508 environment of the images: Linux on x86_64 with the catalogue's Python."""
     python = catalog["python"]

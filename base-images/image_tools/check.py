@@ -9,14 +9,24 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from .build import chosen_rows
-from .catalog import FOLDER, ImageError, Pin, find_row, installed_pins
+from .catalog import FOLDER, ImageError, Pin, chosen_rows, find_row, installed_pins
 from .plan import layer_of
 
-KEYS = (
-    "name title framework framework_version cuda cudnn nccl driver_min driver_full compute_capabilities state "
-    "end_of_life budget"
-).split()
+KEYS = [
+    "name",
+    "title",
+    "framework",
+    "framework_version",
+    "cuda",
+    "cudnn",
+    "nccl",
+    "driver_min",
+    "driver_full",
+    "compute_capabilities",
+    "state",
+    "end_of_life",
+    "budget",
+]
 STATES = ("supported", "maintenance", "retired")
 FRAMEWORKS = ("torch", "tensorflow", "plain")
 
@@ -38,7 +48,12 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
     if missing:
         return [f"has no {', '.join(missing)}"]
     pins = installed_pins(catalog, row["name"])
-    return [*form_problems(row), *version_problems(row, pins), *driver_problems(catalog, row), *line_problems(catalog, row, pins)]
+    return [
+        *form_problems(row),
+        *version_problems(row, pins),
+        *driver_problems(catalog, row),
+        *line_problems(catalog, row, pins),
+    ]
 
 
 def form_problems(row: dict[str, Any]) -> list[str]:
@@ -115,13 +130,19 @@ def request_problems(name: str, pins: dict[str, Pin]) -> list[str]:
     return found
 
 
-def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Check the chosen rows; raise ImageError with one line per contradiction."""
+def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Raise ImageError with one line per contradiction in the rows."""
     names = [row["name"] for row in catalog["images"]]
-    doubles = {name for name in names if names.count(name) > 1}
-    rows = [find_row(catalog, arguments.image)] if arguments.image else chosen_rows(catalog, "")
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
-    found += [f"{name}: stands twice in the catalogue" for name in sorted(doubles)]
+    found += [
+        f"{name}: stands twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
+    ]
     if found:
-        raise ImageError("base-images/catalog.yml contradicts the locks:\n  " + "\n  ".join(found))
+        raise ImageError("base-images/catalog.yml contradicts the locks: " + "; ".join(found))
+
+
+def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Check the chosen rows, a retired one only when it is named."""
+    rows = [find_row(catalog, arguments.image)] if arguments.image else chosen_rows(catalog, "")
+    check_rows(catalog, rows)
     print(f"checked {len(rows)} rows against their locks: all agree")

@@ -9,8 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .build import chosen_rows
-from .catalog import FOLDER, ImageError, Pin, lock_path, read_lock
+from .catalog import FOLDER, ImageError, Pin, chosen_rows, lock_path, read_lock
 
 OLDEST_PYTHON = "3.11"  # children run on 3.11 to 3.13 and install the same versions
 OPTIONS = [

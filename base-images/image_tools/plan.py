@@ -49,7 +49,9 @@ def trims_for(catalog: dict[str, Any], row: dict[str, Any], packages: Iterable[s
 
 def requirements_text(pins: Iterable[Pin]) -> str:
     """Return the pins as a requirements file with hashes, one package per line."""
-    lines = (f"{pin.name}=={pin.version} " + " ".join(f"--hash=sha256:{digest}" for digest in pin.hashes) for pin in pins)
+    lines = (
+        f"{pin.name}=={pin.version} " + " ".join(f"--hash=sha256:{digest}" for digest in pin.hashes) for pin in pins
+    )
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from . import registry
-from .build import check_room, chosen_rows, engine_folder, local_tag
-from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
+from .build import check_room, engine_folder, local_tag
+from .catalog import BUILD, ImageError, chosen_rows, find_row, lock_path, sha256_of
 from .record import RECORD, check_writable, read_record, write_entry
 from .sbom import write_sbom
 

@@ -46,7 +46,9 @@ def look_up(reference: str) -> Manifest:
     """Return what the registry holds under a tag or a digest; raise ImageError when it holds nothing or is away."""
     problem = f"{reference}: the registry does not answer or has no such image"
     options = plain_http(reference, "tls-verify")
-    digest = skopeo("inspect", "--no-tags", "--format", "{{.Digest}}", *options, f"docker://{reference}", problem=problem)
+    digest = skopeo(
+        "inspect", "--no-tags", "--format", "{{.Digest}}", *options, f"docker://{reference}", problem=problem
+    )
     raw = json.loads(skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem))
     return Manifest(digest.strip(), tuple(layer["size"] for layer in raw["layers"]), raw["config"]["digest"])
 

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .build import chosen_rows, engine_folder, local_tag
-from .catalog import BUILD, ImageError
+from .build import engine_folder, local_tag
+from .catalog import BUILD, ImageError, chosen_rows
 
 
 def syft() -> str:

@@ -122,7 +122,8 @@ for folder, _, names in os.walk("/"):
         if stat.S_ISREG(mode) and mode & 0o6000: found.append(f"setuid or setgid {path}")
         if name in (".netrc", ".pypirc", "id_rsa", "pip.conf", ".git-credentials") or name.endswith(".key"):
             found.append(f"secret {path}")
-for folder in ("/root/.cache", "/home/app/.cache", "/var/lib/apt/lists", "/var/cache/apt/archives", "/srv", "/mnt", "/media", "/tmp"):
+caches = ("/root/.cache", "/home/app/.cache", "/var/lib/apt/lists", "/var/cache/apt/archives")
+for folder in (*caches, "/srv", "/mnt", "/media", "/tmp"):
     for root, _, names in os.walk(folder):
         found += [f"left over {os.path.join(root, name)}" for name in names if name != "lock"]
 print(json.dumps(found))

@@ -37,7 +37,8 @@ def test_installed_packages_are_those_of_the_lock(image: Built) -> None:
     """The environment holds the lock's packages in the lock's versions and nothing else; so say the constraints."""
     code = (
         "import json, sysconfig, importlib.metadata as m; site = sysconfig.get_path('purelib');"
-        "print(json.dumps({d.metadata['Name'].lower().replace('_', '-'): d.version for d in m.distributions(path=[site])}))"
+        "name = lambda d: d.metadata['Name'].lower().replace('_', '-');"
+        "print(json.dumps({name(d): d.version for d in m.distributions(path=[site])}))"
     )
     locked = {name: pin.version for name, pin in installed_pins(CATALOG, image.name).items()}
     assert json.loads(image.python(code)) == locked, f"{image.name}: installed differs from requirements.lock"
@@ -81,7 +82,7 @@ def test_toolkit_libraries_report_the_versions_of_the_row(image: Built) -> None:
     row, pins = image.row, installed_pins(CATALOG, image.name)
     major, minor = (int(part) for part in row["cuda"].split("."))
     found = json.loads(image.run("python", "-c", probes.TOOLKIT, str(major)))
-    assert found["cudart"] // 1000 == major and found["cudart"] % 1000 // 10 == minor, f"{image.name}: {found['cudart']}"
+    assert divmod(found["cudart"] // 10, 100) == (major, minor), f"{image.name}: CUDA runtime {found['cudart']}"
     assert found["nvrtc"] == [major, minor], f"{image.name}: NVRTC {found['nvrtc']}"
     high, middle, low = (int(part) for part in row["cudnn"].split(".")[:3])
     assert found["cudnn"] == high * 10000 + middle * 100 + low, f"{image.name}: cuDNN {found['cudnn']}"
@@ -128,7 +129,9 @@ def test_nothing_surprising_is_inside(image: Built) -> None:
     found = json.loads(image.python(probes.SURPRISES, user="root"))
     assert not found, f"{image.name}:\n" + "\n".join(found)
     history = " ".join(str(entry.get("CreatedBy", "")) for entry in image.image.history())
-    assert not re.search(r"(token|password|secret)=\S", history, re.IGNORECASE), f"{image.name}: a secret in the history"
+    assert not re.search(r"(token|password|secret)=\S", history, re.IGNORECASE), (
+        f"{image.name}: a secret in the history"
+    )
 
 
 def test_the_user_is_app_and_app_is_writable(image: Built) -> None:
@@ -142,7 +145,7 @@ def test_the_user_is_app_and_app_is_writable(image: Built) -> None:
 
 
 def test_the_environment_is_as_documented(image: Built) -> None:
-    """Only the driver's folders stand in LD_LIBRARY_PATH; the guard asks for the row's driver; one certificate bundle."""
+    """LD_LIBRARY_PATH holds the driver's folders only; the guard asks for the row's driver; one certificate bundle."""
     env = dict(entry.split("=", 1) for entry in image.image.attrs["Config"]["Env"])
     assert env["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
     assert env["NVIDIA_VISIBLE_DEVICES"] == "all"
@@ -160,7 +163,8 @@ def test_process_one_reaps_and_forwards_the_stop_signal(image: Built) -> None:
         "signal.signal(signal.SIGTERM, lambda *_: (print('stopped', flush=True), sys.exit(0)))\n"
         "subprocess.run(['sh', '-c', 'sleep 0.2 & exit 0'])\n"
         "time.sleep(1)\n"
-        "states = [open(f'/proc/{p}/stat').read().rsplit(')')[1].split()[0] for p in os.listdir('/proc') if p.isdigit()]\n"
+        "numbers = [name for name in os.listdir('/proc') if name.isdigit()]\n"
+        "states = [open(f'/proc/{number}/stat').read().rsplit(')')[1].split()[0] for number in numbers]\n"
         "print(open('/proc/1/comm').read().strip(), 'Z' in states, flush=True)\n"
         "time.sleep(60)\n"
     )
@@ -173,7 +177,8 @@ def test_process_one_reaps_and_forwards_the_stop_signal(image: Built) -> None:
         container.stop(timeout=20)
         took = time.monotonic() - started
         assert container.logs().decode().split() == ["tini", "False", "stopped"], image.name
-        assert container.wait()["ExitCode"] == 0 and took < 10, f"{image.name}: stopped after {took:.1f} s"
+        assert container.wait()["ExitCode"] == 0, image.name
+        assert took < 10, f"{image.name}: stopped after {took:.1f} s"
     finally:
         container.remove(force=True)
 

@@ -1,4 +1,4 @@
-"""Promotion gives release tags to a digest that passed, and to no other. A real registry runs on the loopback interface."""
+"""Promotion gives release tags to a digest that passed, and to no other; against a real registry on the loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ pytestmark = pytest.mark.images
 NAME = "plain-cu13"
 SMOKE = """#!/bin/sh
 echo "a stand-in for the smoke test: {word}"
-while [ $# -gt 0 ]; do [ "$1" = --json ] && echo '{{"verdict": "{word}", "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"; shift; done
+while [ $# -gt 0 ]; do
+    [ "$1" = --json ] && echo '{{"verdict": "{word}", "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"
+    shift
+done
 exit {code}
 """
 
@@ -64,7 +67,9 @@ def make(client: object, tmp_path: Path) -> Iterator[Callable[..., None]]:
             f'RUN echo "{content}" > /content && touch -d @0 /content\n'
             f'LABEL org.opencontainers.image.created="{label}"\n'
         )
-        subprocess.run(["docker", "build", "--quiet", "--tag", tag, str(tmp_path)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            ["docker", "build", "--quiet", "--tag", tag, str(tmp_path)], check=True, stdout=subprocess.DEVNULL
+        )
 
     yield of
     subprocess.run(["docker", "image", "rm", "--force", tag], check=False, capture_output=True)
@@ -123,7 +128,8 @@ def test_the_same_content_built_again_is_recognised(
     capsys.readouterr()
     promote.promote(CATALOG, arguments(host, record))
     said = capsys.readouterr().out
-    assert "the same content is there already" in said and "nothing to do" in said
+    assert "the same content is there already" in said
+    assert "nothing to do" in said
     assert record.read_text() == first
 
 
@@ -136,14 +142,17 @@ def test_rollback_is_promoting_an_older_digest(host: str, make: Callable[..., No
         promote.promote(CATALOG, arguments(host, record))
         entries.append(json.loads(record.read_text())[NAME])
     old, new = entries
-    assert old["digest"] != new["digest"] and old["tag"] != new["tag"]
+    assert old["digest"] != new["digest"]
+    assert old["tag"] != new["tag"]
     promote.promote(CATALOG, arguments(host, record, digest=old["digest"]))
     assert json.loads(record.read_text())[NAME]["digest"] == old["digest"]
     for tag, digest in ((CATALOG["release"], old["digest"]), (old["tag"], old["digest"]), (new["tag"], new["digest"])):
         assert registry.look_up(f"{host}/ml/{NAME}:{tag}").digest == digest, tag
 
 
-def test_an_unwritable_record_stops_before_anything_is_tagged(host: str, make: Callable[..., None], tmp_path: Path) -> None:
+def test_an_unwritable_record_stops_before_anything_is_tagged(
+    host: str, make: Callable[..., None], tmp_path: Path
+) -> None:
     """Nothing is pushed or tagged when the record could not be written afterwards."""
     make(content="unrecorded")
     before = tags(host)

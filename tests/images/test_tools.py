@@ -13,7 +13,17 @@ from typing import Any
 
 import pytest
 from image_tools import build, check, lock, plan, record
-from image_tools.catalog import FOLDER, ROOT, ImageError, find_row, installed_pins, live_rows, read_catalog, read_lock
+from image_tools.catalog import (
+    FOLDER,
+    ROOT,
+    ImageError,
+    chosen_rows,
+    find_row,
+    installed_pins,
+    live_rows,
+    read_catalog,
+    read_lock,
+)
 
 CATALOG = read_catalog()
 ROWS = [row["name"] for row in CATALOG["images"]]
@@ -74,7 +84,7 @@ def test_a_retired_image_is_not_built() -> None:
     catalog, row = changed_row("torch-cu12", state="retired")
     assert "torch-cu12" not in [one["name"] for one in live_rows(catalog)]
     with pytest.raises(ImageError, match="retired"):
-        build.chosen_rows(catalog, row["name"])
+        chosen_rows(catalog, row["name"])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +104,8 @@ def test_a_lock_that_pins_nothing_is_one_clear_line(tmp_path: Path, text: str, m
     path.write_text(text)
     with pytest.raises(ImageError, match=message) as failure:
         read_lock(path)
-    assert len(str(failure.value).splitlines()) == 1 and "make lock IMAGE=torch-cu13" in str(failure.value)
+    assert len(str(failure.value).splitlines()) == 1
+    assert "make lock IMAGE=torch-cu13" in str(failure.value)
 
 
 def test_a_missing_lock_is_one_clear_line(tmp_path: Path) -> None:
@@ -123,12 +134,15 @@ def test_a_plan_holds_every_package_once_with_hashes(name: str, tmp_path: Path) 
     pins = installed_pins(CATALOG, name)
     assert lines.keys() == pins.keys()
     for package, places in lines.items():
-        assert len(places) == 1 and "--hash=sha256:" in places[0][1], f"{name}: {package} {places}"
+        assert len(places) == 1, f"{name}: {package} {places}"
+        assert "--hash=sha256:" in places[0][1], f"{name}: {package}"
     for framework in {"torch", "tensorflow"} & lines.keys():
         assert lines[framework][0][0] == "framework"
 
 
-def test_the_bake_file_has_a_target_per_row_and_a_group_for_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_bake_file_has_a_target_per_row_and_a_group_for_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """One runtime and one devel target per live row, tagged as children expect, on an image that a team can pin."""
     monkeypatch.setattr(plan, "BUILD", tmp_path / "build")
     monkeypatch.setattr(plan, "ROOT", tmp_path)
@@ -199,6 +213,15 @@ def test_the_dockerfile_passes_hadolint() -> None:
     system image is a variable that a team pins. DL3009: clean.sh deletes the lists.
     """
     program = Path(sys.executable).with_name("hadolint")
-    command = [str(program), "--ignore", "DL3008", "--ignore", "DL3006", "--ignore", "DL3009", str(FOLDER / "Dockerfile")]
+    command = [
+        str(program),
+        "--ignore",
+        "DL3008",
+        "--ignore",
+        "DL3006",
+        "--ignore",
+        "DL3009",
+        str(FOLDER / "Dockerfile"),
+    ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -29,7 +29,15 @@ TRIMMED = Path("/opt/base/trimmed")
 def install(plan: Path, kit: Path) -> None:
     """Install the layer's requirements by hash, with the package cache outside the image."""
     uv = kit / "opt/installer/bin/uv"
-    options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "copy", "--no-compile-bytecode"]
+    options = [
+        "--no-deps",
+        "--require-hashes",
+        "--only-binary",
+        ":all:",
+        "--link-mode",
+        "copy",
+        "--no-compile-bytecode",
+    ]
     target = ["--python", str(ENVIRONMENT / "bin/python"), "-r", str(plan / "requirements.txt")]
     environment = os.environ | {"UV_CACHE_DIR": str(CACHE)}
     subprocess.run([uv, "pip", "install", "--quiet", *options, *target], check=True, env=environment)
