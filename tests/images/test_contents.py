@@ -153,7 +153,7 @@ def test_the_environment_is_as_documented(image: Built) -> None:
     assert env["NVIDIA_REQUIRE_CUDA"] == f"driver>={image.row['driver_min']}"
     assert "CUDA_VERSION" not in env, "it would mark a legacy image, whose guard asks for more"
     assert len({env[key] for key in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")}) == 1
-    assert image.run("sh", "-c", "command -v python python3").split() == ["/opt/env/bin/python", "/opt/env/bin/python3"]
+    assert image.run("which", "python", "python3").split() == ["/opt/env/bin/python", "/opt/env/bin/python3"]
 
 
 def test_process_one_reaps_and_forwards_the_stop_signal(image: Built) -> None:
@@ -177,7 +177,7 @@ def test_process_one_reaps_and_forwards_the_stop_signal(image: Built) -> None:
         container.stop(timeout=20)
         took = time.monotonic() - started
         assert container.logs().decode().split() == ["tini", "False", "stopped"], image.name
-        assert container.wait()["ExitCode"] == 0, image.name
+        assert container.wait()["StatusCode"] == 0, image.name
         assert took < 10, f"{image.name}: stopped after {took:.1f} s"
     finally:
         container.remove(force=True)
