@@ -68,9 +68,9 @@ def version_pair(text: str) -> tuple[int, int] | None:
 
 def read_row(path: str) -> Row:
     """Read the image's description; a missing file is an empty row, an unusable one has its ``problem``."""
-    if not Path(path).exists():
-        return Row(path, False, {})
     try:
+        if not Path(path).exists():
+            return Row(path, False, {})
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         return Row(path, True, {}, f"{type(error).__name__}: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Callable
 
@@ -23,7 +24,7 @@ from .layers import (
     user_driver,
 )
 from .layers import platform as platform_layer
-from .verdicts import PASS, SKIP, Context, Layer
+from .verdicts import FAIL, SKIP, Context, Layer, fault_finding
 
 Probe = Callable[[Context, Session], dict]
 HOST: dict[str, Probe] = {nodes.NAME: nodes.probe, module.NAME: module.probe}
@@ -85,7 +86,7 @@ def judge(context: Context) -> list[Layer]:
     layers = []
     for judge_layer in JUDGES:
         began = time.monotonic()
-        layer = judge_layer(context)
+        layer = _guarded(judge_layer, context)
         layer.seconds = round(context.fact(layer.name, "seconds", 0.0) + time.monotonic() - began, 3)
         if context.options.mode == "image" and layer.name in NEEDS_DRIVER:
             layer = Layer(layer.name, layer.title, layer.level, SKIP, "image mode: needs no driver")
@@ -93,6 +94,11 @@ def judge(context: Context) -> list[Layer]:
     return layers
 
 
-def passed(layers: list[Layer]) -> int:
-    """Return how many layers pass."""
-    return sum(layer.state == PASS for layer in layers)
+def _guarded(judge_layer: Callable[[Context], Layer], context: Context) -> Layer:
+    """Judge one layer; an answer that no rule foresaw becomes a finding instead of a traceback."""
+    try:
+        return judge_layer(context)
+    except Exception as error:
+        fault = {"kind": "exception", "error": f"{type(error).__name__}: {error}"}
+        name = getattr(sys.modules[judge_layer.__module__], "NAME", "toolkit")
+        return Layer(name, name, "driver", FAIL, findings=[fault_finding(context, fault)])

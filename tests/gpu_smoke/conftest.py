@@ -20,7 +20,20 @@ def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for kind in ("cuda", "nvml", "toolkit", "files"):
         built[kind] = folder / f"fake_{kind}.so"
         source = HERE / "fakes" / f"fake_{kind}.c"
-        command = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", built[kind], source, "-ldl", "-lm"]
+        command = [
+            "gcc",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-o",
+            built[kind],
+            source,
+            "-ldl",
+            "-lm",
+        ]
         subprocess.run(command, check=True)
     return built
 

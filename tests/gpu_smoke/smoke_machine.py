@@ -196,7 +196,7 @@ class Machine:
         return {**env, **self.env}
 
     def run(self, *args: str, timeout_s: float = 60) -> Result:
-        """Run the program and read its JSON report. The system's loader cache is left out, so that only the fakes count."""
+        """Run the program and read its JSON report; without the system's loader cache, so that only the fakes count."""
         self.root.mkdir(parents=True, exist_ok=True)
         out = self.home / "report.json"
         out.unlink(missing_ok=True)

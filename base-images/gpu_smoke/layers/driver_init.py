@@ -25,7 +25,7 @@ def probe(context: Context, session: Session) -> dict:
     """
     library = session.kept.get(user_driver.NAME)
     if library is None or context.fact(user_driver.NAME, "fault"):
-        return {"not_run": "libcuda is not loaded"}
+        return {"not_run": "no usable libcuda"}
     api = Api(library, session, "libcuda")
     version, count = ctypes.c_int(0), ctypes.c_int(0)
     facts: dict = {"version_rc": api.code("cuDriverGetVersion", ctypes.byref(version)), "driver_version": version.value}

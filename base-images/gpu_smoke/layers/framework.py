@@ -90,6 +90,8 @@ def covers(archs: list[str], capability: str) -> bool:
     Compiled code runs on the same major with the same or a higher minor; PTX on the same or anything newer; names
     that end in ``a`` run on exactly their own capability (CUDA programming guide, compute capabilities).
     """
+    if not re.fullmatch(r"\d+\.\d+", capability):
+        return False
     have = tuple(int(part) for part in capability.split("."))
     for arch in archs:
         match = re.fullmatch(r"(sm|compute)_(\d+)(\d)([af]?)", arch)

@@ -20,7 +20,7 @@ SLACK = 2 * MIB
 
 
 def probe(context: Context, session: Session) -> dict:
-    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (all in bytes), ``rc``, ``call``."""
+    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (bytes), ``rc``, ``call``."""
     count = usable(context)
     if not count:
         return {"not_run": "no usable device"}
@@ -33,6 +33,8 @@ def _on_device(api: Api, number: int) -> dict:
     answer: dict = {"number": number, "rc": 0, "call": ""}
     try:
         with primary_context(api, number):
+            # The first copy may make the driver take memory of its own.
+            _write_and_read(api, 2 * MIB)
             answer["free_before"], answer["total"] = _free(api)
             answer["wrong"] = _write_and_read(api, min(BLOCK, answer["free_before"] // 4))
             for _ in range(5):

@@ -14,6 +14,7 @@ from .user_driver import BAD_FILES
 
 NAME, TITLE, LEVEL = "runtime", "CUDA runtime", "gpu"
 MAJORS = (13, 12, 11)
+NEEDED = ("cudaRuntimeGetVersion", "cudaDriverGetVersion", "cudaGetDeviceCount", "cudaMalloc", "cudaMemcpy", "cudaFree")
 
 
 def sonames(context: Context) -> list[str]:
@@ -35,8 +36,11 @@ def probe(context: Context, session: Session) -> dict:
     facts["tried"] = names
     if library is None:
         return facts
-    session.kept[NAME] = library
     api = Api(library, session, facts["path"] or "libcudart")
+    facts["missing"] = api.missing(NEEDED)
+    if facts["missing"]:
+        return facts
+    session.kept[NAME] = library
     facts["runtime_version"] = api.number("cudaRuntimeGetVersion")
     if context.options.mode == "node" and not context.fact("driver-init", "fault"):
         value = ctypes.c_int(0)
@@ -60,6 +64,9 @@ def judge(context: Context) -> Layer:
     layer.path = facts.get("path", "")
     if facts.get("fault"):
         layer.findings.append(fault_finding(context, facts["fault"], layer.path or "libcudart"))
+    elif facts.get("missing"):
+        evidence = f"{layer.path} lacks {', '.join(facts['missing'])}"
+        layer.findings.append(finding(context, "GS507", evidence, path=layer.path))
     elif not facts.get("loaded"):
         layer.findings += _missing(context, facts)
         layer.state, layer.summary = SKIP, "libcudart is not here"

@@ -13,7 +13,12 @@ from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "user-driver", "user-mode driver", "driver"
 SONAME = "libcuda.so.1"
-NEEDED = ("cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuGetErrorName")
+NEEDED = (
+    "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
+    "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuModuleLoadData", "cuModuleUnload",
+    "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize",
+)  # fmt: skip
 BAD_FILES = {
     "empty": "GS216", "directory": "GS217", "wrong-arch": "GS215", "truncated": "GS218", "not-elf": "GS218",
     "dangling": "GS222", "unreadable": "GS223",
@@ -24,8 +29,9 @@ def probe(context: Context, session: Session) -> dict:
     """Load libcuda by its bare name; facts are those of ``open_library`` plus ``missing`` functions."""
     library, facts = open_library(context, session, SONAME)
     if library is not None:
-        session.kept[NAME] = library
         facts["missing"] = Api(library, session, facts["path"] or SONAME).missing(NEEDED)
+        if not facts["missing"]:
+            session.kept[NAME] = library
     return facts
 
 
@@ -71,10 +77,12 @@ def _loaded(context: Context, facts: dict) -> list[Finding]:
     if in_folder(path, "stubs") or started == 34:
         return [finding(context, "GS219", f"loaded from {path}", path=path)]
     if facts.get("missing"):
-        evidence = f"{path} lacks {', '.join(facts['missing'])}"
+        evidence = f"{path} lacks {', '.join(facts['missing'][:4])}"
         found.append(finding(context, "GS221", evidence, path=path))
     if facts.get("deleted"):
-        found.append(finding(context, "GS220", f"{path} is deleted", path=path))
+        # A mount of a deleted file still opens; a file that is gone does not open a second time.
+        severity = "error" if context.fact("kernels", "fault") else "warning"
+        found.append(finding(context, "GS220", f"{path} is deleted", severity, path=path))
     if context.platform.wsl and "/wsl/" not in path and started != 0:
         found.append(finding(context, "GS224", f"loaded from {path}"))
     return found

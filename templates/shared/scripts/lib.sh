@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker) and on what.
+# Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker), and how that is said.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,17 +12,8 @@ fail() { say "${*:2}"; exit "$1"; }
 # -h and --help print the comment at the top of the script that was called.
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
-docker_answers() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
 has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
-
-# Docker's options that hand every GPU to a container: NVIDIA's runtime, else the Container Device Interface.
-gpu_options() {
-    has_gpu || return 0
-    if docker info --format {% raw %}'{{json .Runtimes}}'{% endraw %} | grep -q '"nvidia"'; then echo --gpus all
-    elif compgen -G '/etc/cdi/*nvidia*' >/dev/null || compgen -G '/var/run/cdi/*nvidia*' >/dev/null; then echo --device nvidia.com/gpu=all
-    else say "this machine has an NVIDIA GPU that Docker cannot hand out: install the NVIDIA container toolkit; going on without it"
-    fi
-}
+source scripts/docker.sh
 
 # here (inside the image), venv or docker; RUN_IN=venv or RUN_IN=docker decides where both are possible.
 place() {
@@ -36,7 +27,7 @@ place() {
 
 # in_project STAGE COMMAND...: run COMMAND where this machine can, with the packages of the Dockerfile's STAGE.
 in_project() {
-    local stage=$1 place options gpu="no NVIDIA GPU"
+    local stage=$1 place gpu="no NVIDIA GPU"
     shift
     place=$(place)
     has_gpu && gpu="NVIDIA GPU present"
@@ -44,14 +35,7 @@ in_project() {
     case $place in
         here) say "inside the image, $gpu"; exec "$@" ;;
         venv) say "in .venv, $gpu"; PATH=$PWD/.venv/bin:$PATH exec "$@" ;;
-        docker)
-            [[ ${BUILT:-} == "$stage" ]] || scripts/build "$stage" || exit
-            options=$(gpu_options)
-            say "in Docker image $image-$stage, ${options:-no GPU}"
-            [[ -t 0 && -t 1 ]] && options+=" -it"
-            # shellcheck disable=SC2086  # options are words
-            exec docker run --rm --init --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
-                --env HOME=/tmp --env DEVICE --env PORT --env SMOKE_REQUIRE --volume "$PWD:/app" "$image-$stage" "$@" ;;
+        docker) in_docker "$stage" "$@" ;;
         *) fail 2 "RUN_IN=$place is unknown: take venv or docker" ;;
     esac
 }

@@ -8,7 +8,7 @@ import time
 class Model:
     """Doubles numbers; the same on every device."""
 
-    examples = [1.0, 2.5, -3.0]
+    examples = (1.0, 2.5, -3.0)
     tolerance = 1e-3
 
     def load(self, device):
@@ -61,7 +61,7 @@ class NoPredict(Model):
 
 
 class NoExamples(Model):
-    examples = []
+    examples = ()
 
 
 class Forks(Model):

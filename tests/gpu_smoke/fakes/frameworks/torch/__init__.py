@@ -15,6 +15,8 @@ if os.environ.get("FAKE_TORCH_PRELOAD"):
 
     for _path in os.environ["FAKE_TORCH_PRELOAD"].split(":"):
         ctypes.CDLL(_path, mode=ctypes.RTLD_GLOBAL)
+        if os.environ.get("FAKE_TORCH_UNLINK"):
+            os.unlink(_path)
 
 
 class Tensor:

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Read by lib.sh: build the image of this project when it is needed, and run commands in it with the GPUs.
+
+docker_answers() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
+stage_image() { if [[ $1 == runtime ]]; then echo "$image"; else echo "$image-$1"; fi; }
+
+# Docker's options that hand every GPU to a container: NVIDIA's runtime, else the Container Device Interface.
+gpu_options() {
+    has_gpu || return 0
+    if docker info --format {% raw %}'{{json .Runtimes}}'{% endraw %} | grep -q '"nvidia"'; then echo --gpus all
+    elif compgen -G '/etc/cdi/*nvidia*' >/dev/null || compgen -G '/var/run/cdi/*nvidia*' >/dev/null; then echo --device nvidia.com/gpu=all
+    else say "this machine has an NVIDIA GPU that Docker cannot hand out: install the NVIDIA container toolkit; going on without it"
+    fi
+}
+
+# Build the image of a stage, once in a script; what Docker says is shown only when it fails.
+ensure_image() {
+    local output status=0
+    [[ ${built:-} == "$1" ]] && return
+    say "building $(stage_image "$1")"
+    output=$(scripts/build "$1" 2>&1) || status=$?
+    if ((status)); then
+        printf '%s\n' "$output" >&2
+        grep -o 'base-install: .*' <<<"$output" | tail -n 1 >&2
+        exit "$status"
+    fi
+    built=$1
+}
+
+# in_docker STAGE COMMAND...: run COMMAND on this checkout in the image of STAGE, as the user who asks for it.
+in_docker() {
+    local stage=$1 options
+    shift
+    ensure_image "$stage"
+    options=$(gpu_options)
+    say "in the Docker image $(stage_image "$stage"), ${options:-no GPU}"
+    [[ -t 0 && -t 1 ]] && options+=" -it"
+    # shellcheck disable=SC2086  # options are words
+    exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
+        --env HOME=/tmp --env DEVICE --env PORT --env SMOKE_REQUIRE --volume "$PWD:/app" "$(stage_image "$stage")" "$@"
+}

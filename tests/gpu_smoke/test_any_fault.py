@@ -1,0 +1,202 @@
+"""Whatever /proc, the environment, image.json or a library says: the walk ends, and its output is valid."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import jsonschema
+import pytest
+from gpu_smoke import elf, loaded, mask
+from gpu_smoke.host import clean
+from gpu_smoke.layers import framework, kernels, module, requirement
+from gpu_smoke.reports.build import jsonable, xml_safe
+from gpu_smoke.row import read_row
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from smoke_machine import NVRM, PACKAGE_ROOT, ROW, Machine
+
+SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
+FAST = settings(max_examples=150, deadline=None)
+
+
+@FAST
+@given(st.text() | st.builds(NVRM.format, st.text()))
+def test_any_proc_text(text: str) -> None:
+    version = module.parse_version(text)
+    assert version == "" or module.branch(version) is not None
+    for entry in loaded.parse_maps(text):
+        assert entry.family in loaded.FAMILIES
+
+
+@FAST
+@given(st.text(), st.none() | st.lists(st.text(), max_size=3))
+def test_any_mask(value: str, gpus: list[str] | None) -> None:
+    read = mask.parse(value, gpus)
+    assert read.hides_all is (not read.entries)
+    assert len(set(read.entries)) == len(read.entries)
+
+
+@FAST
+@given(st.text(alphabet="cudaedriver<>=!,. 0123456789", max_size=60), st.sampled_from(["", "580.65.06", "1.2"]))
+def test_any_requirement(expression: str, driver: str) -> None:
+    assert isinstance(requirement.unsatisfied(expression, driver, 13000), str)
+
+
+@FAST
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_any_cuda_version(cuda: int) -> None:
+    version = kernels.ptx_version(cuda)
+    assert version == "" or kernels.stamped_ptx(version).startswith(f".version {version}")
+
+
+@FAST
+@given(st.lists(st.text(max_size=12), max_size=6))
+def test_any_architecture_list(archs: list[str]) -> None:
+    assert framework.covers(archs, "9.0") in (True, False)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)) | st.binary(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec=None)), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@FAST
+@given(VALUES)
+def test_any_value_becomes_json(value: object) -> None:
+    text = json.dumps(jsonable(value), allow_nan=False)
+    text.encode("utf-8")
+    json.loads(text, parse_constant=lambda name: pytest.fail(name))
+
+
+@FAST
+@given(st.text(st.characters(codec=None)))
+def test_any_text_becomes_clean(text: str) -> None:
+    made = clean(text)
+    made.encode("utf-8")
+    assert all(c.isprintable() or c in "\n\t" for c in made)
+    ElementTree.fromstring(f"<a>{xml_safe(made).replace('&', '').replace('<', '')}</a>")
+
+
+@FAST
+@given(st.binary(max_size=200), st.booleans())
+def test_any_file_is_classified(tmp_path_factory: pytest.TempPathFactory, data: bytes, elf_head: bool) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-file"
+    path.write_bytes((b"\x7fELF\x02\x01" if elf_head else b"") + data)
+    assert elf.classify(str(path)).kind in ("empty", "not-elf", "truncated", "wrong-arch", "ok")
+
+
+@FAST
+@given(st.binary(max_size=80) | VALUES.map(lambda v: json.dumps(jsonable(v)).encode()))
+def test_any_image_json(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "any-image.json"
+    path.write_bytes(data)
+    row = read_row(str(path))
+    assert row.found
+    assert isinstance(row.libraries, list)
+    assert row.driver_min is None or isinstance(row.driver_min, int)
+
+
+def test_differences_of_numbers_are_never_hidden() -> None:
+    assert framework.difference([1.0, math.nan], [1.0, math.nan]) == math.inf
+    assert framework.difference([], []) == math.inf
+    assert framework.difference([1.0], [1.0, 2.0]) == math.inf
+
+
+FAULTS = ["segv", "abort", "exit", "talk", "close", "hang"]
+PLACES = ["load", "cuInit", "cuDriverGetVersion", "cuModuleLoadData", "cuCtxSynchronize"]
+
+
+def _valid(machine: Machine, *arguments: str) -> dict:
+    junit = machine.home / "junit.xml"
+    result = machine.run("--require", "gpu", "--timeout", "2", "--junit", str(junit), *arguments)
+    assert result.code in (0, 1), f"exit code {result.code}\n{result.text}\n{result.errors}"
+    assert "Traceback" not in result.errors, result.errors
+    jsonschema.validate(result.report, SCHEMA)
+    assert len(ElementTree.parse(junit).findall(".//testcase")) == len(result.report["layers"])
+    assert (result.report["cause"] is None) == (result.code == 0)
+    assert "GS004" not in result.codes(), f"a rule is missing\n{result.text}"
+    return result.report
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faulty_library_anywhere(machine: Machine, fault: str, place: str) -> None:
+    report = _valid(machine.good().set(FAULT=f"{fault}:{place}"))
+    if fault == "talk":
+        assert report["verdict"] == "pass", "noise on every file descriptor is no fault"
+    else:
+        codes = {f["code"] for layer in report["layers"] for f in layer["findings"]}
+        assert codes & {"GS001", "GS002", "GS003"}, f"{fault} in {place}: {codes}"
+        assert report["verdict"] == "fail"
+
+
+NUMBERS = [0, 1, -1, 3, 100, 2**31 - 1, -(2**31), 12, 1000, 999999]
+ANSWERS = ["CUINIT_RC", "COUNT", "COUNT_RC", "DEVICE_RC", "CUDA_VERSION", "CTX_RC", "MODULE_RC", "SYNC_RC", "ALLOC_RC",
+           "RUNTIME_VERSION", "RUNTIME_RC", "RUNTIME_DRIVER", "CUDNN_VERSION", "CUDNN_CUDART", "CUBLAS_VERSION",
+           "NVML_RC", "NVML_COUNT", "NVML_COUNT_RC", "NVML_DEVICE_RC", "FREE_MIB", "PCIE", "MIG", "ECC"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_library_answers(machine: Machine, seed: int) -> None:
+    dice = random.Random(seed)
+    chosen = {name: dice.choice(NUMBERS) for name in dice.sample(ANSWERS, 4)}
+    if abs(chosen.get("FREE_MIB", 0)) > 2**20:
+        del chosen["FREE_MIB"]
+    machine.good().set(**chosen, NAME=dice.choice(["garbage", "", "x" * 300]), CC=dice.choice(["9.0", "-1.7", "99.99"]))
+    _valid(machine)
+
+
+WORDS = ["", ":", "/", "..", "\x1b[2J", "é" * 50, "\udcff", "%s%n", "{path}", "<!--", "]]>", "a" * 5000, "-1", "\n\n"]
+VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", 
+             "container", "NVIDIA_DRIVER_CAPABILITIES", "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_environment_and_files(machine: Machine, seed: int) -> None:
+    dice = random.Random(1000 + seed)
+    machine.good()
+    for name in dice.sample(VARIABLES, 4):
+        machine.variables(**{name: dice.choice(WORDS)})
+    noise = bytes(dice.randrange(256) for _ in range(200))
+    for name in (
+        "/proc/driver/nvidia/version",
+        "/proc/version",
+        "/proc/modules",
+        "/proc/1/cgroup",
+        "/etc/ld.so.conf.d/x.conf",
+    ):
+        if dice.random() < 0.6:
+            machine.file(name).write_bytes(
+                dice.choice([b"", noise, b"NVRM version: " + noise, b"\n" * 999, b"/\x00/x\n"])
+            )
+    if dice.random() < 0.5:
+        key = dice.choice(sorted(ROW))
+        machine.image(**{key: dice.choice([None, [], {}, 7, -1, "x", [None], {"sass": 3}, 10**30, "9" * 99])})
+    _valid(machine)
+
+
+def test_proc_entries_of_odd_kinds(machine: Machine) -> None:
+    machine.good()
+    version = machine.root / "proc/driver/nvidia/version"
+    version.unlink()
+    version.mkdir()
+    import os
+
+    os.mkfifo(machine.root / "proc/modules")
+    (machine.root / "dev" / "nvidia1").symlink_to("nvidia1")
+    (machine.root / "dev" / "nvidia2").mkdir()
+    _valid(machine)
+
+
+def test_toolkit_library_that_crashes_does_not_hide_the_others(machine: Machine) -> None:
+    report = _valid(machine.good().set(TOOLKIT_CRASH="cusolverDnCreate"))
+    states = {layer["name"]: layer["state"] for layer in report["layers"]}
+    assert states["cusolver"] == "fail"
+    assert {states[name] for name in ("cublas", "curand", "cusparse", "cufft", "cudnn", "nccl")} == {"pass"}
+    assert Path(machine.home).exists()

@@ -1,0 +1,145 @@
+"""The reports: valid against the schema, readable, and one test case per layer; and the catalogue is complete."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+import pytest
+from gpu_smoke.codes import catalogue
+from gpu_smoke.explain import markdown
+from gpu_smoke.reports.text import WIDTH
+from smoke_cases import CASES, CUDA_CODES, NVML_CODES
+from smoke_machine import PACKAGE_ROOT, Machine
+
+SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
+DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
+# What guards against our own mistakes has no failure to inject.
+NOT_INJECTED = {"GS004"}
+
+
+def test_every_code_has_an_injected_failure() -> None:
+    covered = {case.code for case in CASES} | {code for _, code, _ in [*CUDA_CODES, *NVML_CODES]}
+    missing = set(catalogue()) - covered - NOT_INJECTED
+    assert not missing, f"no test injects {sorted(missing)}"
+
+
+def test_every_common_failure_has_a_case() -> None:
+    numbers = {case.number for case in CASES} - {""}
+    missing = {str(n) for n in range(1, 26)} - numbers
+    assert not missing, f"no case for the common failures {sorted(missing, key=int)}"
+
+
+def test_case_names_are_unique() -> None:
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
+
+
+@pytest.mark.parametrize("entry", catalogue().values(), ids=lambda entry: entry.id)
+def test_code_is_complete(entry) -> None:
+    for field in ("title", "symptom", "cause", "detect", "source"):
+        assert getattr(entry, field).strip(), f"{entry.id} has no {field}"
+    fixes = [entry.fix] if isinstance(entry.fix, str) else list(entry.fix.values())
+    assert fixes, f"{entry.id} has no fix"
+    assert all(text.strip() and "\n" not in text for text in fixes), f"{entry.id}: a fix is one line"
+    assert isinstance(entry.fix, str) or "*" in entry.fix, f"{entry.id} has no fix for other platforms"
+
+
+def test_docs_hold_the_catalogue_as_it_is() -> None:
+    text = DOCS.read_text()
+    start, end = text.index("<!-- codes: begin -->"), text.index("<!-- codes: end -->")
+    have = text[start:end].split("\n", 1)[1].strip()
+    assert have == markdown().strip(), "docs/gpu-smoke.md is stale: paste `gpu-smoke --explain all` between the marks"
+
+
+def test_docs_list_every_injected_failure() -> None:
+    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", DOCS.read_text(), re.M))
+    want = {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
+    assert rows == want, f"docs lack {sorted(want - rows)}, docs have {sorted(rows - want)} too many"
+
+
+MACHINES = {
+    "good": lambda m: m.good(),
+    "nothing": lambda m: m,
+    "broken": lambda m: m.good().set(CUINIT_RC=803, NVML_RC=18),
+    "crash": lambda m: m.good().set(FAULT="segv:cuInit"),
+    "garbage": lambda m: m.good().set(NAME="garbage").variables(CUDA_VISIBLE_DEVICES="0,\x1b[31m<b>&\"'"),
+}
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_reports_are_valid(machine: Machine, kind: str) -> None:
+    MACHINES[kind](machine)
+    junit, page = machine.home / "junit.xml", machine.home / "page.html"
+    result = machine.run("--require", "gpu", "--junit", str(junit), "--html", str(page))
+    jsonschema.validate(result.report, SCHEMA)
+    _check_junit(junit, result.report)
+    _check_page(page.read_text())
+    for line in result.text.splitlines():
+        assert len(line) <= WIDTH, f"{len(line)} columns: {line}"
+    assert "\x1b" not in result.text
+
+
+def _check_junit(path: Path, report: dict) -> None:
+    suite = ElementTree.parse(path).getroot().find("testsuite")
+    cases = suite.findall("testcase")
+    assert len(cases) == len(report["layers"]) == int(suite.get("tests"))
+    assert len(suite.findall(".//failure")) == int(suite.get("failures"))
+    failing = [layer for layer in report["layers"] if layer["state"] == "fail" or layer["name"] in report["unmet"]]
+    assert int(suite.get("failures")) == len(failing), "a required layer that does not pass is a failure in JUnit"
+
+
+def _check_page(text: str) -> None:
+    tags: list[str] = []
+
+    class Parser(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            tags.append(tag)
+            assert tag not in ("script", "link", "img", "b"), f"<{tag}> in the page"
+
+    parser = Parser()
+    parser.feed(text)
+    assert "table" in tags
+    assert "://" not in re.sub(r"<pre>.*</pre>", "", text, flags=re.S), "the page points outside"
+
+
+def test_colour_only_on_a_terminal(machine: Machine) -> None:
+    import os
+    import pty
+
+    machine.good()
+    env = {k: v for k, v in machine.environment().items() if k != "NO_COLOR"} | {"TERM": "xterm"}
+    parent, child = pty.openpty()
+    command = [sys.executable, "-m", "gpu_smoke", "--require", "gpu"]
+    process = subprocess.Popen(command, env=env, stdout=child, stderr=child, cwd=machine.home)
+    os.close(child)
+    seen = b""
+    while True:
+        try:
+            data = os.read(parent, 1 << 16)
+        except OSError:
+            break
+        if not data:
+            break
+        seen += data
+    assert process.wait() == 0, seen.decode()
+    assert b"\x1b[32m" in seen
+
+
+def test_ascii_terminal_gets_ascii(machine: Machine) -> None:
+    result = machine.good().variables(PYTHONIOENCODING="ascii").run()
+    assert result.code == 0, result.errors
+    assert result.text.isascii()
+
+
+def test_explain_prints_the_parts_of_a_code(machine: Machine) -> None:
+    result = machine.run("--explain", "gs309")
+    assert result.code == 0
+    for part in ("GS309", "symptom:", "cause:", "detected by:", "fix:", "source:"):
+        assert part in result.text

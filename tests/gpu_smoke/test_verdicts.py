@@ -1,0 +1,241 @@
+"""Rules that need no machine: compatibility, masks, architectures, PTX versions, requirements, file kinds, results."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from gpu_smoke import elf, loaded, mask
+from gpu_smoke.host import Host
+from gpu_smoke.layers import compatibility, framework, kernels, model, module, requirement, user_driver
+from gpu_smoke.platforms import detect
+
+
+@pytest.mark.parametrize(
+    ("runtime", "driver", "forward", "kind"),
+    [
+        (13000, 13000, False, "backward"),
+        (12090, 13000, False, "backward"),
+        (11080, 13020, False, "backward"),
+        (12090, 12020, False, "minor"),
+        (13020, 13000, False, "minor"),
+        (13000, 12090, False, "broken"),
+        (12000, 11080, False, "broken"),
+        (13000, 13000, True, "forward"),
+        (13020, 13000, True, "forward"),
+        (14000, 13000, True, "broken"),
+    ],
+)
+def test_compatibility_verdict(runtime: int, driver: int, forward: bool, kind: str) -> None:
+    assert compatibility.verdict(runtime, driver, forward) == kind
+
+
+@pytest.mark.parametrize(
+    ("value", "entries", "hides_all", "bad"),
+    [
+        (None, [], False, ""),
+        ("", [], True, ""),
+        ("-1", [], True, ""),
+        ("NoDevFiles", [], True, ""),
+        ("0", ["0"], False, ""),
+        ("1,0", ["1", "0"], False, ""),
+        (" 0 , 1 ", ["0", "1"], False, ""),
+        ("0,-1,1", ["0"], False, ""),
+        ("0,2", ["0"], False, "2"),
+        ("2", [], True, "2"),
+        ("0,0", ["0"], False, "0"),
+        ("GPU-aaaa", ["GPU-aaaa"], False, ""),
+        ("gpu-aaaa", [], True, "gpu-aaaa"),
+        ("GPU-", [], True, "GPU-"),
+        ("GPU-cccc", [], True, "GPU-cccc"),
+        ("MIG-1234", ["MIG-1234"], False, ""),
+        ("MIG-GPU-aaaa/1/0", ["MIG-GPU-aaaa/1/0"], False, ""),
+        ("all", [], True, "all"),
+        ("0x1", [], True, "0x1"),
+    ],
+)
+def test_mask(value: str | None, entries: list[str], hides_all: bool, bad: str) -> None:
+    read = mask.parse(value, ["GPU-aaaa-1", "GPU-bbbb-2"])
+    assert (read.entries, read.hides_all, read.bad) == (entries, hides_all, bad)
+
+
+def test_mask_without_a_list_of_gpus_trusts_the_numbers() -> None:
+    assert mask.parse("7,GPU-1", None).entries == ["7", "GPU-1"]
+
+
+@pytest.mark.parametrize(
+    ("archs", "capability", "covered"),
+    [
+        ("sm_80", "8.0", True),
+        ("sm_80", "8.9", True),
+        ("sm_86", "8.0", False),
+        ("sm_80", "9.0", False),
+        ("compute_90", "12.0", True),
+        ("compute_90", "8.9", False),
+        ("sm_90a", "9.0", True),
+        ("sm_100a", "10.3", False),
+        ("sm_100f", "10.3", True),
+        ("sm_120", "12.1", True),
+        ("sm_50 sm_86 sm_90", "12.0", False),
+        ("gfx90a nonsense sm_", "9.0", False),
+    ],
+)
+def test_architecture_list_covers(archs: str, capability: str, covered: bool) -> None:
+    assert framework.covers(archs.split(), capability) is covered
+
+
+@pytest.mark.parametrize(
+    ("cuda", "version"),
+    [(11080, "7.8"), (12000, "8.0"), (12050, "8.5"), (12060, "8.5"), (12080, "8.7"), (12090, "8.8"), (13000, "9.0"),
+     (13020, "9.2"), (10020, ""), (0, ""), (-5, "")],
+)  # fmt: skip
+def test_ptx_version_of_cuda(cuda: int, version: str) -> None:
+    assert kernels.ptx_version(cuda) == version
+
+
+PTXAS = shutil.which("ptxas")
+
+
+@pytest.mark.skipif(PTXAS is None, reason="ptxas is not on PATH: install a CUDA toolkit to assemble the PTX texts")
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
+@pytest.mark.parametrize("version", ["universal", "7.8", "8.8", "9.0"])
+def test_ptx_assembles(tmp_path: Path, version: str, arch: str) -> None:
+    text = kernels.universal_ptx() if version == "universal" else kernels.stamped_ptx(version)
+    source = tmp_path / "kernel.ptx"
+    source.write_text(text)
+    done = subprocess.run(
+        [PTXAS, f"-arch={arch}", str(source), "-o", str(tmp_path / "kernel.cubin")], capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"PTX {version} for {arch}: {done.stderr}"
+    assert (tmp_path / "kernel.cubin").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023", "535.104.05"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (x@y)", "580.65.06"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  610.43.02  Release Build", "610.43.02"),
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256  Thu", "470.256"),
+        ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", ""),
+        ("", ""),
+    ],
+)
+def test_kernel_module_version(text: str, version: str) -> None:
+    assert module.parse_version(text) == version
+
+
+@pytest.mark.parametrize(
+    ("path", "version"),
+    [("/x/libcuda.so.535.104.05", "535.104.05"), ("/x/libcuda.so.1.1", ""), ("/x/libcuda.so.1", ""), ("", "")],
+)
+def test_version_in_a_file_name(path: str, version: str) -> None:
+    assert user_driver.file_version(path) == version
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        ("cuda>=12.8", True),
+        ("cuda>=13.1", False),
+        ("cuda>=13.1 driver>=580", True),
+        ("cuda>=12.0,driver<580", False),
+        ("driver>=590 brand=tesla,driver>=535", True),
+        ("cuda>=13", True),
+        ("arch>=7.0", True),
+        ("nonsense", True),
+        ("", True),
+    ],
+)
+def test_requirement_expression(expression: str, holds: bool) -> None:
+    assert (requirement.unsatisfied(expression, "580.65.06", 13000) == "") is holds
+
+
+def test_file_kinds(tmp_path: Path) -> None:
+    own = Path(os.path.realpath(shutil.which("sh") or "/bin/sh"))
+    data = own.read_bytes()
+    (tmp_path / "ok").write_bytes(data)
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "not-elf").write_text("#!/bin/sh\n" * 20)
+    (tmp_path / "truncated").write_bytes(data[:3000])
+    (tmp_path / "truncated-head").write_bytes(data[:40])
+    (tmp_path / "wrong-arch").write_bytes(data[:18] + b"\xf3\x00" + data[20:])
+    (tmp_path / "wrong-arch-bits").write_bytes(data[:4] + b"\x01" + data[5:])
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for path in tmp_path.iterdir():
+        want = path.name.removesuffix("-head").removesuffix("-bits")
+        assert elf.classify(str(path)).kind == want, path.name
+    assert elf.classify(str(tmp_path / "absent")).kind == "missing"
+
+
+def _maps(*paths: str) -> str:
+    return "".join(f"7f00-7f01 r-xp 00000000 08:01 12  {path}\n" for path in paths)
+
+
+def test_mapped_libraries_and_their_copies() -> None:
+    text = _maps("/a/libcublas.so.12", "/a/libcublasLt.so.12", "/b/libcublas.so.12", "/a/libcudart.so.12",
+                 "/b/libcudart.so.13", "/a/libcudnn.so.9", "/a/libcudnn_ops.so.9",
+                 "/lib/libcuda.so.580.65.06 (deleted)",
+                 "/torch/lib/libcudart-9335f6a2.so.12", "/usr/lib/libc.so.6", "[heap]", "anon")  # fmt: skip
+    entries = loaded.parse_maps(text)
+    assert {e.family for e in entries} == {"cublas", "cudart", "cudnn", "cuda"}
+    assert [e.path for e in entries if e.deleted] == ["/lib/libcuda.so.580.65.06"]
+    found = loaded.duplicates(entries)
+    assert found["cublas 12"] == ["/a", "/b"]
+    assert "cudnn 9" not in found
+    assert "cudart 13" not in found
+
+
+def test_two_drivers_are_copies_whatever_their_versions() -> None:
+    entries = loaded.parse_maps(_maps("/compat/libcuda.so.590.44.01", "/lib/libcuda.so.580.65.06"))
+    assert loaded.duplicates(entries) == {"cuda": ["/compat", "/lib"]}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ([1.0], [1.0005], True),
+        ([1.0], [1.002], False),
+        ([{"a": "x", "b": [1.0, 2.0]}], [{"a": "x", "b": [1.0, 2.0]}], True),
+        ([{"a": "x"}], [{"a": "y"}], False),
+        ([{"a": 1}], [{"b": 1}], False),
+        ([[1.0, 2.0]], [[1.0]], False),
+        ([(1.0, 2.0)], [[1.0, 2.0]], True),
+        ([float("nan")], [float("nan")], True),
+        ([float("nan")], [1.0], False),
+        ([float("inf")], [float("inf")], True),
+        ([float("inf")], [1.0], False),
+        ([True], [1.0], False),
+        (["a"], [1.0], False),
+        ([None], [None], True),
+    ],
+)
+def test_results_are_compared(left: list, right: list, same: bool) -> None:
+    assert (model.differences(left, right, 1e-3) == []) is same
+
+
+PLATFORMS = {
+    "bare": ([], {}),
+    "docker": (["/.dockerenv"], {}),
+    "podman": (["/run/.containerenv"], {}),
+    "apptainer": ([], {"APPTAINER_CONTAINER": "/image.sif"}),
+    "kubernetes": ([], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
+    "gke": (["/usr/local/nvidia/lib64/x"], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
+    "wsl": (["/dev/dxg"], {}),
+}
+
+
+@pytest.mark.parametrize("kind", PLATFORMS)
+def test_platform(tmp_path: Path, kind: str) -> None:
+    files, env = PLATFORMS[kind]
+    for name in files:
+        path = tmp_path / name.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    found = detect(Host(str(tmp_path)), env)
+    assert found.kind == kind
+    assert found.in_container is (kind not in ("bare", "wsl"))
