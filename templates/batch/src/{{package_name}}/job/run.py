@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 
 import pyarrow as pa
 
@@ -45,14 +46,15 @@ class Run:
         with ThreadPoolExecutor(1, "writer") as writer:
             waiting: deque[Future[Record]] = deque()
             try:
-                for part in ahead(self._parts(), 1):
-                    stop.between_parts()
-                    table, unfit = self._predictor.run(part, stop, self._progress.add)
-                    bad = sorted(part.bad + unfit, key=lambda b: b.row)
-                    self._count(part, bad, max_bad)
-                    waiting.append(writer.submit(self._write, part, table, bad))
-                    while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
-                        waiting.popleft().result()
+                with closing(ahead(self._parts(), 1)) as parts:
+                    for part in parts:
+                        stop.between_parts()
+                        table, unfit = self._predictor.run(part, stop, self._progress.add)
+                        bad = sorted(part.bad + unfit, key=lambda b: b.row)
+                        self._count(part, bad, max_bad)
+                        waiting.append(writer.submit(self._write, part, table, bad))
+                        while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
+                            waiting.popleft().result()
             finally:
                 while waiting:
                     waiting.popleft().result()
