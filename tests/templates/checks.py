@@ -74,7 +74,9 @@ def dockerfile_error(text: str) -> str:
 
 def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:
     """Return what shellcheck says of the scripts of a child, "" when nothing."""
-    return _shellcheck(child, scripts, tuple((child / s).read_text() for s in (*scripts, "scripts/lib.sh", "scripts/docker.sh")))
+    return _shellcheck(
+        child, scripts, tuple((child / s).read_text() for s in (*scripts, "scripts/lib.sh", "scripts/docker.sh"))
+    )
 
 
 _seen: dict[tuple[str, ...], str] = {}
