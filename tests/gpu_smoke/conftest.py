@@ -51,7 +51,5 @@ def machine(tmp_path: Path, fakes: dict[str, Path]) -> Machine:
     """An empty machine: no GPU, no driver, no libraries."""
     folder = _driver_that_fakes_cannot_hide()
     if folder:
-        pytest.skip(
-            f"{folder} has a real libcuda.so.1 that the fakes cannot hide: run these tests in a container without GPU"
-        )
+        pytest.skip(f"{folder} has a real libcuda.so.1 that the fakes cannot hide: test in a container without a GPU")
     return Machine(tmp_path, fakes)

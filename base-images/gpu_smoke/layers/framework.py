@@ -168,10 +168,10 @@ def _build(context: Context, facts: Facts) -> list[Finding]:
     expected = context.row.cuda if context.row.text("framework") == name else None
     if not facts.get("cuda"):
         # Outside our images a CPU build beside a GPU may be what its owner wants.
-        wanted = expected or context.options.require in ("framework", "model")
-        if wanted or gpu_here(context):
+        needed = expected or context.options.require in ("framework", "model")
+        if needed or gpu_here(context):
             evidence = f"{name} {facts['version']} from {facts['path']}"
-            found.append(finding(context, "GS802", evidence, "error" if wanted else "warning", value=name))
+            found.append(finding(context, "GS802", evidence, "error" if needed else "warning", value=name))
         return found
     cuda, wanted = facts["cuda"], context.row.text("framework_version")
     if expected and str(cuda).split(".")[0] != str(expected[0]):
