@@ -139,6 +139,13 @@ def retired(template: Path, tmp_path: Path, *images: str) -> Path:
 def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):
     changed = retired(template, tmp_path, "torch-cu12")
     error = copy(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
+    for part in ("torch-cu12 for driver 525 is retired", "one of 580", "tensorflow, plain"):
+        assert part in error, f"torch on 525 with torch-cu12 retired: {error!r} lacks {part!r}"
+    catalog = changed / "base-images" / "catalog.yml"
+    rows = yaml.safe_load(catalog.read_text())
+    catalog.write_text(yaml.safe_dump(rows | {"images": [r for r in rows["images"] if r["name"] != "torch-cu12"]}))
+    git(changed, "commit", "--all", "--quiet", "--message=Drop torch-cu12")
+    error = copy(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
     for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "tensorflow, plain"):
         assert part in error, f"torch on 525 without torch-cu12: {error!r} lacks {part!r}"
     assert copy(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="580") == ""

@@ -1,0 +1,22 @@
+"""The Copier that a test runs, and its tiny template."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.updates.copiers import Copier, installed
+from tests.updates.tiny import Template
+
+
+@pytest.fixture(params=["newest", "oldest"])
+def copier(request: pytest.FixtureRequest, tmp_path: Path) -> Copier:
+    """Return the newest and the oldest supported Copier in turn, with a cache of their own."""
+    return installed(request.param, tmp_path / "copier-home")
+
+
+@pytest.fixture
+def template(copier: Copier, tmp_path: Path) -> Template:
+    """Return a template without a version yet; it hides the whole family of the other tests."""
+    return Template(tmp_path / "template", copier)

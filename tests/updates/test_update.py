@@ -1,0 +1,202 @@
+"""From every released version, for every type: an update brings the fixes and keeps what the owner did."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hooks.releases import released
+from tests.answers import TYPES, AnswerSet
+from tests.updates.copiers import ROOT, installed
+from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
+from tests.updates.tiny import MARKER, Child, make_child
+
+RELEASED = [f"v{version}" for version in released(ROOT)] or [
+    pytest.param("", marks=pytest.mark.skip(reason="no version is released yet"))
+]
+STARTS = [*RELEASED, "the work tree"] if released(ROOT) else ["the work tree"]
+SETS = [AnswerSet(project_type, framework) for project_type in TYPES for framework in ("plain", "torch")]
+OWNER = "# the owner's line\n"
+
+
+@pytest.fixture(scope="session")
+def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
+    """Return this repository with its releases, the work tree and a made-up next release as tags."""
+    folder = tmp_path_factory.mktemp("family")
+    cloned = clone_family(folder / "family", installed("newest", folder / "copier-home"))
+    release_next(cloned)
+    return cloned
+
+
+def options(answers: AnswerSet) -> list[str]:
+    """Return the answers as options of `copier copy`."""
+    return [part for name, value in answers.as_dict().items() for part in ("--data", f"{name}={value}")]
+
+
+def start(family: Family, path: Path, version: str, answers: AnswerSet) -> Child:
+    """Render `answers` at `version` as a child without edits."""
+    return make_child(family, path, "--vcs-ref", version, *options(answers))
+
+
+def edits(child: Child, answers: AnswerSet) -> dict[str, str | None]:
+    """Return the owner's edits: one and more of every class of files."""
+    package = f"src/{answers.package_name}"
+    appended = [
+        "Dockerfile",
+        FIXED,
+        COLLIDING,
+        "README.md",
+        "pyproject.toml",
+        "requirements.lock",
+        f"{package}/model.py",
+    ]
+    tests = [str(path.relative_to(child.path)) for path in (child.path / "tests").glob("*.py")]
+    own = {f"{package}/own.py": OWNER, "scripts/own": OWNER, "docs/own.md": OWNER}
+    return {name: child.read(name) + OWNER for name in (*appended, *tests)} | own | {DELETED: None}
+
+
+def recorded(child: Child) -> dict[str, object]:
+    """Return the answers file of a child."""
+    loaded: dict[str, object] = yaml.safe_load(child.read(".copier-answers.yml"))
+    return loaded
+
+
+def is_seed(child: Child, name: str) -> bool:
+    """Tell whether the child's own list gives a file to its owner."""
+    return any(
+        name == path or (path.endswith("/") and name.startswith(path)) or Path(name).match(path)
+        for path in yaml.safe_load(child.read(".copier-ownership.yml"))["seed"]
+    )
+
+
+def check_the_owner_kept_everything(child: Child, before: dict[str, str | None], where: str) -> None:
+    """Assert that each edit is still there, seeds and own files byte by byte."""
+    for name, text in before.items():
+        if text is None:
+            assert not child.has(name), f"{where}: {name} was deleted by the owner and came back"
+        elif name in ("Dockerfile", FIXED, COLLIDING):
+            assert OWNER in child.read(name), f"{where}: the owner's line in {name} is lost"
+        else:
+            assert child.read(name) == text, f"{where}: {name} is the owner's and was changed"
+
+
+def check_second_update_is_a_no_op(child: Child, where: str) -> None:
+    """Assert that the same update again changes nothing, also where conflicts were settled."""
+    child.commit("Update")
+    child.updated("--vcs-ref", str(recorded(child)["_commit"]))
+    assert child.status() == {}, f"{where}: a second update changes files"
+
+
+@pytest.mark.parametrize("answers", [pytest.param(answers, id=answers.id) for answers in SETS])
+@pytest.mark.parametrize("version", STARTS)
+def test_update_keeps_the_edits_and_brings_the_fixes(
+    family: Family, tmp_path: Path, version: str, answers: AnswerSet
+) -> None:
+    where = f"{version} {answers.id}"
+    child = start(family, tmp_path / "child", family.work_tree if version == "the work tree" else version, answers)
+    mine = edits(child, answers)
+    child.edit(mine)
+    answered = recorded(child)
+    child.updated("--vcs-ref", family.next)
+
+    check_the_owner_kept_everything(child, mine, where)
+    assert child.unmerged() == {COLLIDING}, f"{where}: conflicts where nobody collided"
+    for name in (FIXED, COLLIDING):
+        assert FIX in child.read(name), f"{where}: the fix of {name} did not arrive"
+    assert MARKER in child.read(COLLIDING), f"{where}: the collision carries no markers"
+    for name in child.git("ls-files").splitlines():
+        assert name == COLLIDING or not child.has(name) or MARKER not in child.read(name), f"{where}: marker in {name}"
+    assert child.read(ADDED).endswith(FIX), f"{where}: the new managed file did not arrive"
+    assert "2099.01" in child.read("Dockerfile"), f"{where}: the new image did not arrive"
+    assert "==99.9" in child.read("constraints.txt"), f"{where}: the new constraints did not arrive"
+    assert recorded(child) == answered | {"_commit": family.next}, f"{where}: the answers changed"
+
+    (child.path / COLLIDING).write_text(child.read(COLLIDING).split(MARKER)[0] + OWNER + FIX)
+    check_second_update_is_a_no_op(child, where)
+
+
+@pytest.mark.parametrize("answers", [pytest.param(answers, id=answers.id) for answers in SETS])
+@pytest.mark.parametrize("version", RELEASED)
+def test_update_to_the_work_tree_equals_a_fresh_render(
+    family: Family, tmp_path: Path, version: str, answers: AnswerSet
+) -> None:
+    where = f"{version} {answers.id}"
+    child = start(family, tmp_path / "child", version, answers)
+    child.updated("--vcs-ref", family.work_tree)
+    fresh = start(family, tmp_path / "fresh", family.work_tree, answers)
+    assert child.unmerged() == set(), f"{where}: conflicts in a child without edits"
+    for name in fresh.git("ls-files").splitlines():
+        if not is_seed(fresh, name):
+            assert child.has(name), f"{where}: {name} did not arrive"
+            assert child.read(name) == fresh.read(name), f"{where}: {name} is not as freshly rendered"
+    check_second_update_is_a_no_op(child, where)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("project_type", TYPES)
+@pytest.mark.parametrize("version", STARTS)
+def test_own_tests_of_an_updated_child_pass(family: Family, tmp_path: Path, version: str, project_type: str) -> None:
+    answers = AnswerSet(project_type, "plain")
+    child = start(family, tmp_path / "child", family.work_tree if version == "the work tree" else version, answers)
+    package = f"src/{answers.package_name}"
+    child.edit({name: child.read(name) + OWNER for name in ("Dockerfile", f"{package}/model.py", "README.md")})
+    child.updated("--vcs-ref", family.next if version == "the work tree" else family.work_tree)
+    assert child.unmerged() == set()
+    child.commit("Update")
+    for verb in ("setup", "test"):
+        done = subprocess.run(
+            [child.path / "scripts" / verb], cwd=child.path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{version} {answers.id}: scripts/{verb} fails: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("project_type", TYPES)
+def test_oldest_copier_updates_too(family: Family, tmp_path: Path, project_type: str) -> None:
+    answers = AnswerSet(project_type, "plain")
+    oldest = Family(family.path, installed("oldest", tmp_path / "home"), family.released, family.work_tree)
+    child = start(oldest, tmp_path / "child", family.work_tree, answers)
+    mine = edits(child, answers)
+    child.edit(mine)
+    child.updated("--vcs-ref", family.next)
+    check_the_owner_kept_everything(child, mine, answers.id)
+    assert child.unmerged() == {COLLIDING}
+    assert FIX in child.read(FIXED)
+
+
+def retire(name: str) -> Callable[[str], str]:
+    """Return a change of the catalogue that retires the image `name`."""
+
+    def change(text: str) -> str:
+        head, tail = text.split(f"- name: {name}\n")
+        state = "state: supported" if "state: supported" in tail.split("- name:")[0] else "state: maintenance"
+        return f"{head}- name: {name}\n{tail.replace(state, 'state: retired', 1)}"
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("image", "answers"),
+    [
+        ("torch-cu12", AnswerSet("service", "torch", gpu_driver="525")),
+        ("plain-cu12", AnswerSet("library", "plain", gpu_driver="525")),
+        ("tensorflow-cu12", AnswerSet("batch", "tensorflow", gpu_driver="580")),
+        ("plain-cu13", AnswerSet("service", "plain", gpu_driver="580")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.id,
+)
+def test_retired_image_stops_the_update_of_a_child_that_uses_it(
+    family: Family, tmp_path: Path, image: str, answers: AnswerSet
+) -> None:
+    child = start(family, tmp_path / "child", family.work_tree, answers)
+    clone = Family(tmp_path / "family", family.copier, [], family.work_tree)
+    subprocess.run(["git", "clone", "--quiet", str(family.path), str(clone.path)], check=True)
+    clone.change("base-images/catalog.yml", retire(image))
+    clone.release("v99.0.0")
+    child.edit({".copier-answers.yml": child.read(".copier-answers.yml").replace(str(family.path), str(clone.path))})
+    done = child.update()
+    assert done.returncode == 1, f"{image} is retired and the update of {answers.id} went on: {child.git('diff')}"
+    assert child.status() == {}, "the refused update left something behind"

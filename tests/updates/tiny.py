@@ -1,0 +1,130 @@
+"""Templates of a few files, and children made from them, for tests of one behaviour each."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.updates.copiers import Copier
+
+ANSWERS_FILE = {"{{ _copier_conf.answers_file }}.jinja": "{{ _copier_answers | to_nice_yaml }}"}
+TEN_LINES = "".join(f"line {number}\n" for number in range(1, 11))
+MARKER = "<<<<<<< "
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write `files` (path to text) under `folder`."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def reason(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the last line that Copier printed, which names the error."""
+    return (done.stderr.strip() or "no message").splitlines()[-1]
+
+
+@dataclass
+class Repository:
+    """A git repository that a test works on."""
+
+    path: Path
+    copier: Copier
+
+    def git(self, *arguments: str) -> str:
+        """Run git here and return what it prints. Raises CalledProcessError."""
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.path,
+            env=self.copier.environment(),
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout
+
+    def commit(self, message: str = "A change") -> None:
+        """Commit everything that is in the work tree."""
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--allow-empty", f"--message={message}")
+
+    def read(self, name: str) -> str:
+        """Return the text of one file."""
+        return (self.path / name).read_text(encoding="utf-8")
+
+    def has(self, name: str) -> bool:
+        """Tell whether a file is there."""
+        return (self.path / name).exists()
+
+
+@dataclass
+class Template(Repository):
+    """A template whose versions are given as whole dicts of files."""
+
+    released: list[str] = field(default_factory=list)
+
+    def release(self, version: str, files: Mapping[str, str], settings: str = "") -> None:
+        """Make `files` and `settings` (the text of copier.yml) the content of the tag `version`."""
+        if not self.path.exists():
+            self.path.mkdir(parents=True)
+            self.git("init", "--quiet")
+        for entry in self.path.iterdir():
+            if entry.name != ".git":
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        write_files(self.path, {**ANSWERS_FILE, **files, "copier.yml": settings or "{}\n"})
+        self.commit(version)
+        self.git("tag", version)
+        self.released.append(version)
+
+
+@dataclass
+class Child(Repository):
+    """A repository made from a template."""
+
+    def update(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run `copier update` with default answers; the exit code is the caller's to judge."""
+        return self.copier.run("update", "--defaults", *options, cwd=self.path)
+
+    def updated(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Run `copier update`, which must succeed."""
+        done = self.update(*options)
+        assert done.returncode == 0, f"copier update ({self.copier.label}) failed: {reason(done)}"
+        return done
+
+    def edit(self, files: Mapping[str, str | None]) -> None:
+        """Write the owner's `files` (None deletes one) and commit them."""
+        for name, text in files.items():
+            if text is None:
+                (self.path / name).unlink()
+            else:
+                write_files(self.path, {name: text})
+        self.commit("The owner's edit")
+
+    def unmerged(self) -> set[str]:
+        """Return the files that git holds as conflicts."""
+        return {line.split("\t")[1] for line in self.git("ls-files", "--unmerged").splitlines()}
+
+    def status(self) -> dict[str, str]:
+        """Return git's two letters for each file that is not as committed."""
+        lines = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
+        return {line[3:]: line[:2] for line in lines}
+
+
+def copy(template: Template, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run `copier copy` of `template` to `path` with default answers."""
+    return template.copier.run("copy", "--defaults", *options, template.path, path, cwd=path.parent)
+
+
+def make_child(template: Template, path: Path, *options: str, edits: Mapping[str, str | None] | None = None) -> Child:
+    """Render `template` into `path` as a repository with one commit, and one more for the owner's `edits`."""
+    done = copy(template, path, *options)
+    assert done.returncode == 0, f"copier copy ({template.copier.label}) failed: {reason(done)}"
+    child = Child(path, template.copier)
+    child.git("init", "--quiet")
+    child.commit("Start from the template")
+    if edits:
+        child.edit(edits)
+    return child
