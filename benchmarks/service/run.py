@@ -4,7 +4,7 @@ usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models dev
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
 the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet start this
-with a higher priority (nice -n -10). Writes benchmarks/results/service.json.
+with a higher priority (nice -n -19). Writes benchmarks/results/service.json.
 """
 
 import argparse
@@ -98,7 +98,7 @@ class Running:
         command = ["taskset", "-c", "0", server.python, *server.command]
         started = time.perf_counter()
         self.popen = subprocess.Popen(
-            command, env={**os.environ, **own}, stdout=self.log, stderr=self.log, start_new_session=True, cwd=BUILD
+            command, env={**os.environ, **own}, stdout=self.log, stderr=self.log, process_group=0, cwd=BUILD
         )
         self._wait(started + 90)
         self.cold_start = round(time.perf_counter() - started, 2)
@@ -120,11 +120,18 @@ class Running:
 
     def _read_all(self, name: str) -> list[str]:
         """The /proc file of that name of each of its processes."""
-        texts = []
-        for folder in Path("/proc").glob("[0-9]*"):
+        parents = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
-                if os.getsid(int(folder.name)) == self.popen.pid:
-                    texts.append((folder / name).read_text())
+                parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        family, size = {self.popen.pid}, 0
+        while size < len(family):
+            size = len(family)
+            family |= {pid for pid, parent in parents.items() if parent in family}
+        texts = []
+        for pid in family:
+            with contextlib.suppress(OSError):
+                texts.append(Path(f"/proc/{pid}/{name}").read_text())
         return texts
 
     def memory(self) -> tuple[float, int]:
