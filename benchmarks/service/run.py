@@ -3,8 +3,9 @@
 usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
-the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet, --go-first
-gives servers and load the highest priority (root). Writes benchmarks/results/service.json.
+the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet,
+--go-first gives servers and load the highest priority (root). Writes benchmarks/results/service.json, which report.py
+puts into the documentation.
 """
 
 import argparse
