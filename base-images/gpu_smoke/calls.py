@@ -69,6 +69,13 @@ class Api:
         self.check(name, *before, ctypes.byref(value))
         return value.value
 
+    def size(self, name: str) -> int:
+        """Call a getter without arguments that returns a ``size_t``."""
+        function = getattr(self.library, name)
+        function.restype = ctypes.c_size_t
+        self.session.note(f"{name} of {self.label}")
+        return int(function())
+
     def missing(self, names: tuple[str, ...]) -> list[str]:
         """Return the functions that the library lacks."""
         return [name for name in names if not hasattr(self.library, name)]

@@ -13,8 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Callable
 
-from . import __version__
 from .verdicts import LEVELS, Context, Options
+from .version import VERSION
 
 PASS, FAIL, WRONG_USE, COULD_NOT_RUN = 0, 1, 2, 3
 FRAMEWORKS = ("torch", "tensorflow", "plain")
@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     for kind in ("json", "junit", "html"):
         made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind}")
     made.add_argument("--explain", metavar="CODE", help="say what a finding means (or all of them: all)")
-    made.add_argument("--version", action="version", version=f"gpu-smoke {__version__}")
+    made.add_argument("--version", action="version", version=f"gpu-smoke {VERSION}")
     return made
 
 
@@ -127,14 +127,14 @@ def _run(arguments: argparse.Namespace) -> int:
     context = Context(host, env, detect(host, env), row, options)
     colour = sys.stdout.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
     paint = Paint(colour, sys.stdout.encoding)
-    head = f"gpu-smoke {__version__}: {options.mode} mode, required: {options.require}, on {context.platform.kind}"
+    head = f"gpu-smoke {VERSION}: {options.mode} mode, required: {options.require}, on {context.platform.kind}"
     _say(paint.safe(head) + "\n\n")
     report = _walk(context)
     from .reports import text
 
     _say(text.render(report, paint))
     _write(arguments, report)
-    return report["exit_code"]
+    return int(report["exit_code"])
 
 
 def _walk(context: Context) -> dict[str, Any]:

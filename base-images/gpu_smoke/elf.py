@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 MACHINES = {3: "i386", 20: "ppc", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 
@@ -35,7 +35,7 @@ def classify(path: str) -> FileKind:
         return FileKind("unreadable", error.strerror or "")
 
 
-def _classify_bytes(file, size: int) -> FileKind:
+def _classify_bytes(file: BinaryIO, size: int) -> FileKind:
     head = file.read(64)
     if head[:4] != b"\x7fELF":
         return FileKind("not-elf")
@@ -52,7 +52,7 @@ def _classify_bytes(file, size: int) -> FileKind:
     return FileKind("ok")
 
 
-def _segments_end(file, head: bytes, order: str) -> int | None:
+def _segments_end(file: BinaryIO, head: bytes, order: str) -> int | None:
     """Return the offset at which the last loadable byte of a 64-bit file ends, or None when the table is cut off."""
     offset = struct.unpack_from(order + "Q", head, 32)[0]
     entry, count = struct.unpack_from(order + "HH", head, 54)

@@ -19,13 +19,14 @@ MAX_ANSWER = 8 << 20
 OUTPUT_TAIL = 4000
 GRACE_S = 2.0
 PR_SET_PDEATHSIG = 1
-Step = Callable[["Session"], dict]
+Facts = dict[str, Any]
+Step = Callable[["Session"], Facts]
 
 
 class Session:
     """What a step has in its child: ``note`` tells the parent the next call, ``kept`` lives until the child ends."""
 
-    def __init__(self, send: Callable[[dict], None]) -> None:
+    def __init__(self, send: Callable[[Facts], None]) -> None:
         self._send = send
         self.kept: dict[str, Any] = {}
 
@@ -34,7 +35,7 @@ class Session:
         self._send({"note": call})
 
 
-def run(steps: dict[str, Step], timeout_s: float, facts: dict[str, dict]) -> None:
+def run(steps: dict[str, Step], timeout_s: float, facts: dict[str, Facts]) -> None:
     """Run steps in order in one child and put each answer into ``facts`` under the step's name.
 
     A step that dies or runs over ``timeout_s`` seconds has ``{"fault": {...}}`` as its answer; a new child goes on with
@@ -51,7 +52,7 @@ def run(steps: dict[str, Step], timeout_s: float, facts: dict[str, dict]) -> Non
             todo = todo[1:]
 
 
-def _child(steps: dict[str, Step], timeout_s: float, facts: dict[str, dict]) -> tuple[dict[str, dict], dict]:
+def _child(steps: dict[str, Step], timeout_s: float, facts: dict[str, Facts]) -> tuple[dict[str, Facts], Facts]:
     token = os.urandom(8).hex().encode()
     answer_read, answer_write = os.pipe()
     output_read, output_write = os.pipe()
@@ -64,16 +65,25 @@ def _child(steps: dict[str, Step], timeout_s: float, facts: dict[str, dict]) -> 
         _become_child(steps, token, answer_write, output_write, facts)
     os.close(answer_write)
     os.close(output_write)
+    talk = _Conversation(token)
+    ended = False
     try:
-        return _listen(pid, token, answer_read, output_read, list(steps), timeout_s)
+        ended = _listen(talk, pid, answer_read, output_read, list(steps), timeout_s)
     finally:
+        # The child is not reaped yet, so its number still names its process group.
         with contextlib.suppress(OSError):
             os.killpg(pid, signal.SIGKILL)
+        status = _bury(pid)
         os.close(answer_read)
         os.close(output_read)
+    if all(name in talk.answers for name in steps):
+        return talk.answers, {}
+    if ended and status is not None:
+        return talk.answers, _death(talk, status)
+    return talk.answers, talk.fault("timeout", seconds=timeout_s)
 
 
-def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int, facts: dict[str, dict]) -> None:
+def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int, facts: dict[str, Facts]) -> None:
     """Run the steps and leave the process; never returns."""
     status = 1
     try:
@@ -85,7 +95,7 @@ def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int
         os.dup2(output, 1)
         os.dup2(output, 2)
 
-        def send(message: dict) -> None:
+        def send(message: Facts) -> None:
             line = token + json.dumps(message).encode() + b"\n"
             while line:
                 line = line[os.write(answer, line) :]
@@ -103,7 +113,7 @@ def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int
         os._exit(status)
 
 
-def _guarded(step: Step, session: Session) -> dict:
+def _guarded(step: Step, session: Session) -> Facts:
     try:
         return step(session)
     except BaseException as error:
@@ -116,8 +126,8 @@ class _Conversation:
 
     def __init__(self, token: bytes) -> None:
         self.token, self.buffer, self.size, self.output = token, b"", 0, b""
-        self.answers: dict[str, dict] = {}
-        self.current, self.call = "", ""
+        self.answers: dict[str, Facts] = {}
+        self.call = ""
 
     def take(self, data: bytes) -> bool:
         """Read whole lines from the pipe; say whether a step began or ended."""
@@ -136,42 +146,34 @@ class _Conversation:
                 continue
             self.call = message.get("note", self.call)
             if "start" in message:
-                self.current, self.call, moved = message["start"], "", True
+                self.call, moved = "", True
             if "done" in message:
                 self.answers[message["done"]] = message["facts"]
-                self.current, moved = "", True
+                moved = True
         return moved
 
-    def fault(self, kind: str, **details: object) -> dict:
+    def fault(self, kind: str, **details: object) -> Facts:
         """Describe why the child stopped."""
         tail = clean(self.output.decode("utf-8", "backslashreplace"))[-OUTPUT_TAIL:]
         return {"kind": kind, "call": clean(self.call), "output": tail, **details}
 
 
-def _listen(pid: int, token: bytes, answer: int, output: int, names: list[str], timeout_s: float) -> tuple[dict, dict]:
-    talk = _Conversation(token)
+def _listen(talk: _Conversation, pid: int, answer: int, output: int, names: list[str], timeout_s: float) -> bool:
+    """Take what the child says until it has answered everything, ended or run late; say whether it has ended."""
     deadline = time.monotonic() + timeout_s
-    status, complete, late = None, False, False
+    ended = False
     with selectors.DefaultSelector() as selector:
         for fd in (answer, output):
             os.set_blocking(fd, False)
             selector.register(fd, selectors.EVENT_READ)
-        while not complete and not late:
+        while time.monotonic() < deadline:
             read, moved = _pump(selector, talk, answer, 0.05)
             if moved:
                 deadline = time.monotonic() + timeout_s
-            complete = all(name in talk.answers for name in names)
-            if status is not None and not read:
+            if all(name in talk.answers for name in names) or (ended and not read):
                 break
-            status = _reap(pid) if status is None else status
-            late = time.monotonic() >= deadline
-    if status is None:
-        with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-        _bury(pid)
-    if complete:
-        return talk.answers, {}
-    return talk.answers, talk.fault("timeout", seconds=timeout_s) if status is None else _death(talk, status)
+            ended = ended or os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    return ended
 
 
 def _pump(selector: selectors.BaseSelector, talk: _Conversation, answer: int, wait_s: float) -> tuple[bool, bool]:
@@ -193,19 +195,18 @@ def _pump(selector: selectors.BaseSelector, talk: _Conversation, answer: int, wa
     return read, moved
 
 
-def _reap(pid: int) -> int | None:
-    done, status = os.waitpid(pid, os.WNOHANG)
-    return status if done else None
-
-
-def _bury(pid: int) -> None:
-    """Wait for a killed child, but not for one that the kernel will not let go (state D)."""
+def _bury(pid: int) -> int | None:
+    """Reap a child and return its status; None when the kernel does not let it go (state D)."""
     end = time.monotonic() + GRACE_S
-    while _reap(pid) is None and time.monotonic() < end:
-        time.sleep(0.001)
+    while time.monotonic() < end:
+        done, status = os.waitpid(pid, os.WNOHANG)
+        if done:
+            return status
+        time.sleep(0.0005)
+    return None
 
 
-def _death(talk: _Conversation, status: int) -> dict:
+def _death(talk: _Conversation, status: int) -> Facts:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in {int(s) for s in signal.Signals} else str(number)

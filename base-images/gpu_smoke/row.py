@@ -42,6 +42,12 @@ class Row(NamedTuple):
         value = self.data.get("driver_min")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
+    @property
+    def full_driver(self) -> str:
+        """The driver branch that also compiles this CUDA's PTX, as the end of a fix line; "" when the row has none."""
+        value = self.data.get("driver_full")
+        return f" to branch {value} or newer" if isinstance(value, int) and not isinstance(value, bool) else ""
+
     def capabilities(self, kind: str) -> list[str]:
         """Return promised compute capabilities of ``kind`` (``sass`` or ``ptx``), such as ``9.0``."""
         block = self.data.get("compute_capabilities")
@@ -71,6 +77,8 @@ def read_row(path: str) -> Row:
     try:
         if not Path(path).exists():
             return Row(path, False, {})
+        if not Path(path).is_file():
+            return Row(path, True, {}, "not a file")
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         return Row(path, True, {}, f"{type(error).__name__}: {error}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import codes
 from .host import Host, clean
+from .isolate import Facts
 from .platforms import Platform
 from .row import Row
 
@@ -35,7 +36,7 @@ class Context:
     platform: Platform
     row: Row
     options: Options
-    facts: dict[str, dict] = field(default_factory=dict)
+    facts: dict[str, Facts] = field(default_factory=dict)
 
     def fact(self, layer: str, key: str, default: Any = None) -> Any:
         """Return one fact of a layer, ``default`` when the layer has no such fact."""
@@ -81,7 +82,7 @@ class Layer:
         return self
 
 
-class _Blanks(dict):
+class _Blanks(dict[str, Any]):
     def __missing__(self, key: str) -> str:
         return "?"
 
@@ -91,9 +92,8 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     entry = codes.lookup(code)
     if entry is None:
         raise KeyError(f"no finding has the code {code}")
-    text = entry.fix_for(context.platform.names).format_map(
-        _Blanks({k: _shown(context, v) for k, v in details.items()})
-    )
+    known = {"full": context.row.full_driver, **{name: _shown(context, value) for name, value in details.items()}}
+    text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
     return Finding(code, severity or entry.severity, entry.title, clean(text), clean(_shown(context, evidence), 600))
 
 
@@ -106,7 +106,7 @@ def _shown(context: Context, value: Any) -> Any:
 FAULT_CODES = {"signal": "GS001", "timeout": "GS002", "exit": "GS003", "exception": "GS004"}
 
 
-def fault_finding(context: Context, fault: dict, path: str = "") -> Finding:
+def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     """Turn the death of a probe into its finding."""
     kind = fault.get("kind", "exit")
     what = {
@@ -121,22 +121,32 @@ def fault_finding(context: Context, fault: dict, path: str = "") -> Finding:
     return finding(context, FAULT_CODES.get(kind, "GS003"), evidence, path=path or fault.get("call") or "the library")
 
 
-# Layers that the ones above stand on. Toolkit libraries stand side by side, and CUDA works without NVML.
+# Toolkit libraries stand side by side; what is above them stands on all of them. CUDA works without NVML.
 CARRYING = {
     "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory",
     "framework",
 }  # fmt: skip
+ABOVE_TOOLKIT = {"framework", "collective", "model"}
+CARRYING_NOTHING = {"platform", "nvml", "copies", "collective"}
 
 
 def block(layers: list[Layer]) -> Layer | None:
-    """Return the lowest failing layer, the cause; mark what stands above it and does not pass as blocked."""
-    cause = next((layer for layer in layers if layer.state == FAIL), None)
-    carrier = next((layer for layer in layers if layer.state == FAIL and layer.name in CARRYING), None)
-    if carrier:
-        for layer in layers[layers.index(carrier) + 1 :]:
-            if layer.state == FAIL or (layer.state == SKIP and layer.level):
-                layer.state, layer.blocked_by = BLOCKED, carrier.name
-    return cause
+    """Return the lowest failing layer, the cause; mark what stands on a failing layer and does not pass as blocked."""
+    failing: list[Layer] = []
+    for layer in layers:
+        failed = layer.state == FAIL
+        under = next((below for below in failing if _stands_on(layer, below)), None)
+        if under and (failed or (layer.state == SKIP and layer.level)):
+            layer.state, layer.blocked_by = BLOCKED, under.name
+        if failed:
+            failing.append(layer)
+    return failing[0] if failing else None
+
+
+def _stands_on(layer: Layer, below: Layer) -> bool:
+    if layer.name in ABOVE_TOOLKIT:
+        return below.name not in CARRYING_NOTHING
+    return below.name in CARRYING
 
 
 def unmet(layers: list[Layer], require: str) -> list[Layer]:

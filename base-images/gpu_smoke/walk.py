@@ -7,7 +7,7 @@ import time
 from typing import Callable
 
 from . import isolate
-from .isolate import Session, Step
+from .isolate import Facts, Session, Step
 from .layers import (
     collective,
     compatibility,
@@ -26,7 +26,7 @@ from .layers import (
 from .layers import platform as platform_layer
 from .verdicts import FAIL, SKIP, Context, Layer, fault_finding
 
-Probe = Callable[[Context, Session], dict]
+Probe = Callable[[Context, Session], Facts]
 HOST: dict[str, Probe] = {nodes.NAME: nodes.probe, module.NAME: module.probe}
 NVML: dict[str, Probe] = {nvml.NAME: nvml.probe}
 DRIVER: dict[str, Probe] = {user_driver.NAME: user_driver.probe, driver_init.NAME: driver_init.probe}
@@ -89,7 +89,7 @@ def judge(context: Context) -> list[Layer]:
         layer = _guarded(judge_layer, context)
         layer.seconds = round(context.fact(layer.name, "seconds", 0.0) + time.monotonic() - began, 3)
         if context.options.mode == "image" and layer.name in NEEDS_DRIVER:
-            layer = Layer(layer.name, layer.title, layer.level, SKIP, "image mode: needs no driver")
+            layer = Layer(layer.name, layer.title, "", SKIP, "image mode: needs no driver")
         layers.append(layer)
     return layers
 

@@ -31,7 +31,7 @@ TOOLKIT = {
 }  # fmt: skip
 ROW = {
     "name": "torch-cu13", "framework": "torch", "framework_version": "2.15.0", "python": "3.13", "cuda": "13.0",
-    "cudnn": "9.26.0.51", "nccl": "2.30.7", "driver_min": 580, "driver_full": 580,
+    "cudnn": "9.26.0.51", "nccl": "2.30.7", "driver_min": 580, "driver_full": 590,
     "compute_capabilities": {"sass": ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0"], "ptx": ["12.0"]},
 }  # fmt: skip
 REAL_RUNTIMES = {13: "nvidia/cu13/lib/libcudart.so.13", 12: "nvidia/cuda_runtime/lib/libcudart.so.12"}

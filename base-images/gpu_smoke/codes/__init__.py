@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Union
 
-Fix = Union[str, dict]
+Fix = Union[str, dict[str, str]]
 
 
 class Code(NamedTuple):

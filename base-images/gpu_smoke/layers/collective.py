@@ -6,7 +6,7 @@ import ctypes
 import math
 
 from ..calls import Api, CallFailed, open_library
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from . import runtime, toolkit_math
 from .kernels import usable
@@ -17,12 +17,12 @@ ELEMENTS = 1024
 FLOAT32, SUM = 7, 0
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Facts: ``gpus``, and with two or more ``rc``, ``call``, ``wrong`` (wrong values over all GPUs)."""
     count = usable(context)
     if count < 2:
         return {"gpus": count}
-    facts: dict = {"gpus": count, "rc": 0, "call": "", "wrong": 0}
+    facts: Facts = {"gpus": count, "rc": 0, "call": "", "wrong": 0}
     library, opened = open_library(context, session, "libnccl.so.2", wheels=True)
     if library is None:
         return {**facts, "rc": -1, "call": opened["error"]}

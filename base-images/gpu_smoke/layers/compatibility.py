@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ..isolate import Facts
 from ..row import MINIMUM_BRANCH
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from .driver_init import cuda_text, number
@@ -50,7 +51,7 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-def _details(context: Context, runtime: int, driver: int, kernel: str, own: str) -> dict:
+def _details(context: Context, runtime: int, driver: int, kernel: str, own: str) -> Facts:
     return {
         "runtime": cuda_text(runtime), "driver": cuda_text(driver), "runtime_major": runtime // 1000,
         "driver_major": driver // 1000, "minimum": MINIMUM_BRANCH.get(runtime // 1000, "?"), "kernel": kernel,

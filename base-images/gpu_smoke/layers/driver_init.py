@@ -8,7 +8,7 @@ import os
 from .. import mask
 from ..calls import Api, error_name
 from ..host import clean
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import nodes, user_driver
 from .module import branch
@@ -18,7 +18,7 @@ MOST_DEVICES = 64
 ATTRIBUTES = {"major": 75, "minor": 76, "compute_mode": 20, "ecc": 32}
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Call cuInit and list the devices.
 
     Facts: ``driver_version`` (1000 * major + 10 * minor), ``rc`` of cuInit, ``count``, ``count_rc``, ``devices``.
@@ -28,7 +28,10 @@ def probe(context: Context, session: Session) -> dict:
         return {"not_run": "no usable libcuda"}
     api = Api(library, session, "libcuda")
     version, count = ctypes.c_int(0), ctypes.c_int(0)
-    facts: dict = {"version_rc": api.code("cuDriverGetVersion", ctypes.byref(version)), "driver_version": version.value}
+    facts: Facts = {
+        "version_rc": api.code("cuDriverGetVersion", ctypes.byref(version)),
+        "driver_version": version.value,
+    }
     facts["count_before"] = api.code("cuDeviceGetCount", ctypes.byref(count))
     facts["rc"] = api.code("cuInit", ctypes.c_uint(0))
     if facts["rc"] == 0:
@@ -38,7 +41,7 @@ def probe(context: Context, session: Session) -> dict:
     return facts
 
 
-def _device(api: Api, number: int) -> dict:
+def _device(api: Api, number: int) -> Facts:
     handle, name, uuid = ctypes.c_int(0), ctypes.create_string_buffer(129), (ctypes.c_ubyte * 16)()
     total = ctypes.c_size_t(0)
     rc = api.code("cuDeviceGet", ctypes.byref(handle), ctypes.c_int(number))
@@ -85,8 +88,8 @@ def cuda_text(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def _explain(context: Context, facts: dict) -> list[Finding]:
-    rc, count = facts["rc"], facts.get("count")
+def _explain(context: Context, facts: Facts) -> list[Finding]:
+    rc, count = facts["rc"], facts.get("count") or 0
     path = context.fact(user_driver.NAME, "path", "")
     if rc == 0:
         rc = facts.get("count_rc") or next((d["rc"] for d in facts.get("devices", []) if d.get("rc")), 0)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Callable
 
+from ..isolate import Facts
+
 CPU, GPU = "/CPU:0", "/GPU:0"
 
 
-def build(tensorflow: ModuleType) -> dict:
+def build(tensorflow: ModuleType) -> Facts:
     """Return the CUDA version it was built with (None for a CPU build) and its architecture list; needs no GPU."""
     info = tensorflow.sysconfig.get_build_info()
     archs = [str(arch) for arch in info.get("cuda_compute_capabilities") or []]
@@ -29,7 +31,7 @@ def operations(tensorflow: ModuleType) -> dict[str, Callable[[str], list[float]]
     tf = tensorflow
 
     def numbers(tensor: Any) -> list[float]:
-        return tf.reshape(tf.cast(tensor, tf.float32), [-1]).numpy().tolist()
+        return [float(value) for value in tf.reshape(tf.cast(tensor, tf.float32), [-1]).numpy().tolist()]
 
     def given(*shape: int) -> Any:
         with tf.device(CPU):

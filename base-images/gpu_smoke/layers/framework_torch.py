@@ -5,10 +5,12 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any, Callable
 
+from ..isolate import Facts
+
 CPU, GPU = "cpu", "cuda"
 
 
-def build(torch: ModuleType) -> dict:
+def build(torch: ModuleType) -> Facts:
     """Return the CUDA version it was built with (None for a CPU build) and its architecture list; needs no GPU."""
     flags = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", lambda: "")() or ""
     return {"cuda": torch.version.cuda, "archs": str(flags).split()}
@@ -16,14 +18,14 @@ def build(torch: ModuleType) -> dict:
 
 def devices(torch: ModuleType) -> int:
     """Return the number of devices; ``is_available()`` alone can be true with none."""
-    return torch.cuda.device_count()
+    return int(torch.cuda.device_count())
 
 
 def operations(torch: ModuleType) -> dict[str, Callable[[str], list[float]]]:
     """Return the operations by name: each takes a device and gives numbers that must be the same on every device."""
 
     def numbers(tensor: Any) -> list[float]:
-        return tensor.detach().float().cpu().flatten().tolist()
+        return [float(value) for value in tensor.detach().float().cpu().flatten().tolist()]
 
     def given(*shape: int) -> Any:
         return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..calls import Api, CallFailed, error_name
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import driver_init, user_driver
 
@@ -67,7 +67,7 @@ def ptx_version(cuda: int) -> str:
     return f"{base}.{minor}" if base else ""
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Run both kernels on every chosen device; facts: ``devices``, each with ``universal`` and ``stamped`` answers."""
     count = usable(context)
     if not count:
@@ -101,8 +101,8 @@ def primary_context(api: Api, number: int) -> Iterator[None]:
         api.code("cuDevicePrimaryCtxRelease_v2", device)
 
 
-def _on_device(context: Context, api: Api, number: int, cuda: int) -> dict:
-    answer: dict = {"number": number}
+def _on_device(context: Context, api: Api, number: int, cuda: int) -> Facts:
+    answer: Facts = {"number": number}
     try:
         with primary_context(api, number):
             answer["universal"] = _attempt(api, universal_ptx())
@@ -113,7 +113,7 @@ def _on_device(context: Context, api: Api, number: int, cuda: int) -> dict:
     return answer
 
 
-def _stamped(context: Context, api: Api, cuda: int) -> dict:
+def _stamped(context: Context, api: Api, cuda: int) -> Facts:
     """Try the toolkit's PTX version; a driver at least as new as the toolkit settles what that version really is."""
     asked = ptx_version(cuda)
     answer = {"version": asked, **_attempt(api, stamped_ptx(asked))}
@@ -125,7 +125,7 @@ def _stamped(context: Context, api: Api, cuda: int) -> dict:
     return answer
 
 
-def _attempt(api: Api, text: str) -> dict:
+def _attempt(api: Api, text: str) -> Facts:
     """Compile, run and check one kernel; return ``rc``, ``call`` and ``wrong`` (number of wrong values)."""
     module = ctypes.c_void_p()
     rc = api.code("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text.encode()))
@@ -158,25 +158,31 @@ def _wrong_values(api: Api, module: ctypes.c_void_p) -> int:
     return sum(have != want for have, want in zip(data, wanted))
 
 
+def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, Facts], list[Finding]]) -> list[Facts]:
+    """Judge each device's answer with ``judge_one``; return the answers, none when the probe died or did not run."""
+    facts = context.facts.get(layer.name, {})
+    devices = facts.get("devices") or []
+    if facts.get("fault"):
+        layer.findings.append(fault_finding(context, facts["fault"], context.fact("user-driver", "path", "")))
+    elif not devices:
+        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
+    for device in devices:
+        layer.findings += judge_one(context, device)
+    return devices
+
+
 def judge(context: Context) -> Layer:
     """Decide on both kernels of every device."""
     layer = Layer(NAME, TITLE, LEVEL)
-    facts = context.facts.get(NAME, {})
-    if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], context.fact("user-driver", "path", "")))
-        return layer.settle()
-    devices = facts.get("devices") or []
+    devices = judge_devices(context, layer, _judge_device)
     if not devices:
-        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         return layer.settle()
-    for device in devices:
-        layer.findings += _judge_device(context, device)
     stamped = (devices[0].get("stamped") or {}).get("version")
     layer.summary = f"{len(devices)} devices: PTX 4.2" + (f" and {stamped}" if stamped else "")
     return layer.settle()
 
 
-def _judge_device(context: Context, device: dict) -> list[Finding]:
+def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = f"GPU {device['number']}"
     found = _explain(context, device["universal"], f"{where}, PTX 4.2", device["number"])
     stamped = device.get("stamped")
@@ -189,7 +195,7 @@ def _judge_device(context: Context, device: dict) -> list[Finding]:
     return found
 
 
-def _explain(context: Context, answer: dict, what: str, number: int) -> list[Finding]:
+def _explain(context: Context, answer: Facts, what: str, number: int) -> list[Finding]:
     rc = answer["rc"]
     if rc == 0:
         if not answer["wrong"]:
@@ -206,7 +212,7 @@ def _explain(context: Context, answer: dict, what: str, number: int) -> list[Fin
 def capability(context: Context, number: int) -> str:
     """Return a device's compute capability such as ``9.0``."""
     devices = context.fact(driver_init.NAME, "devices") or []
-    found: dict | None = next((d for d in devices if d.get("number") == number), None)
+    found: Facts | None = next((d for d in devices if d.get("number") == number), None)
     return f"{found.get('major')}.{found.get('minor')}" if found else "?"
 
 

@@ -6,10 +6,10 @@ import ctypes
 import time
 
 from ..calls import Api, CallFailed, error_name
-from ..isolate import Session
-from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from ..isolate import Facts, Session
+from ..verdicts import Context, Finding, Layer, finding
 from . import user_driver
-from .kernels import primary_context, usable
+from .kernels import judge_devices, primary_context, usable
 
 NAME, TITLE, LEVEL = "memory", "GPU memory", "gpu"
 MIB = 1 << 20
@@ -19,7 +19,7 @@ NEARLY_FULL = 0.05
 SLACK = 2 * MIB
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (bytes), ``rc``, ``call``."""
     count = usable(context)
     if not count:
@@ -29,8 +29,8 @@ def probe(context: Context, session: Session) -> dict:
     return {"devices": [_on_device(api, number) for number in range(count)]}
 
 
-def _on_device(api: Api, number: int) -> dict:
-    answer: dict = {"number": number, "rc": 0, "call": ""}
+def _on_device(api: Api, number: int) -> Facts:
+    answer: Facts = {"number": number, "rc": 0, "call": ""}
     try:
         with primary_context(api, number):
             # The first copy may make the driver take memory of its own.
@@ -75,17 +75,8 @@ def _write_and_read(api: Api, size: int) -> int:
 def judge(context: Context) -> Layer:
     """Decide on each device's memory."""
     layer = Layer(NAME, TITLE, LEVEL)
-    facts = context.facts.get(NAME, {})
-    if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], context.fact("user-driver", "path", "")))
-        return layer.settle()
-    devices = facts.get("devices") or []
-    if not devices:
-        layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
-        return layer.settle()
-    for device in devices:
-        layer.findings += _judge_device(context, device)
-    first = devices[0]
+    devices = judge_devices(context, layer, _judge_device)
+    first = devices[0] if devices else {}
     if "total" in first:
         layer.summary = (
             f"{first['free_before'] / 2**30:.1f} of {first['total'] / 2**30:.1f} GiB free, returned after the test"
@@ -93,7 +84,7 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-def _judge_device(context: Context, device: dict) -> list[Finding]:
+def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = f"GPU {device['number']}"
     if device["rc"]:
         code = "GS313" if device["rc"] == 46 else "GS708"

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ..host import clean
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from .framework import explain_text
 
@@ -18,14 +18,14 @@ TOLERANCE = 1e-3
 MOST_SHOWN = 5
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Load the class, predict its examples on CPU and, where one works, on a GPU.
 
     Facts: ``stage`` and ``error`` of a failure, else ``items``, ``compared``, ``tolerance``, ``differences`` (texts).
     """
     if not context.options.model:
         return {"not_run": "no --model given"}
-    facts: dict = {"stage": "load", "compared": False}
+    facts: Facts = {"stage": "load", "compared": False}
     try:
         session.note(f"import {context.options.model}")
         model_class = _find(context.options.model)
@@ -53,10 +53,11 @@ def _find(entry: str) -> type:
     for folder in (os.path.join(os.getcwd(), "src"), os.getcwd()):
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    return getattr(importlib.import_module(module), name)
+    found: type = getattr(importlib.import_module(module), name)
+    return found
 
 
-def _predict(session: Session, model_class: type, device: str, examples: list, facts: dict) -> Any:
+def _predict(session: Session, model_class: type, device: str, examples: list[Any], facts: Facts) -> Any:
     facts["stage"] = "load"
     session.note(f"load({device!r})")
     model = model_class()
@@ -93,10 +94,10 @@ def _plain(value: Any) -> Any:
 def _same(left: Any, right: Any, tolerance: float) -> bool:
     numbers = all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (left, right))
     if not numbers:
-        return type(left) is type(right) and left == right
+        return type(left) is type(right) and bool(left == right)
     if math.isnan(left) or math.isnan(right):
         return math.isnan(left) and math.isnan(right)
-    return left == right or abs(left - right) <= tolerance
+    return bool(left == right or abs(left - right) <= tolerance)
 
 
 def judge(context: Context) -> Layer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -12,7 +12,7 @@ NAME, TITLE, LEVEL = "kernel-module", "kernel module", "driver"
 VERSION_FILE = "/proc/driver/nvidia/version"
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Facts: ``text`` (first line, None when absent), ``version`` ("" when unknown), ``nouveau``."""
     text = context.host.read(VERSION_FILE)
     modules = context.host.read("/proc/modules") or ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .requirement import unsatisfied
 
@@ -14,7 +14,7 @@ CONTROL, MEMORY = "/dev/nvidiactl", "/dev/nvidia-uvm"
 OTHER_STACKS = ("/dev/dxg", "/dev/nvgpu")
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Open every node; facts: ``nodes`` maps a node to None (works) or the errno's name."""
     host = context.host
     gpus = [f"/dev/{name}" for name in host.names("/dev") if re.fullmatch(r"nvidia\d+", name)]
@@ -26,7 +26,7 @@ def probe(context: Context, session: Session) -> dict:
     return {"nodes": nodes, "docker": _docker(context), "shm": host.folder_size("/dev/shm")}
 
 
-def _docker(context: Context) -> dict:
+def _docker(context: Context) -> Facts:
     found = {}
     for name in ("docker", "nvidia-container-runtime", "nvidia-ctk"):
         folders = [*context.env.get("PATH", "").split(":"), "/usr/bin", "/usr/local/bin", "/snap/bin"]
@@ -34,7 +34,7 @@ def _docker(context: Context) -> dict:
     return found
 
 
-def gpu_nodes(context: Context) -> dict:
+def gpu_nodes(context: Context) -> Facts:
     """Return the nodes that mean a GPU was given to this machine or container."""
     nodes = context.fact(NAME, "nodes", {})
     return {path: error for path, error in nodes.items() if path != MEMORY}
@@ -83,7 +83,7 @@ def _without_nodes(context: Context, layer: Layer) -> Layer:
     return layer.settle()
 
 
-def _refused(context: Context, nodes: dict) -> list[Finding]:
+def _refused(context: Context, nodes: Facts) -> list[Finding]:
     gpus = {path: error for path, error in nodes.items() if re.search(r"\d$", path)}
     found = []
     for code, errors in (("GS103", ("EPERM",)), ("GS104", ("EACCES",))):

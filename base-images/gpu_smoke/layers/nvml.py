@@ -6,7 +6,7 @@ import ctypes
 
 from ..calls import Api, open_library
 from ..host import clean
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -22,7 +22,7 @@ class _Memory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Facts: those of ``open_library``, ``rc`` of nvmlInit, ``driver``, ``count``, ``devices``."""
     library, facts = open_library(context, session, SONAME)
     if library is None:
@@ -42,9 +42,9 @@ def probe(context: Context, session: Session) -> dict:
     return facts
 
 
-def _device(api: Api, number: int) -> dict:
+def _device(api: Api, number: int) -> Facts:
     handle, uuid = ctypes.c_void_p(), ctypes.create_string_buffer(97)
-    device: dict = {"number": number, "rc": 0}
+    device: Facts = {"number": number, "rc": 0}
     if api.missing(("nvmlDeviceGetHandleByIndex_v2",)):
         return device
     device["rc"] = api.code("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(number), ctypes.byref(handle))
@@ -94,7 +94,7 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-def _health(context: Context, facts: dict) -> list[Finding]:
+def _health(context: Context, facts: Facts) -> list[Finding]:
     if facts.get("rc"):
         code = CODES.get(facts["rc"], "GS409")
         return [finding(context, code, f"nvmlInit gave {facts['rc']}", value=facts["rc"])]

@@ -38,4 +38,4 @@ def _holds(term: str, driver: str, cuda: int) -> bool | None:
     if not any(have):
         return None
     want = [int(n) for n in match.group(3).split(".") if n]
-    return COMPARE[match.group(2)](have[: len(want)], want)
+    return bool(COMPARE[match.group(2)](have[: len(want)], want))

@@ -6,7 +6,7 @@ import ctypes
 
 from .. import loaded
 from ..calls import Api, error_name, open_library
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..row import MINIMUM_BRANCH
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .driver_init import cuda_text
@@ -23,7 +23,7 @@ def sonames(context: Context) -> list[str]:
     return [f"libcudart.so.{'11.0' if major == 11 else major}" for major in majors]
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Facts: those of ``open_library``, ``runtime_version``, and on a node ``driver_version``, ``count_rc``."""
     names = sonames(context)
     library, facts = open_library(context, session, names[0])
@@ -52,7 +52,7 @@ def probe(context: Context, session: Session) -> dict:
     return facts
 
 
-def _blocking(facts: dict) -> bool:
+def _blocking(facts: Facts) -> bool:
     """Say whether a damaged file stands where the loader looks, which other majors must not hide."""
     return any(entry["kind"] in BAD_FILES and entry["where"] == "path" for entry in facts.get("candidates", []))
 
@@ -79,7 +79,7 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-def _missing(context: Context, facts: dict) -> list[Finding]:
+def _missing(context: Context, facts: Facts) -> list[Finding]:
     bad = [entry for entry in facts.get("candidates", []) if entry["kind"] in BAD_FILES and entry["where"] != "aside"]
     if bad:
         evidence = f"{bad[0]['path']} is {bad[0]['kind']}; the loader says: {facts.get('error')}"
@@ -89,7 +89,7 @@ def _missing(context: Context, facts: dict) -> list[Finding]:
     return [finding(context, "GS506", facts.get("error", ""), value=facts.get("soname"))]
 
 
-def _row_fits(context: Context, facts: dict) -> list[Finding]:
+def _row_fits(context: Context, facts: Facts) -> list[Finding]:
     version = facts.get("runtime_version") or 0
     if context.row.cuda and context.row.cuda != (version // 1000, version % 1000 // 10):
         wanted = ".".join(str(part) for part in context.row.cuda)
@@ -98,7 +98,7 @@ def _row_fits(context: Context, facts: dict) -> list[Finding]:
     return []
 
 
-def _over_driver(context: Context, facts: dict, layer: Layer) -> None:
+def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     started, rc = context.fact("driver-init", "rc"), facts.get("count_rc")
     if started != 0:
         if not layer.errors:

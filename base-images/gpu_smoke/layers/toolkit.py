@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple
 
 from .. import loaded
 from ..calls import Api, CallFailed, open_library
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import runtime, toolkit_math
 from .user_driver import BAD_FILES
@@ -54,10 +54,10 @@ def cuda_major(context: Context) -> int:
     return (context.fact("runtime", "runtime_version") or 13000) // 1000
 
 
-def probe(library: Library) -> Callable[[Context, Session], dict]:
+def probe(library: Library) -> Callable[[Context, Session], Facts]:
     """Return the probe of one library; facts: of ``open_library``, ``version``, ``error_size``, ``call``, ``rc``."""
 
-    def step(context: Context, session: Session) -> dict:
+    def step(context: Context, session: Session) -> Facts:
         major = cuda_major(context)
         soname = library.sonames.get(major)
         if not soname:
@@ -73,8 +73,7 @@ def probe(library: Library) -> Callable[[Context, Session], dict]:
         try:
             facts["version"] = _version(api, library.family)
             if library.family == "cudnn":
-                handle.cudnnGetCudartVersion.restype = ctypes.c_size_t
-                facts["cudart"] = int(handle.cudnnGetCudartVersion())
+                facts["cudart"] = api.size("cudnnGetCudartVersion")
             if _may_compute(context):
                 facts["error_size"] = str(_compute(context, session, library, api))
         except (CallFailed, AttributeError) as error:
@@ -103,8 +102,7 @@ def _version(api: Api, family: str) -> str:
     if family in ("cublas", "cusparse"):
         return ".".join(str(api.number(f"{family}GetProperty", ctypes.c_int(part))) for part in range(3))
     if family == "cudnn":
-        api.library.cudnnGetVersion.restype = ctypes.c_size_t
-        number = int(api.library.cudnnGetVersion())
+        number = api.size("cudnnGetVersion")
         return f"{number // 10000}.{number % 10000 // 100}.{number % 100}"
     getters = {"curand": "curandGetVersion", "cusolver": "cusolverGetVersion", "cufft": "cufftGetVersion"}
     number = api.number(getters.get(family, "ncclGetVersion"))
@@ -131,7 +129,7 @@ def judge(context: Context, library: Library) -> Layer:
     return layer.settle()
 
 
-def _summary(context: Context, library: Library, facts: dict, layer: Layer) -> str:
+def _summary(context: Context, library: Library, facts: Facts, layer: Layer) -> str:
     if "error_size" in facts:
         return f"{layer.version}, computes right"
     if context.options.mode == "node" and not facts.get("call"):
@@ -140,7 +138,7 @@ def _summary(context: Context, library: Library, facts: dict, layer: Layer) -> s
     return f"{layer.version} loads"
 
 
-def _not_loaded(context: Context, library: Library, facts: dict, promised: bool) -> list[Finding]:
+def _not_loaded(context: Context, library: Library, facts: Facts, promised: bool) -> list[Finding]:
     error = facts.get("error", "")
     if "nvJitLink" in error and "undefined symbol" in error:
         evidence = f"{error}; the loader takes nvJitLink from {facts.get('jitlink') or '?'}"
@@ -156,7 +154,7 @@ def _not_loaded(context: Context, library: Library, facts: dict, promised: bool)
     return [finding(context, "GS601", error, value=facts.get("soname"))] if promised else []
 
 
-def _loaded(context: Context, library: Library, facts: dict) -> list[Finding]:
+def _loaded(context: Context, library: Library, facts: Facts) -> list[Finding]:
     found = []
     if facts["by"] == "wheel" and context.row.found:
         folder = context.host.shown(os.path.dirname(facts["path"]))
@@ -174,7 +172,7 @@ def _loaded(context: Context, library: Library, facts: dict) -> list[Finding]:
     return found
 
 
-def _row_fits(context: Context, library: Library, facts: dict) -> list[Finding]:
+def _row_fits(context: Context, library: Library, facts: Facts) -> list[Finding]:
     wanted, have = context.row.text(library.family), facts.get("version", "")
     parts = _numbers(wanted)[:3]
     if wanted and have and _numbers(have)[: len(parts)] != parts:
@@ -194,7 +192,7 @@ def _numbers(version: str | None) -> list[int]:
 COPIES, COPIES_TITLE = "copies", "one copy of each library"
 
 
-def probe_copies(context: Context, session: Session) -> dict:
+def probe_copies(context: Context, session: Session) -> Facts:
     """Facts: ``libraries``, everything CUDA that the loader brought into this process."""
     return {"libraries": [entry._asdict() for entry in loaded.loaded_now()]}
 

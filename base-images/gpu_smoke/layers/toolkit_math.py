@@ -10,18 +10,21 @@ import cmath
 import ctypes
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any, Union
 
 from ..calls import Api
 
 FLOAT = 4
 INT32_INDEX, FLOAT32 = 2, 0
+Number = Union[type[ctypes.c_float], type[ctypes.c_int]]
 
 
 class Device:
     """Memory of the current device through libcudart; everything is freed by ``free``."""
 
     def __init__(self, runtime: Api) -> None:
-        self.runtime, self._taken = runtime, []
+        self.runtime = runtime
+        self._taken: list[ctypes.c_void_p] = []
 
     def room(self, size: int) -> ctypes.c_void_p:
         """Allocate ``size`` bytes."""
@@ -30,14 +33,14 @@ class Device:
         self._taken.append(pointer)
         return pointer
 
-    def put(self, values: Sequence[float], kind: type = ctypes.c_float) -> ctypes.c_void_p:
+    def put(self, values: Sequence[Any], kind: Number = ctypes.c_float) -> ctypes.c_void_p:
         """Copy numbers to the device."""
         data = (kind * len(values))(*values)
         pointer = self.room(ctypes.sizeof(data))
         self.runtime.check("cudaMemcpy", pointer, data, ctypes.c_size_t(ctypes.sizeof(data)), ctypes.c_int(1))
         return pointer
 
-    def get(self, pointer: ctypes.c_void_p, count: int, kind: type = ctypes.c_float) -> list[float]:
+    def get(self, pointer: ctypes.c_void_p, count: int, kind: Number = ctypes.c_float) -> list[float]:
         """Wait for the device and copy ``count`` numbers back."""
         data = (kind * count)()
         self.runtime.check("cudaDeviceSynchronize")
@@ -84,9 +87,9 @@ def curand(api: Api, device: Device) -> float:
         generator, host = ctypes.c_void_p(), (ctypes.c_float * count)()
         api.check(create, ctypes.byref(generator), ctypes.c_int(161))
         api.check("curandSetPseudoRandomGeneratorSeed", generator, ctypes.c_ulonglong(20))
-        target = device.room(FLOAT * count) if on_device else host
-        api.check("curandGenerateUniform", generator, target, ctypes.c_size_t(count))
-        draws.append(device.get(target, count) if on_device else list(host))
+        room = device.room(FLOAT * count)
+        api.check("curandGenerateUniform", generator, room if on_device else host, ctypes.c_size_t(count))
+        draws.append(device.get(room, count) if on_device else list(host))
         api.check("curandDestroyGenerator", generator)
     if not all(0.0 < value <= 1.0 for value in draws[0]) or not 0.45 < sum(draws[0]) / count < 0.55:
         return math.inf

@@ -7,7 +7,7 @@ import re
 
 from .. import elf
 from ..calls import Api, open_library
-from ..isolate import Session
+from ..isolate import Facts, Session
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -16,8 +16,8 @@ SONAME = "libcuda.so.1"
 NEEDED = (
     "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
     "cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2", "cuCtxSetCurrent",
-    "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuModuleLoadData", "cuModuleUnload",
-    "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize",
+    "cuMemGetInfo_v2", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2",
+    "cuModuleLoadData", "cuModuleUnload", "cuModuleGetFunction", "cuLaunchKernel", "cuCtxSynchronize",
 )  # fmt: skip
 BAD_FILES = {
     "empty": "GS216", "directory": "GS217", "wrong-arch": "GS215", "truncated": "GS218", "not-elf": "GS218",
@@ -25,7 +25,7 @@ BAD_FILES = {
 }  # fmt: skip
 
 
-def probe(context: Context, session: Session) -> dict:
+def probe(context: Context, session: Session) -> Facts:
     """Load libcuda by its bare name; facts are those of ``open_library`` plus ``missing`` functions."""
     library, facts = open_library(context, session, SONAME)
     if library is not None:
@@ -67,11 +67,11 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-def _first_file(facts: dict) -> str:
+def _first_file(facts: Facts) -> str:
     return next((entry["path"] for entry in facts.get("candidates", [])), SONAME)
 
 
-def _loaded(context: Context, facts: dict) -> list[Finding]:
+def _loaded(context: Context, facts: Facts) -> list[Finding]:
     path, found = facts["path"], []
     started = context.fact("driver-init", "rc")
     if in_folder(path, "stubs") or started == 34:
@@ -88,7 +88,7 @@ def _loaded(context: Context, facts: dict) -> list[Finding]:
     return found
 
 
-def _not_loaded(context: Context, facts: dict) -> list[Finding]:
+def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
     files, error = facts.get("candidates", []), facts.get("error", "")
     for entry in files:
         if entry["where"] in ("path", "system") and entry["kind"] in BAD_FILES:
@@ -108,7 +108,7 @@ def _not_loaded(context: Context, facts: dict) -> list[Finding]:
     return [finding(context, "GS211", error)]
 
 
-def _bad_file(context: Context, entry: dict, error: str) -> Finding:
+def _bad_file(context: Context, entry: Facts, error: str) -> Finding:
     evidence = f"{entry['path']} is {entry['kind']} {entry['detail']}".strip() + f"; the loader says: {error}"
     have, want = entry["detail"], elf.own_architecture()
     return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)

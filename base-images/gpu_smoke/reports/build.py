@@ -10,11 +10,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .. import __version__
 from ..host import clean
 from ..platforms import GPU_VARIABLES
 from ..row import MINIMUM_BRANCH
 from ..verdicts import FAIL, Context, Finding, Layer, block, finding, unmet
+from ..version import VERSION
 
 SCHEMA = 1
 
@@ -27,7 +27,7 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
     options = context.options
     report = {
         "schema": SCHEMA,
-        "program": {"name": "gpu-smoke", "version": __version__},
+        "program": {"name": "gpu-smoke", "version": VERSION},
         "started": started,
         "seconds": round(seconds, 3),
         "mode": options.mode,
@@ -45,7 +45,8 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
         "layers": [asdict(layer) for layer in layers],
         "facts": context.facts,
     }
-    return jsonable(report)
+    made: dict[str, Any] = jsonable(report)
+    return made
 
 
 def _cause(context: Context, layer: Layer) -> dict[str, Any]:

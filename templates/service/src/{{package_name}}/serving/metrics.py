@@ -36,7 +36,10 @@ class Metrics:
             "service_rejected", "Requests refused or given up, by reason", ["reason"], registry=registry
         )
         self.request_seconds = Histogram(
-            "service_request_seconds", "Time from request to answer of /predict", buckets=SECONDS, registry=registry
+            "service_request_seconds",
+            "Time from request to answer of /predict, where it was 200",
+            buckets=SECONDS,
+            registry=registry,
         )
         self.queue_wait_seconds = Histogram(
             "service_queue_wait_seconds", "Time a text waits for the model", buckets=SECONDS, registry=registry

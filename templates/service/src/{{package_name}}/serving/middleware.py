@@ -65,9 +65,9 @@ class RequestMiddleware:
         route = getattr(scope.get("route"), "path", "unmatched")
         metrics = self._service.metrics
         metrics.requests.labels(route, str(status)).inc()
-        if route == "/predict":
+        if route == "/predict" and status == 200:
             metrics.request_seconds.observe(seconds)
-        if route not in QUIET or status >= 400:
+        if route not in QUIET or status == 500:
             fields: dict[str, Any] = scope["fields"]
             fields |= {
                 "method": scope["method"],

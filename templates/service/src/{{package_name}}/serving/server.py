@@ -15,6 +15,7 @@ from ..device import DeviceError
 from . import logs
 from .app import create_app
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
+from .gpu_cause import gpu_cause
 from .service import Service
 from .settings import Settings
 
@@ -59,7 +60,11 @@ class Server(uvicorn.Server):
     async def _start_service(self) -> None:
         try:
             await self.service.start()
-        except (StartRefused, DeviceError) as error:
+        except DeviceError as error:
+            cause = await asyncio.to_thread(gpu_cause)
+            log.critical("refusing to start: %s", error, extra={"fields": cause})
+            self.end(EXIT_CONFIGURATION)
+        except StartRefused as error:
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
@@ -84,15 +89,21 @@ class Server(uvicorn.Server):
         log.info("%s: draining", signal.Signals(sig).name)
         self.end(0)
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and say where."""
+        await super().startup(sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": port}})
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, serve what is on its way on open connections, then what was accepted."""
         for server in self.servers:
             server.close()
         await asyncio.sleep(LAST_REQUESTS_SECONDS)
         await super().shutdown(sockets)
-        if self.server_state.tasks and not self.exit_code:
-            log.error("%d requests had no answer after SHUTDOWN_SECONDS", len(self.server_state.tasks))
-            self.exit_code = EXIT_UNFINISHED
+        if self.service.unfinished:
+            log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
+            self.exit_code = self.exit_code or EXIT_UNFINISHED
 
 
 def main() -> None:
@@ -102,7 +113,10 @@ def main() -> None:
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
     server = Server(settings)
-    server.run()
+    try:
+        server.run()
+    except SystemExit:  # uvicorn could not listen and has said why
+        server.exit_code = server.exit_code or 1
     log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
     logging.shutdown()
     # Not sys.exit: a call of the model that never ends must not keep the process alive.

@@ -33,12 +33,17 @@ def _stay(_: int) -> None: ...
 
 
 class Service:
-    """One model on one device. ``reason`` says why the state is not ready; ``on_end`` ends the process with a code."""
+    """One model on one device.
+
+    ``reason`` says why the state is not ready, ``unfinished`` counts accepted requests that were given up at the end,
+    ``on_end`` ends the process with a code.
+    """
 
     def __init__(self, settings: Settings, model: Model | None = None) -> None:
         self.settings = settings
         self.model = model or Model()
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
+        self.unfinished = 0
         self.on_end: Callable[[int], None] = _stay
         self.request = PredictRequest(settings, list(self.model.examples))
         self.metrics = Metrics(lambda: self.batcher.waiting, lambda: self.batcher.limit, self._memory)
@@ -104,9 +109,11 @@ class Service:
         deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
         try:
             await call.done
-        except asyncio.CancelledError:  # the server gives up at the end of its time to stop
-            self.batcher.drop(call, ClientGone("cancelled"))
-            raise
+        except asyncio.CancelledError:  # the time to stop is over
+            self.unfinished += 1
+            error = NotReady("the service stopped before the answer was there", retry_after=1)
+            self.batcher.drop(call, error)
+            raise error from None
         finally:
             deadline.cancel()
             watcher.cancel()

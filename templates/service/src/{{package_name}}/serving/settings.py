@@ -33,7 +33,9 @@ class Settings(BaseSettings):
         default=120, gt=0, description="A call of the model that takes longer turns /livez red"
     )
 
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="debug, info, warning or error"
+    )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="auto: text on a terminal, else JSON"
     )

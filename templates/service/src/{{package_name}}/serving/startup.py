@@ -4,7 +4,7 @@ import gc
 import logging
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import device
@@ -45,8 +45,8 @@ def start(model: Model, settings: Settings) -> Started:
         model.predict, gauge, longest, most=settings.max_batch_size, margin=settings.memory_margin, before=before
     )
     log.info("memory plan: %s", plan)
-    for size in {1, plan.batch}:
-        check(model.predict((examples * size)[:size]), size)
+    _answer_one(model, examples[:1], gauge)
+    plan = replace(plan, batch=_warm_up(model, examples, plan.batch, gauge))
     # What exists now lives as long as the process: the garbage collector need not walk it again and again.
     gc.collect()
     gc.freeze()
@@ -68,6 +68,28 @@ def _load(model: Model, name: str, gauge: Gauge) -> int:
         )
         raise StartRefused(f"the model does not fit on the device: {free} when its loading began ({error})") from error
     return memory.used if memory else 0
+
+
+def _answer_one(model: Model, texts: list[str], gauge: Gauge) -> None:
+    try:
+        check(model.predict(texts), 1)
+    except Exception as error:
+        if not gauge.is_out_of_memory(error):
+            raise
+        raise StartRefused(f"the model runs out of memory with a single text ({error})") from error
+
+
+def _warm_up(model: Model, examples: list[str], size: int, gauge: Gauge) -> int:
+    """Run a full batch once, halved until it fits; returns the size that does."""
+    try:
+        check(model.predict((examples * size)[:size]), size)
+        return size
+    except Exception as error:
+        if size == 1 or not gauge.is_out_of_memory(error):
+            raise
+    gauge.release()
+    log.warning("out of memory with %d texts: trying %d", size, size // 2)
+    return _warm_up(model, examples, size // 2, gauge)
 
 
 def stretch(examples: list[str], characters: int) -> str:

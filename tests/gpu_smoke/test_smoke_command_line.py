@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -162,6 +163,19 @@ def test_killed_walk_leaves_no_child(machine: Machine) -> None:
     while any(_alive(pid) for pid in children) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(_alive(pid) for pid in children), "a probe outlived the walk"
+
+
+def test_interrupt_is_3_and_says_so(machine: Machine) -> None:
+    machine.good().set(FAULT="hang:cuInit")
+    command = [sys.executable, "-m", "gpu_smoke", "--timeout", "60"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=machine.environment(), cwd=machine.home, **pipes) as process:
+        process.stdout.readline()
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert errors == b"gpu-smoke: could not run: interrupted\n"
 
 
 def _alive(pid: int) -> bool:

@@ -48,6 +48,9 @@ def test_code_is_complete(entry) -> None:
     fixes = [entry.fix] if isinstance(entry.fix, str) else list(entry.fix.values())
     assert fixes, f"{entry.id} has no fix"
     assert all(text.strip() and "\n" not in text for text in fixes), f"{entry.id}: a fix is one line"
+    assert "".join([entry.symptom, entry.cause, entry.detect, *fixes]).isascii(), (
+        f"{entry.id}: ASCII for every terminal"
+    )
     assert isinstance(entry.fix, str) or "*" in entry.fix, f"{entry.id} has no fix for other platforms"
 
 

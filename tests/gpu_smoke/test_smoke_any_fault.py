@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from smoke_machine import NVRM, PACKAGE_ROOT, ROW, Machine
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
-FAST = settings(max_examples=150, deadline=None)
+FAST = settings(max_examples=150, deadline=None, database=None)
 
 
 @FAST
@@ -154,7 +154,8 @@ def test_any_library_answers(machine: Machine, seed: int) -> None:
 
 WORDS = ["", ":", "/", "..", "\x1b[2J", "é" * 50, "\udcff", "%s%n", "{path}", "<!--", "]]>", "a" * 5000, "-1", "\n\n"]
 VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", 
-             "container", "NVIDIA_DRIVER_CAPABILITIES", "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
+             "container", "NVIDIA_DRIVER_CAPABILITIES",
+             "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,0 +1,1 @@
+"""Tools of the base images: catalogue, locks, build plan, size, push, promotion and records."""

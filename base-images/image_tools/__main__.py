@@ -1,0 +1,51 @@
+"""The command `python -m image_tools`: one verb per Make target of the images."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+
+from . import build, check, lock, promote, sbom
+from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all verbs."""
+    registry = os.environ.get("REGISTRY") or DEFAULT_REGISTRY
+    main = argparse.ArgumentParser(prog="image_tools", description=__doc__)
+    verbs = main.add_subparsers(dest="verb", required=True)
+
+    def verb(name: str, action: Callable, help_text: str) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=help_text)
+        sub.set_defaults(action=action)
+        sub.add_argument("--image", default="", help="name of a row; all live rows when left out")
+        sub.add_argument("--registry", default=registry, help="where images are pushed, and named after")
+        sub.add_argument("--source", default=DEFAULT_REGISTRY, help="the registry in the local tag of a built image")
+        return sub
+
+    verb("plan", build.plan, "write the build plans and the bake file")
+    verb("build", build.build, "build one row after another").add_argument("--devel", action="store_true")
+    verb("smoke", build.smoke, "run the GPU smoke test of a local image without a GPU")
+    verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
+    verb("check", check.check, "prove the rows against the locks")
+    verb("push", promote.push, "push a local image under a staging tag")
+    verb("sbom", sbom.write_all, "write the list of packages (SPDX) of a local image")
+    sub = verb("promote", promote.promote, "smoke a pushed digest and give it the release tags")
+    sub.add_argument("--digest", default="", help="the digest to promote; the staging tag's when left out")
+    sub.add_argument("--record", default="", help="the record file; base-images/released.json when left out")
+    sub.add_argument("--require", default="none", help="what the smoke test demands: none, driver, gpu, framework")
+    return main
+
+
+def main() -> int:
+    """Run one verb; a problem is one line on standard error and exit code 1."""
+    arguments = parser().parse_args()
+    try:
+        return arguments.action(read_catalog(), arguments) or 0
+    except ImageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""Build the images, one row after another, and run the smoke test of a local image."""
+
+import argparse
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from .catalog import ROOT, ImageError, chosen_rows
+from .check import check_rows
+from .plan import write_bake_file
+
+GIGABYTE = 10**9
+ROOM = 14 * GIGABYTE  # the largest row: 7 GB of layers and 6 GB of packages in the installer's cache
+
+
+def run(command: list[str], problem: str) -> None:
+    """Run a command with its output shown; raise ImageError with `problem` when it fails."""
+    try:
+        subprocess.run(command, cwd=ROOT, check=True)
+    except FileNotFoundError as error:
+        raise ImageError(f"{command[0]} is not installed: {problem}") from error
+    except subprocess.CalledProcessError as error:
+        raise ImageError(f"{problem} ({' '.join(command[:4])} ended with {error.returncode})") from error
+
+
+def engine_folder() -> Path:
+    """Return where the engine keeps its data; raise ImageError when no engine answers."""
+    command = ["docker", "info", "--format", "{{.DockerRootDir}}"]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        folder = result.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        folder = ""
+    if not folder:  # without a server `docker info` may still end with 0
+        host = os.environ.get("DOCKER_HOST", "the default socket")
+        raise ImageError(f"no Docker Engine answers at {host}: start one, or set DOCKER_HOST to one that runs")
+    return Path(folder)
+
+
+def check_room(folder: Path, needed: int = ROOM) -> None:
+    """Raise ImageError when the engine's disk cannot take one more image (bytes)."""
+    if not folder.is_dir():
+        return  # an engine on another machine: its disk cannot be seen from here
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ImageError(
+            f"{folder}: {free / GIGABYTE:.1f} GB free, one image needs {needed / GIGABYTE:.0f} GB while it is built; "
+            "make room with `docker image prune` and `docker builder prune`"
+        )
+
+
+def plan(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Write the plans and the bake file."""
+    chosen_rows(catalog, arguments.image)
+    print(f"wrote {write_bake_file(catalog, arguments.registry)}")
+
+
+def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Build the chosen rows one after another; the installer's cache is dropped in between (KEEP_CACHE=1 keeps it)."""
+    rows = chosen_rows(catalog, arguments.image)
+    check_rows(catalog, rows)
+    folder = engine_folder()
+    bake_file = write_bake_file(catalog, arguments.registry)
+    for row in rows:
+        check_room(folder)
+        target = row["name"] + ("-devel" if arguments.devel else "")
+        progress = "--progress=plain" if os.environ.get("CI") else "--progress=auto"
+        command = ["docker", "buildx", "bake", "--file", str(bake_file), progress, "--load", target]
+        run(command, f"the image {target} was not built: the reason stands above")
+        if not os.environ.get("KEEP_CACHE"):
+            prune = ["docker", "builder", "prune", "--force", "--filter", "type=exec.cachemount"]
+            subprocess.run(prune, stdout=subprocess.DEVNULL, check=False)
+
+
+def local_tag(catalog: dict[str, Any], name: str, registry: str) -> str:
+    """Return the tag under which `make images` leaves a row."""
+    return f"{registry}/{name}:{catalog['release']}"
+
+
+def smoke(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Run `gpu-smoke --mode image` in the local image of each chosen row."""
+    engine_folder()
+    for row in chosen_rows(catalog, arguments.image):
+        tag = local_tag(catalog, row["name"], arguments.registry)
+        run(
+            ["docker", "run", "--rm", "--network=none", tag, "gpu-smoke", "--mode", "image"],
+            f"{tag}: the smoke test failed or the image is not here; build it with `make images IMAGE={row['name']}`",
+        )

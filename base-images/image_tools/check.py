@@ -1,0 +1,148 @@
+"""Prove that no row of the catalogue contradicts its lock. What only the wheels know is proved in tests/images."""
+
+import argparse
+import re
+from datetime import date
+from typing import Any
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+from .catalog import FOLDER, ImageError, Pin, chosen_rows, find_row, installed_pins
+from .plan import layer_of
+
+KEYS = [
+    "name",
+    "title",
+    "framework",
+    "framework_version",
+    "cuda",
+    "cudnn",
+    "nccl",
+    "driver_min",
+    "driver_full",
+    "compute_capabilities",
+    "state",
+    "end_of_life",
+    "budget",
+]
+STATES = ("supported", "maintenance", "retired")
+FRAMEWORKS = ("torch", "tensorflow", "plain")
+
+
+def pinned(pins: dict[str, Pin], *patterns: str) -> str:
+    """Return the version of the one package that matches any of the regular expressions, or ""."""
+    versions = {pin.version for name, pin in pins.items() if any(re.fullmatch(pattern, name) for pattern in patterns)}
+    return versions.pop() if len(versions) == 1 else ""
+
+
+def major_minor(version: str) -> str:
+    """Return the first two numbers of a version."""
+    return ".".join(version.split(".")[:2])
+
+
+def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    """Return every contradiction between a row, its lock and the catalogue's own rules; none when all is well."""
+    missing = [key for key in KEYS if key not in row]
+    if missing:
+        return [f"has no {', '.join(missing)}"]
+    pins = installed_pins(catalog, row["name"])
+    return [
+        *form_problems(row),
+        *version_problems(row, pins),
+        *driver_problems(catalog, row),
+        *line_problems(catalog, row, pins),
+    ]
+
+
+def form_problems(row: dict[str, Any]) -> list[str]:
+    """Return what is wrong with the form of single values."""
+    found = []
+    if row["state"] not in STATES:
+        found.append(f"state is {row['state']!r}, expected one of {', '.join(STATES)}")
+    if row["framework"] not in FRAMEWORKS:
+        found.append(f"framework is {row['framework']!r}, expected one of {', '.join(FRAMEWORKS)}")
+    try:
+        date.fromisoformat(str(row["end_of_life"]))
+    except ValueError:
+        found.append(f"end_of_life is {row['end_of_life']!r}, expected YYYY-MM-DD")
+    for kind in ("sass", "ptx"):
+        for value in row["compute_capabilities"].get(kind, []):
+            if not re.fullmatch(r"\d+\.\d", str(value)):
+                found.append(f"compute_capabilities.{kind} has {value!r}, expected a quoted capability such as '9.0'")
+    return found
+
+
+def version_problems(row: dict[str, Any], pins: dict[str, Pin]) -> list[str]:
+    """Return where the row names another version than the lock pins."""
+    framework = row["framework"]
+    expected = {
+        "cudnn": (str(row["cudnn"]), pinned(pins, r"nvidia-cudnn-cu\d+")),
+        "nccl": (str(row["nccl"]), pinned(pins, r"nvidia-nccl-cu\d+")),
+        "cuda": (str(row["cuda"]), major_minor(pinned(pins, r"nvidia-cuda-runtime(-cu\d+)?"))),
+        "framework_version": (
+            str(row["framework_version"]),
+            pins[framework].version if framework in pins else "",
+        ),
+    }
+    return [
+        f"{key} says {said or 'nothing'}, requirements.lock has {locked or 'none'}"
+        for key, (said, locked) in expected.items()
+        if said != locked
+    ]
+
+
+def driver_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    """Return where the driver branches are not those of the row's CUDA."""
+    known = catalog["cuda_drivers"].get(str(row["cuda"]))
+    if known is None:
+        return [f"cuda {row['cuda']} is not in cuda_drivers; add its driver branches"]
+    return [
+        f"driver_{key} says {row[f'driver_{key}']}, cuda_drivers has {known[key]} for CUDA {row['cuda']}"
+        for key in ("min", "full")
+        if row[f"driver_{key}"] != known[key]
+    ]
+
+
+def line_problems(catalog: dict[str, Any], row: dict[str, Any], pins: dict[str, Pin]) -> list[str]:
+    """Return packages of another CUDA major, packages of no layer, and requirements that the lock does not meet."""
+    major = str(row["cuda"]).split(".")[0]
+    wrong = [name for name in pins if (found := re.search(r"-cu(\d\d)$", name)) and found[1] != major]
+    found = [f"holds {name}, which is for another CUDA than {row['cuda']}" for name in wrong]
+    for name in pins:
+        try:
+            layer_of(catalog, name)
+        except ImageError as error:
+            found.append(str(error))
+    return found + request_problems(row["name"], pins)
+
+
+def request_problems(name: str, pins: dict[str, Pin]) -> list[str]:
+    """Return lines of requirements.in that the lock does not satisfy."""
+    found = []
+    for line in (FOLDER / name / "requirements.in").read_text().splitlines():
+        if text := line.split("#")[0].strip():
+            requirement = Requirement(text)
+            pin = pins.get(canonicalize_name(requirement.name))
+            if pin is None or Version(pin.version) not in requirement.specifier:
+                found.append(f"requirements.in asks {text}, requirements.lock has {pin.version if pin else 'none'}")
+    return found
+
+
+def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    """Raise ImageError with one line per contradiction in the rows."""
+    names = [row["name"] for row in catalog["images"]]
+    found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
+    found += [
+        f"{name}: stands twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+    if found:
+        raise ImageError("base-images/catalog.yml contradicts the locks: " + "; ".join(found))
+
+
+def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Check the chosen rows, a retired one only when it is named."""
+    rows = [find_row(catalog, arguments.image)] if arguments.image else chosen_rows(catalog, "")
+    check_rows(catalog, rows)
+    print(f"checked {len(rows)} rows against their locks: all agree")

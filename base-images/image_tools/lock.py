@@ -1,0 +1,81 @@
+"""Resolve the lock of a row again and show what changes."""
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .catalog import FOLDER, ImageError, Pin, chosen_rows, lock_path, read_lock
+
+OLDEST_PYTHON = "3.11"  # children run on 3.11 to 3.13 and install the same versions
+OPTIONS = [
+    "--universal",
+    "--python-version",
+    OLDEST_PYTHON,
+    "--fork-strategy",
+    "fewest",
+    "--generate-hashes",
+    "--no-emit-index-url",
+    "--no-emit-find-links",
+    "--no-annotate",
+    "--no-header",
+    "--quiet",
+]
+
+
+def uv() -> str:
+    """Return the uv beside this Python, or the one on PATH."""
+    beside = Path(sys.executable).with_name("uv")
+    if found := (str(beside) if beside.exists() else shutil.which("uv")):
+        return found
+    raise ImageError("uv is not installed: run `make` once, or install uv from PyPI")
+
+
+def resolve(source: Path, target: Path) -> None:
+    """Write the lock of `source` to `target`; what `target` holds already is kept where it still fits."""
+    # Wheels that lie on this machine only must not decide what an image gets.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("UV_", "PIP_"))}
+    for key in ("UV_INDEX_URL", "UV_DEFAULT_INDEX"):
+        if key in os.environ:
+            environment[key] = os.environ[key]
+    command = [uv(), "pip", "compile", source.name, *OPTIONS, "--output-file", str(target)]
+    result = subprocess.run(command, cwd=source.parent, env=environment, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ImageError(f"{source}: no versions fit together: {' '.join(result.stderr.split())[:600]}")
+
+
+def changes(old: dict[str, Pin], new: dict[str, Pin]) -> list[str]:
+    """Return one line per package that came, went, changed its version or its hashes."""
+    lines = []
+    for name in sorted(old.keys() | new.keys()):
+        before, after = old.get(name), new.get(name)
+        if before is None and after is not None:
+            lines.append(f"+ {name} {after.version}")
+        elif after is None and before is not None:
+            lines.append(f"- {name} {before.version}")
+        elif before and after and before.version != after.version:
+            lines.append(f"  {name} {before.version} -> {after.version}")
+        elif before and after and set(before.hashes) != set(after.hashes):
+            lines.append(f"  {name} {after.version}: other files")
+    return lines
+
+
+def renew(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Resolve the chosen rows; --upgrade takes newer versions where requirements.in allows them."""
+    for row in chosen_rows(catalog, arguments.image):
+        path = lock_path(row["name"])
+        old = read_lock(path) if path.is_file() else {}
+        with tempfile.TemporaryDirectory() as folder:
+            fresh = Path(folder) / "requirements.lock"
+            if old and not arguments.upgrade:
+                shutil.copyfile(path, fresh)
+            resolve(FOLDER / row["name"] / "requirements.in", fresh)
+            new = read_lock(fresh)
+            found = changes(old, new)
+            print(f"{row['name']}: {len(found)} changes" + "".join(f"\n  {line}" for line in found))
+            if found:
+                shutil.copyfile(fresh, path)

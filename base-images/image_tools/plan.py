@@ -1,0 +1,171 @@
+"""Turn rows of the catalogue into build plans: one folder per image and one bake file for all."""
+
+import fnmatch
+import json
+import shutil
+import subprocess
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from .catalog import BUILD, FOLDER, ROOT, ImageError, Pin, installed_pins, live_rows, lock_path, sha256_of
+
+LABEL_PREFIX = "org.gpu-repo-family"
+SOURCES = ("Dockerfile", "recipe", "gpu_smoke", "ca")
+
+
+def created(name: str) -> int:
+    """Return when what an image is made from last changed, in seconds since 1970 (its last commit; 0 without git).
+
+    Not the time of the build: two builds from the same sources give the same image.
+    """
+    paths = [*SOURCES, name, "catalog.yml"]
+    result = subprocess.run(
+        ["git", "log", "-1", "--format=%ct", "--", *paths], cwd=FOLDER, capture_output=True, text=True, check=False
+    )
+    return int(result.stdout.strip() or 0) if result.returncode == 0 else 0
+
+
+def layer_of(catalog: dict[str, Any], package: str) -> str:
+    """Return the name of the first layer that names the package."""
+    for layer in catalog["layers"]:
+        if any(fnmatch.fnmatchcase(package, pattern) for pattern in layer["packages"]):
+            return layer["name"]
+    raise ImageError(f"base-images/catalog.yml: no layer takes the package {package}; the last layer needs '*'")
+
+
+def trims_for(catalog: dict[str, Any], row: dict[str, Any], packages: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the trim rules of a row that concern any of the packages."""
+    names = list(packages)
+
+    def concerns(rule: dict[str, Any]) -> bool:
+        if row["name"] not in rule.get("images", [row["name"]]):
+            return False
+        return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in rule["packages"])
+
+    return [rule for rule in catalog["trims"] if concerns(rule)]
+
+
+def requirements_text(pins: Iterable[Pin]) -> str:
+    """Return the pins as a requirements file with hashes, one package per line."""
+    lines = (
+        f"{pin.name}=={pin.version} " + " ".join(f"--hash=sha256:{digest}" for digest in pin.hashes) for pin in pins
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Return what /opt/base/image.json says: flat, from the very row that builds the image."""
+    facts = {key: row[key] for key in ("name", "framework", "framework_version", "cuda", "cudnn", "nccl")}
+    return {
+        **facts,
+        "python": catalog["python"],
+        "driver_min": row["driver_min"],
+        "driver_full": row["driver_full"],
+        "compute_capabilities": row["compute_capabilities"],
+        "lock_sha256": sha256_of(lock_path(row["name"])),
+        "created": datetime.fromtimestamp(created(row["name"]), UTC).isoformat(),
+    }
+
+
+def labels(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
+    """Return the OCI labels of an image and its compatibility facts under the project's own prefix."""
+    facts = image_facts(catalog, row)
+    capabilities = row["compute_capabilities"]
+    own = {
+        "framework": row["framework"],
+        "framework-version": row["framework_version"],
+        "cuda": row["cuda"],
+        "cudnn": row["cudnn"],
+        "nccl": row["nccl"],
+        "driver-min": str(row["driver_min"]),
+        "driver-full": str(row["driver_full"]),
+        "compute-capabilities": " ".join(
+            [f"sm_{value.replace('.', '')}" for value in capabilities["sass"]]
+            + [f"compute_{value.replace('.', '')}" for value in capabilities["ptx"]]
+        ),
+        "lock-sha256": facts["lock_sha256"],
+    }
+    standard = {
+        "title": row["name"],
+        "description": row["title"],
+        "version": str(catalog["release"]),
+        "created": facts["created"],
+        "base.name": catalog["operating_system"],
+    }
+    return {f"org.opencontainers.image.{key}": value for key, value in standard.items()} | {
+        f"{LABEL_PREFIX}.{key}": value for key, value in own.items()
+    }
+
+
+def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> None:
+    """Write the plan of one image: requirements and trims per layer, and the files of /opt/base."""
+    pins = installed_pins(catalog, row["name"])
+    shutil.rmtree(folder, ignore_errors=True)
+    for layer in catalog["layers"]:
+        mine = [pin for key, pin in sorted(pins.items()) if layer_of(catalog, key) == layer["name"]]
+        target = folder / layer["name"]
+        target.mkdir(parents=True)
+        (target / "requirements.txt").write_text(requirements_text(mine))
+        rules = trims_for(catalog, row, (pin.name for pin in mine))
+        (target / "trims.json").write_text(json.dumps(rules, indent=1, sort_keys=True) + "\n")
+    write_devel_plan(catalog, row, pins, folder / "devel")
+    facts = folder / "facts"
+    facts.mkdir()
+    (facts / "image.json").write_text(json.dumps(image_facts(catalog, row), indent=2) + "\n")
+    (facts / "constraints.txt").write_text("".join(f"{key}=={pin.version}\n" for key, pin in sorted(pins.items())))
+    shutil.copyfile(lock_path(row["name"]), facts / "requirements.lock")
+
+
+def write_devel_plan(catalog: dict[str, Any], row: dict[str, Any], pins: dict[str, Pin], folder: Path) -> None:
+    """Write what the devel image brings back: the packages to unpack again, and the globs to take from them."""
+    rules = [rule for rule in trims_for(catalog, row, pins) if rule.get("devel")]
+    patterns = {pattern for rule in rules for pattern in rule["packages"]}
+    mine = [pin for key, pin in sorted(pins.items()) if any(fnmatch.fnmatchcase(key, one) for one in patterns)]
+    folder.mkdir()
+    (folder / "requirements.txt").write_text(requirements_text(mine))
+    globs = sorted({pattern for rule in rules for pattern in rule["remove"]})
+    (folder / "restore.json").write_text(json.dumps(globs, indent=1) + "\n")
+
+
+def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, stage: str) -> dict[str, Any]:
+    """Return the bake target of a row; `stage` is runtime or devel."""
+    tag = str(catalog["release"]) + ("" if stage == "runtime" else f"-{stage}")
+    return {
+        "context": str(FOLDER),
+        "dockerfile": "Dockerfile",
+        "target": stage,
+        "contexts": {"plan": str(BUILD / row["name"])},
+        "args": {
+            "OS_IMAGE": "${OS_IMAGE}",
+            "REFRESH": str(catalog["release"]),
+            "DRIVER_MIN": str(row["driver_min"]),
+            "SOURCE_DATE_EPOCH": str(created(row["name"])),
+        },
+        "labels": labels(catalog, row),
+        "tags": [f"{registry}/{row['name']}:{tag}"],
+        "platforms": ["linux/amd64"],
+    }
+
+
+def write_bake_file(catalog: dict[str, Any], registry: str) -> Path:
+    """Write the plans of all live rows and the bake file over them; return the bake file's path."""
+    rows = live_rows(catalog)
+    targets: dict[str, Any] = {}
+    for row in rows:
+        write_plan(catalog, row, BUILD / row["name"])
+        targets[row["name"]] = bake_target(catalog, row, registry, "runtime")
+        targets[f"{row['name']}-devel"] = bake_target(catalog, row, registry, "devel")
+    names = [row["name"] for row in rows]
+    bake = {
+        "variable": {"OS_IMAGE": {"default": catalog["operating_system"]}},
+        "group": {
+            "default": {"targets": names},
+            "devel": {"targets": [f"{name}-devel" for name in names]},
+        },
+        "target": targets,
+    }
+    path = BUILD / "docker-bake.json"
+    path.write_text(json.dumps(bake, indent=2) + "\n")
+    return path.relative_to(ROOT)

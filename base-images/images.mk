@@ -1,0 +1,37 @@
+# The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
+REGISTRY ?= registry.example.com/ml
+IMAGE_TOOLS = PYTHONPATH=base-images $(PYTHON) -m image_tools
+CHOSEN = $(if $(IMAGE),--image $(IMAGE)) --registry $(REGISTRY)
+
+.PHONY: check-catalog
+check-catalog: $(READY) ## prove the rows of the image catalogue against their locks
+	@$(IMAGE_TOOLS) check $(CHOSEN)
+
+.PHONY: lock
+lock: $(READY) ## resolve the lock of an image again and show what changes (IMAGE=name; UPGRADE=1 takes newer versions)
+	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(UPGRADE),--upgrade)
+
+.PHONY: images
+images: $(READY) ## build the base images one after another (IMAGE=name for one; DEVEL=1 with a compiler)
+	@$(IMAGE_TOOLS) build $(CHOSEN) $(if $(DEVEL),--devel)
+
+.PHONY: smoke-image
+smoke-image: $(READY) ## run the smoke test of built images on a machine without a GPU (IMAGE=name)
+	@$(IMAGE_TOOLS) smoke $(CHOSEN)
+
+.PHONY: push
+push: $(READY) ## push built images to a staging tag of REGISTRY (SOURCE=registry they were built for)
+	@$(IMAGE_TOOLS) push $(CHOSEN) $(if $(SOURCE),--source $(SOURCE))
+
+.PHONY: promote
+promote: $(READY) ## smoke a digest and give it the release tags (IMAGE=name, DIGEST=sha256:..., REQUIRE=gpu on a GPU node)
+	@$(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) \
+	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE))
+
+.PHONY: sbom
+sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom (IMAGE=name)
+	@$(IMAGE_TOOLS) sbom $(CHOSEN)
+
+.PHONY: test-images
+test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
+	@PYTHONPATH=base-images IMAGE=$(IMAGE) $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images $(ARGS)

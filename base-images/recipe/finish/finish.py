@@ -1,0 +1,65 @@
+"""Build step: tell the loader where the wheels' libraries are, add what CUDA programs expect, fix the file times.
+
+Runs inside `docker build` as root with the image's own Python (standard library only).
+"""
+
+import compileall
+import py_compile
+import shutil
+import subprocess
+from pathlib import Path
+
+from file_times import FILE_TIME, set_times
+
+SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
+LOADER = Path("/etc/ld.so.conf.d/nvidia-wheels.conf")
+
+
+def register_libraries() -> None:
+    """Put the wheels' library folders into the loader's cache, for dlopen, ctypes and C++ programs."""
+    folders = sorted({str(path.parent) for path in SITE.glob("nvidia/**/*.so*")})
+    LOADER.write_text("".join(f"{folder}\n" for folder in folders))
+    link_runtime()
+    subprocess.run(["ldconfig"], check=True)
+    Path("/var/cache/ldconfig/aux-cache").unlink(missing_ok=True)
+
+
+def link_runtime() -> None:
+    """Add libcudart.so beside libcudart.so.N: some plugins load the CUDA runtime by the name without a number."""
+    for library in SITE.glob("nvidia/**/libcudart.so.*"):
+        library.with_name("libcudart.so").symlink_to(library.name)
+
+
+def place_gpu_smoke() -> None:
+    """Copy the smoke test, compile it and write its command."""
+    package = Path("/opt/base/lib/gpu_smoke")
+    shutil.copytree("/usr/local/src", package, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    set_times([package], since=FILE_TIME + 1)
+    compileall.compile_dir(package, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
+    launcher = Path("/usr/local/bin/gpu-smoke")
+    launcher.write_text(
+        '#!/bin/sh\nPYTHONPATH=/opt/base/lib${PYTHONPATH:+:$PYTHONPATH} exec /opt/env/bin/python -m gpu_smoke "$@"\n'
+    )
+    launcher.chmod(0o755)
+
+
+def place_files() -> None:
+    """Copy the facts of the image, the helper for children and the packages it runs with to their places."""
+    base = Path("/opt/base")
+    shutil.copytree("/srv", base, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    shutil.copytree("/mnt/opt/wheels", base / "lib", dirs_exist_ok=True, copy_function=shutil.copyfile)
+    program = Path("/usr/local/bin/base-install")
+    shutil.copyfile("/media/base_install.py", program)
+    program.chmod(0o755)
+
+
+def main() -> None:
+    """Finish the image."""
+    place_files()
+    register_libraries()
+    place_gpu_smoke()
+    set_times([Path("/opt")], since=FILE_TIME + 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""LitServe as its documentation shows batching."""
+
+import os
+
+import litserve
+from models import Model
+
+
+class Api(litserve.LitAPI):
+    """One model, batches of up to 32."""
+
+    def setup(self, device: str) -> None:
+        """Load."""
+        self.model = Model()
+        self.model.load("cpu")
+
+    def decode_request(self, request: dict) -> str:
+        """The text of a request."""
+        return request["text"]
+
+    def predict(self, batch: list[str]) -> list[dict]:
+        """Label the batch."""
+        return self.model.predict(batch)
+
+    def encode_response(self, output: dict) -> dict:
+        """The answer."""
+        return output
+
+
+if __name__ == "__main__":
+    wait = float(os.environ["BENCH_WAIT_MS"]) / 1e3
+    server = litserve.LitServer(Api(max_batch_size=32, batch_timeout=wait), accelerator="cpu", workers_per_device=1)
+    server.run(port=int(os.environ["PORT"]), log_level="warning", generate_client_file=False)

@@ -1,0 +1,28 @@
+"""mosec as its documentation shows dynamic batching."""
+
+import os
+import sys
+
+from models import Model
+from mosec import Server, Worker
+
+
+class Labels(Worker):
+    """One model, batches of up to 32."""
+
+    def __init__(self) -> None:
+        """Load."""
+        super().__init__()
+        self.model = Model()
+        self.model.load("cpu")
+
+    def forward(self, data: list[dict]) -> list[dict]:
+        """Label the batch."""
+        return self.model.predict([entry["text"] for entry in data])
+
+
+if __name__ == "__main__":
+    sys.argv += ["--port", os.environ["PORT"], "--address", "127.0.0.1", "--timeout", "60000"]
+    server = Server()
+    server.append_worker(Labels, num=1, max_batch_size=32, max_wait_time=int(float(os.environ["BENCH_WAIT_MS"])) or 1)
+    server.run()

@@ -1,0 +1,142 @@
+"""The command line: `run` does the work, `merge` completes what shards have done."""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .exits import BAD_CONFIGURATION, RETRY, JobError
+from .parts import Limits
+from .settings import RunOptions, Shard, find_shard
+from .workers import own_number, run_workers, take_local_gpu, visible_gpus
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with the exit code for bad configuration, so that a Kubernetes Job does not try again."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and how to get help."""
+        self.exit(BAD_CONFIGURATION, f"job: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code (job/exits.py says what each means)."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    options = _parser().parse_args(arguments)
+    try:
+        return options.start(options, arguments)
+    except JobError as error:
+        print(f"job: {error}", file=sys.stderr)
+        return error.code
+    except OSError as error:
+        print(f"job: {error}; another try may help", file=sys.stderr)
+        return RETRY
+    except Exception:
+        traceback.print_exc()
+        print("job: an error that the job does not know (above); another try may help", file=sys.stderr)
+        return RETRY
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="job", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="run|merge")
+    run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
+    run.set_defaults(start=_run)
+    what = run.add_argument_group("what")
+    what.add_argument(
+        "--input", nargs="+", required=True, metavar="PATH", help="files, folders, quoted wildcards, URIs"
+    )
+    what.add_argument("--output", required=True, metavar="FOLDER", help="a folder or a URI; it keeps what is finished")
+    what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
+    what.add_argument("--column", default="text", help="the column with the text")
+    what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
+    errors = run.add_argument_group("bad rows")
+    modes = ["fail", "skip", "quarantine"]
+    errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
+    errors.add_argument("--max-bad", type=_share, default=0.1, help="give up when more than this share of rows is bad")
+    errors.add_argument("--max-row-bytes", type=_positive, default=16 << 20, help="a longer row is a bad row")
+    speed = run.add_argument_group("how")
+    device = os.environ.get("DEVICE", "auto")
+    speed.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
+    speed.add_argument("--batch-size", type=_positive, default=64, help="rows for one call of the model")
+    speed.add_argument(
+        "--part-rows", type=_positive, default=10_000, help="rows of an output file; a kill loses as many"
+    )
+    speed.add_argument("--part-bytes", type=_positive, default=64 << 20, help="a part of large rows ends here")
+    speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
+    speed.add_argument("--workers", type=_positive, help="processes on this machine; one for each GPU if not said")
+    speed.add_argument("--grace", type=float, default=100, metavar="SECONDS", help="time to end after SIGTERM")
+    speed.add_argument("--metrics-file", metavar="PATH", help="Prometheus metrics for the node exporter")
+    speed.add_argument("--push-gateway", metavar="URL", help="Prometheus push gateway")
+    merge = commands.add_parser("merge", help="check that all shards are done and publish the result")
+    merge.set_defaults(start=_merge)
+    merge.add_argument("--output", required=True, metavar="FOLDER")
+    return parser
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Leaves out defaults that say nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
+def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    index, count = find_shard(options.shard)
+    worker, workers = own_number()
+    gpus = 0 if options.device == "cpu" or "LOCAL_RANK" in os.environ else len(visible_gpus())
+    wanted = options.workers or max(1, gpus)
+    if wanted > 1 and workers == 1:
+        return run_workers(arguments, wanted, on_gpus=gpus >= wanted)
+    take_local_gpu()
+    # Only now: the framework looks for its GPU when it is imported.
+    from .job import run_job
+
+    return run_job(_options(options, Shard(index, count, worker, workers)), arguments)
+
+
+def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from .job import merge_job
+
+    return merge_job(options.output)
+
+
+def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
+    return RunOptions(
+        input=options.input,
+        output=options.output,
+        format=options.format,
+        column=options.column,
+        keep=[name for name in options.keep.split(",") if name] if options.keep is not None else None,
+        on_error=options.on_error,
+        max_bad=options.max_bad,
+        device=options.device,
+        batch_size=options.batch_size,
+        limits=Limits(options.part_rows, options.part_bytes, options.max_row_bytes),
+        shard=shard,
+        grace=options.grace,
+        metrics_file=options.metrics_file,
+        push_gateway=options.push_gateway,
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+_positive.__name__ = "positive number"
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise ValueError
+    return share
+
+
+_share.__name__ = "share from 0 to 1"

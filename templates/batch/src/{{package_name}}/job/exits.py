@@ -1,0 +1,43 @@
+"""The exit codes of the job. They are a contract: the rules of the Kubernetes Job in deploy/base read them.
+
+| code | meaning | what the Job does |
+|---|---|---|
+| 0 | done, every row accounted for | the index is complete |
+| 1 | something outside the input and the settings failed: GPU, disk, network | tries again |
+| 65 | bad input (EX_DATAERR of sysexits.h) | gives up this index |
+| 78 | bad configuration (EX_CONFIG of sysexits.h) | gives up the whole job |
+| 130 | stopped by Ctrl-C; start again to go on | - |
+| 143 | stopped by SIGTERM; start again to go on | starts again |
+"""
+
+DONE = 0
+RETRY = 1
+BAD_INPUT = 65
+BAD_CONFIGURATION = 78
+SIGNAL = 128
+
+
+class JobError(Exception):
+    """The job ends, the message says why in one line; another try may work."""
+
+    code = RETRY
+
+
+class BadInput(JobError):
+    """The input is wrong; another try gives the same."""
+
+    code = BAD_INPUT
+
+
+class BadConfiguration(JobError):
+    """The options, the model's code or the output folder are wrong; no worker can go on."""
+
+    code = BAD_CONFIGURATION
+
+
+class Stopped(JobError):
+    """A signal asked the job to stop; what is finished is kept and the next start goes on from there."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__("stopped before the end; start the same command again to go on")
+        self.code = SIGNAL + signal

@@ -1,0 +1,142 @@
+"""Which files are the input: files, folders and wildcards on any filesystem that pyarrow or fsspec knows."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pyarrow import ArrowException, fs
+
+from .exits import BadConfiguration
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "txt",
+}
+COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970 (0: unknown)."""
+
+    name: str
+    path: str
+    size: int
+    modified: int
+    format: str
+    filesystem: fs.FileSystem = field(compare=False, repr=False)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what has to stay the same between two starts."""
+        return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
+
+
+def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
+    """Return the filesystem of a local path or a URI such as s3://bucket/key, and the path in it."""
+    if "://" not in location:
+        return fs.LocalFileSystem(), Path(location).absolute().as_posix()
+    scheme = location.partition("://")[0]
+    try:
+        return fs.FileSystem.from_uri(location)
+    except (ArrowException, ValueError):
+        pass
+    try:
+        from fsspec.core import url_to_fs
+
+        found, path = url_to_fs(location)
+    except (ImportError, ValueError) as error:
+        hint = f"pyarrow does not know {scheme}://; add fsspec and its package for {scheme} to the dependencies"
+        raise BadConfiguration(f"{location} cannot be opened: {hint} ({error})") from None
+    return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+
+def find_files(locations: Sequence[str], form: str | None = None) -> list[InputFile]:
+    """Return the files of all locations (paths, folders, wildcards, URIs), sorted by name.
+
+    form: parquet, jsonl, csv, tsv or txt for all files; None takes each file's from its name.
+    Raises BadConfiguration when there is nothing to read.
+    """
+    found: dict[tuple[str, str], InputFile] = {}
+    left_out = 0
+    for location in locations:
+        filesystem, base, infos = _list(location)
+        for info in infos:
+            own = form or format_of(info.path)
+            if own is None:
+                left_out += 1
+                continue
+            name = str(PurePosixPath(info.path).relative_to(base))
+            modified = int(info.mtime_ns or 0)
+            found[filesystem.type_name, info.path] = InputFile(
+                name, info.path, int(info.size or 0), modified, own, filesystem
+            )
+    if not found:
+        what = f"{left_out} files there, none named {', '.join(FORMATS)}; --format says what they are"
+        raise BadConfiguration(f"no input in {' '.join(locations)}: {what if left_out else 'no files there'}")
+    return sorted(_with_clear_names(list(found.values())), key=lambda file: file.name)
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that the name of the file tells, None when it tells none."""
+    suffixes = PurePosixPath(path.lower()).suffixes
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return FORMATS.get(suffixes[-1]) if suffixes else None
+
+
+def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
+    """Return the filesystem, the folder that names are relative to and the files of one location."""
+    wildcard = _WILDCARD.search(location)
+    if wildcard and not ("://" not in location and Path(location).exists()):
+        head = location[: wildcard.start()].rpartition("/")[0]
+        filesystem, base = open_filesystem(head or ".")
+        pattern = _as_regex(f"{base.rstrip('/')}/{location[len(head) :].lstrip('/')}")
+        return filesystem, base, [info for info in _below(filesystem, base, location) if pattern.fullmatch(info.path)]
+    filesystem, path = open_filesystem(location)
+    info = filesystem.get_file_info(path)
+    if info.type == fs.FileType.NotFound:
+        raise BadConfiguration(f"the input {location} does not exist")
+    if info.type == fs.FileType.Directory:
+        return filesystem, path, _below(filesystem, path, location)
+    return filesystem, str(PurePosixPath(path).parent), [info]
+
+
+def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.FileInfo]:
+    """Return the files under a folder, without hidden ones and those that jobs mark with an underscore."""
+    try:
+        infos = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    except FileNotFoundError:
+        raise BadConfiguration(f"the input {location} does not exist: there is no folder {folder}") from None
+    depth = len(PurePosixPath(folder).parts)
+    return [
+        info
+        for info in infos
+        if info.type == fs.FileType.File
+        and not any(part.startswith((".", "_")) for part in PurePosixPath(info.path).parts[depth:])
+    ]
+
+
+def _as_regex(pattern: str) -> re.Pattern[str]:
+    """Translate the wildcards *, ?, [...] and ** (any number of folders) into a regular expression."""
+    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
+    return re.compile(
+        "".join(parts.get(t) or (t if t.startswith("[") and len(t) > 2 else re.escape(t)) for t in tokens)
+    )
+
+
+def _with_clear_names(files: list[InputFile]) -> list[InputFile]:
+    """Return the files; those that share a name with another one are called by their whole path."""
+    count = Counter(file.name for file in files)
+    if max(count.values()) == 1:
+        return files
+    return [replace(file, name=file.path) if count[file.name] > 1 else file for file in files]

@@ -1,0 +1,129 @@
+"""The whole job of one worker: plan, model, parts, and the end when nothing is missing."""
+
+import json
+from collections.abc import Sequence
+
+from .. import device
+from .exits import DONE, BadConfiguration, JobError
+from .inputs import find_files
+from .manifest import SUCCESS, Ledger, finish, missing_parts
+from .plan import NAME as PLAN
+from .plan import Plan
+from .predicting import Predictor
+from .progress import Metrics, Progress, say
+from .provenance import RunRecord, provenance
+from .reading import find_columns
+from .run import Run
+from .settings import RunOptions
+from .stop import Stop
+from .store import FinishedElsewhere, Store, open_store
+
+RESERVED = ["file", "row"]
+
+
+def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
+    """Do the work of this process and return the exit code 0. Raises JobError."""
+    stop = Stop(options.grace)
+    stop.listen()
+    store = open_store(options.output)
+    files = find_files(options.input, options.format)
+    columns = find_columns(files, options.column, options.keep, options.limits)
+    clash = set(columns.kept.names) & set(RESERVED)
+    if clash:
+        raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
+    device_name = _choose_device(options.device)
+    predictor = Predictor(_load_model(device_name), device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+    plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
+    plan.settle(store)
+    if store.read(SUCCESS) is not None:
+        say(f"{options.output} is complete already; nothing to do")
+        return DONE
+    _work(options, arguments, store, plan, predictor, stop, device_name)
+    return DONE
+
+
+def merge_job(output: str) -> int:
+    """Check that every part of all shards is there and publish the result; return 0. Raises JobError."""
+    store = open_store(output)
+    plan = store.read(PLAN)
+    if plan is None:
+        raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
+    if store.read(SUCCESS) is not None:
+        say(f"{output} is complete already")
+        return DONE
+    missing = missing_parts(store, len(json.loads(plan)["files"]))
+    if missing:
+        some = ", ".join(missing[:5])
+        raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
+    _publish(store, output, None)
+    return DONE
+
+
+def _choose_device(requested: str) -> str:
+    try:
+        chosen = device.choose(requested)
+    except device.DeviceError as error:
+        raise JobError(str(error)) from error
+    say(device.reason(chosen))
+    return chosen
+
+
+def _load_model(device_name: str):  # type: ignore[no-untyped-def]  # the owner's class
+    try:
+        from ..model import Model
+    except (ImportError, SyntaxError) as error:
+        raise BadConfiguration(f"src/{__package__.partition('.')[0]}/model.py cannot be imported: {error}") from error
+    model = Model()
+    model.load(device_name)
+    return model
+
+
+def _work(
+    options: RunOptions,
+    arguments: Sequence[str],
+    store: Store,
+    plan: Plan,
+    predictor: Predictor,
+    stop: Stop,
+    device_name: str,
+) -> None:
+    shard = options.shard
+    name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
+    record = RunRecord(store, arguments, device_name, name)
+    progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
+    progress.batch_size = options.batch_size
+    ledger = Ledger(store)
+    if ledger.records:
+        say(f"going on: {len(ledger.records)} parts are done")
+    code = JobError.code
+    try:
+        Run(plan, ledger, shard, predictor, progress)(stop, options.max_bad)
+        code = DONE
+    except FinishedElsewhere:
+        say("another worker has finished the same output")
+        code = DONE
+        return
+    except JobError as error:
+        code = error.code
+        raise
+    finally:
+        progress.close(code == DONE)
+        say(progress.line())
+        if store.read(SUCCESS) is None:
+            record.end(code, progress.rows)
+    if store.read(SUCCESS) is not None:
+        return
+    missing = missing_parts(store, len(plan.files))
+    if missing:
+        say(f"shard {name} is done; {len(missing)} parts or more are missing from others, the last one publishes")
+        return
+    _publish(store, options.output, record.content)
+
+
+def _publish(store: Store, output: str, current: dict | None) -> None:
+    try:
+        counts = finish(store, provenance(store, current))
+    except FinishedElsewhere:
+        return
+    bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
+    say(f"complete: {counts['written']:,} of {counts['rows']:,} rows in {output}/data{bad}")

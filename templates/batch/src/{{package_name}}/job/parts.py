@@ -1,0 +1,81 @@
+"""What is read, computed and written as one: a part, a run of rows of one file."""
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from .inputs import InputFile
+
+ROW = "row"
+TEXT = "__text__"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are read: `text` goes to the model, `kept` goes to the output as it is."""
+
+    text: str
+    kept: pa.Schema
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all columns that are read, each once."""
+        return list(dict.fromkeys([self.text, *self.kept.names]))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large parts and rows may be. A part ends at `rows` rows or `size` bytes, whichever comes first."""
+
+    rows: int
+    size: int
+    row_size: int
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that gives no result. `row` counts from 0 in its file; `count` rows from there share the reason."""
+
+    row: int
+    reason: str
+    count: int = 1
+
+
+@dataclass
+class Part:
+    """Rows `first_row` to `first_row + rows` of a file: the good ones in `table`, the others in `bad`.
+
+    table: columns "row" (int64), "__text__" (string) and the kept ones. end: the byte of the file after the part,
+    0 where the format does not need it. last: no rows follow in the file. through: the share of the file up to its end.
+    """
+
+    file: InputFile
+    file_index: int
+    index: int
+    first_row: int
+    rows: int
+    last: bool
+    end: int
+    table: pa.Table
+    through: float = 1.0
+    bad: list[BadRow] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the part, which is that of its files too."""
+        return part_name(self.file_index, self.index)
+
+
+def part_name(file_index: int, index: int) -> str:
+    """Return the name of part `index` of the input's file `file_index`."""
+    return f"part-{file_index:05d}-{index:06d}"
+
+
+def table_schema(columns: Columns) -> pa.Schema:
+    """Return the schema of the table of a part."""
+    return pa.schema([(ROW, pa.int64()), (TEXT, pa.string()), *columns.kept])
+
+
+def empty_table(columns: Columns) -> pa.Table:
+    """Return the table of a part without good rows."""
+    return table_schema(columns).empty_table()

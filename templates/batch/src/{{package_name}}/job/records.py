@@ -1,0 +1,199 @@
+"""Records of text formats: take some from a file, then parse them into a table and bad rows."""
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json as pa_json
+
+from .exits import BadInput
+from .lines import Line, LineReader, TooLong
+from .parts import TEXT, BadRow, Columns, table_schema
+
+Parsed = tuple[pa.Table, list[BadRow]]
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+Record = list[str] | str
+
+
+class CsvReader:
+    """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them."""
+
+    def __init__(self, stream: Any, position: int, limit: int, delimiter: str) -> None:
+        self.position = position
+        self._lines = LineReader(stream, position, limit)
+        csv.field_size_limit(max(limit, csv.field_size_limit()))
+        self._records = csv.reader(self._texts(), delimiter=delimiter)
+        self._read = position
+        self._ahead: Record | None = None
+        self._advance()
+
+    def take(self, count: int, budget: int) -> list[Record]:
+        """Return the next records, at most `count` and about `budget` bytes; a broken one is its reason."""
+        taken: list[Record] = []
+        end = self.position + budget
+        while self._ahead is not None and len(taken) < count and self.position < end:
+            taken.append(self._ahead)
+            self.position = self._read
+            self._advance()
+        return taken
+
+    def at_end(self) -> bool:
+        """Tell whether no record is left."""
+        return self._ahead is None
+
+    @property
+    def broken(self) -> str:
+        """Say why the rest of the file cannot be read."""
+        return self._lines.broken
+
+    def _advance(self) -> None:
+        try:
+            self._ahead = next(filter(None, self._records), None)
+        except csv.Error as error:
+            self._ahead = f"no CSV: {error}"
+
+    def _texts(self) -> Iterator[str]:
+        while lines := self._lines.take(1000, 1 << 20):
+            for line in lines:
+                self._read += 1 + (line.size if isinstance(line, TooLong) else len(line))
+                # A line that was not kept becomes a record of one strange field, which no header asks for.
+                yield "\0too long" if isinstance(line, TooLong) else line.decode("utf-8", "surrogateescape") + "\n"
+
+
+def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Parse lines of plain text: each one is a row."""
+    good: list[tuple[int, str, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        if isinstance(line, TooLong):
+            bad.append(BadRow(row, too_long(line)))
+            continue
+        text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        good.append((row, text, (text,) * len(columns.kept)))
+    return to_table(good, bad, columns)
+
+
+def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Parse JSON Lines. pyarrow reads them all at once; only where it cannot, each line is looked at by itself."""
+    try:
+        return _parse_json_at_once(lines, first_row, columns), []
+    except (pa.ArrowException, TypeError, ValueError):
+        return _parse_json_one_by_one(lines, first_row, columns)
+
+
+def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns) -> pa.Table:
+    block = b"\n".join(lines)  # type: ignore[arg-type]  # TypeError where a line was too long
+    fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
+    options = pa_json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+    read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
+    text = table[columns.text]
+    if len(table) != len(lines) or text.null_count:
+        raise ValueError("blank lines or rows without text")
+    table.validate(full=True)
+    rows = pa.array(range(first_row, first_row + len(table)), pa.int64())
+    return pa.table([rows, text, *(table[name] for name in columns.kept.names)], schema=table_schema(columns))
+
+
+def _parse_json_one_by_one(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        if isinstance(line, bytes) and not line.strip():
+            continue
+        try:
+            record = _json_object(line)
+        except (ValueError, RecursionError) as error:
+            bad.append(BadRow(row, str(error)))
+            continue
+        good.append((row, record.get(columns.text), tuple(map(record.get, columns.kept.names))))
+    return to_table(good, bad, columns)
+
+
+def _json_object(line: Line) -> dict[str, Any]:
+    if isinstance(line, TooLong):
+        raise ValueError(too_long(line))
+    try:
+        record = json.loads(line)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"no UTF-8: {error.reason} at byte {error.start}") from None
+    except ValueError as error:
+        raise ValueError(f"no JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"no JSON object but {type(record).__name__}")
+    return record
+
+
+def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], int, Columns], Parsed]:
+    """Return the function that parses records under this header."""
+    position = {name: index for index, name in enumerate(header)}
+
+    def parse(records: Sequence[Any], first_row: int, columns: Columns) -> Parsed:
+        missing = [name for name in columns.names if name not in position]
+        if missing:
+            raise BadInput(f"{file_name}: no column {missing[0]!r}; there are {', '.join(header)}")
+        text, kept = position[columns.text], [position[name] for name in columns.kept.names]
+        good: list[tuple[int, str, tuple[Any, ...]]] = []
+        bad: list[BadRow] = []
+        for row, record in enumerate(records, first_row):
+            if isinstance(record, list) and len(record) == len(header):
+                good.append((row, record[text], tuple(record[index] for index in kept)))
+            elif isinstance(record, list):
+                strange = f"{len(record)} fields where the header has {len(header)}"
+                bad.append(BadRow(row, "the row is too long" if record[0].startswith("\0") else strange))
+            else:
+                bad.append(BadRow(row, str(record)))
+        return to_table(good, bad, columns)
+
+    return parse
+
+
+def too_long(line: TooLong) -> str:
+    """Say why a line was not kept."""
+    return f"the row has {line.size} bytes, more than --max-row-bytes"
+
+
+def to_table(rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns) -> Parsed:
+    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones."""
+    schema = table_schema(columns)
+    try:
+        table = _columns(rows, schema)
+        if not table[TEXT].null_count:
+            return table, bad
+    except (pa.ArrowException, TypeError, UnicodeError, OverflowError):
+        pass
+    good = []
+    for entry in rows:
+        reason = _why_bad(entry, columns)
+        if reason:
+            bad.append(BadRow(entry[0], reason))
+        else:
+            good.append(entry)
+    return _columns(good, schema), sorted(bad, key=lambda b: b.row)
+
+
+def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
+    values = [[entry[0] for entry in rows], [entry[1] for entry in rows]]
+    values += [[entry[2][index] for entry in rows] for index in range(len(schema) - 2)]
+    return pa.table([pa.array(v, f.type) for v, f in zip(values, schema, strict=True)], schema=schema)
+
+
+def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns) -> str:
+    _, text, kept = entry
+    if text is None:
+        return f"no value in column {columns.text!r}"
+    if not isinstance(text, str):
+        return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
+    checked = [(columns.text, pa.string(), text), *zip(columns.kept.names, columns.kept.types, kept, strict=True)]
+    for name, form, value in checked:
+        try:
+            pa.array([value], form)
+        except UnicodeError:
+            return f"column {name!r} is no UTF-8"
+        except (pa.ArrowException, TypeError, OverflowError):
+            return f"column {name!r} holds {type(value).__name__} where it held {form} at first"
+    return ""

@@ -1,0 +1,73 @@
+"""The options of a run and what the environment says about shards."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .exits import BadConfiguration
+from .parts import Limits
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of the work is this process's: shard `index` of `count`, and in it worker `worker` of `workers`."""
+
+    index: int = 0
+    count: int = 1
+    worker: int = 0
+    workers: int = 1
+
+    def wants(self, file_index: int, part: int) -> bool:
+        """Tell whether this process does a part. Neighbouring parts go to different shards."""
+        number = file_index + part
+        return number % self.count == self.index and number // self.count % self.workers == self.worker
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `run`; see its --help for each."""
+
+    input: list[str]
+    output: str
+    format: str | None
+    column: str
+    keep: list[str] | None
+    on_error: str
+    max_bad: float
+    device: str
+    batch_size: int
+    limits: Limits
+    shard: Shard
+    grace: float
+    metrics_file: str | None
+    push_gateway: str | None
+
+
+def find_shard(option: str | None, environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Return (index, count) of the shard: from --shard I/N, from a Kubernetes Indexed Job or from torchrun.
+
+    Raises BadConfiguration when they make no sense.
+    """
+    if option:
+        index, slash, count = option.partition("/")
+        return _checked(index, count if slash else "", f"--shard {option}")
+    if "JOB_COMPLETION_INDEX" in environment:
+        # Kubernetes gives the index and not the count, so the manifest has to pass it.
+        return _checked(
+            environment["JOB_COMPLETION_INDEX"],
+            environment.get("JOB_COMPLETIONS", ""),
+            "JOB_COMPLETION_INDEX and JOB_COMPLETIONS (it has to be the completions of the Job)",
+        )
+    if "WORLD_SIZE" in environment:
+        return _checked(environment.get("RANK", ""), environment["WORLD_SIZE"], "RANK and WORLD_SIZE")
+    return 0, 1
+
+
+def _checked(index: str, count: str, source: str) -> tuple[int, int]:
+    try:
+        pair = int(index), int(count)
+    except ValueError:
+        raise BadConfiguration(f"{source}: the shard needs an index and a count, for example 0/4") from None
+    if not 0 <= pair[0] < pair[1]:
+        raise BadConfiguration(f"{source}: the index {pair[0]} has to be 0 to {pair[1] - 1}, below the count {pair[1]}")
+    return pair

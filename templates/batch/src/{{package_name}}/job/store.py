@@ -1,0 +1,178 @@
+"""The output folder: every file appears whole or not at all, on a disk or in an object store."""
+
+import contextlib
+import os
+import shutil
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+
+from pyarrow import fs
+
+from .exits import BadConfiguration
+from .inputs import open_filesystem
+
+DATA = "data"
+WAITING = "_parts"
+TEMPORARY = "_tmp"
+
+
+class FinishedElsewhere(Exception):
+    """Another worker has published the result while this one was writing a part of it."""
+
+
+def open_store(location: str) -> "DiskStore | ObjectStore":
+    """Return the store of an output folder; a folder on a disk is made. Raises BadConfiguration when it cannot be."""
+    filesystem, path = open_filesystem(location)
+    if not isinstance(filesystem, fs.LocalFileSystem):
+        return ObjectStore(filesystem, path)
+    try:
+        return DiskStore(Path(path))
+    except (FileExistsError, NotADirectoryError):
+        raise BadConfiguration(f"the output {location} is a file; it has to be a folder") from None
+    except PermissionError as error:
+        raise BadConfiguration(f"the output folder {location} cannot be made: {error}") from None
+
+
+class DiskStore:
+    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.parts = DATA if self._published() else WAITING
+        for name in (TEMPORARY, self.parts):
+            (root / name).mkdir(parents=True, exist_ok=True)
+
+    def _published(self) -> bool:
+        return (self.root / DATA).is_dir()
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file and bring it to the disk before it gets its name. Raises FinishedElsewhere."""
+        temporary = self.root / TEMPORARY / f"{uuid.uuid4().hex}-{PurePosixPath(name).name}"
+        target = self.root / name
+        try:
+            if target.parent.name != self.parts:
+                target.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except FileNotFoundError:
+            if self._published():
+                raise FinishedElsewhere from None
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file unless it exists already; tell whether it was written."""
+        temporary = self.root / TEMPORARY / uuid.uuid4().hex
+        temporary.write_bytes(content)
+        try:
+            os.link(temporary, self.root / name)
+        except FileExistsError:
+            return False
+        except OSError:
+            # A disk without hard links: the last of two workers that start at once wins, both write the same.
+            if (self.root / name).exists():
+                return False
+            self.write(name, content)
+        finally:
+            temporary.unlink()
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None where there is none."""
+        try:
+            return (self.root / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names of the files in a folder."""
+        try:
+            return set(os.listdir(self.root / folder))
+        except FileNotFoundError:
+            return set()
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        (self.root / name).unlink(missing_ok=True)
+
+    def publish(self) -> None:
+        """Make the waiting parts the result, by one rename."""
+        with contextlib.suppress(FileNotFoundError):
+            (self.root / WAITING).rename(self.root / DATA)
+        self.parts = DATA
+        folder = os.open(self.root, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    def tidy(self, folder: str) -> None:
+        """Delete a folder of files that nobody needs any more."""
+        shutil.rmtree(self.root / folder, ignore_errors=True)
+
+
+class ObjectStore:
+    """A place in an object store. An object appears when its upload ends; nothing can be renamed there.
+
+    So the parts are in `data` from the beginning, and `_SUCCESS` alone tells readers that all of them are there.
+    """
+
+    parts = DATA
+
+    def __init__(self, filesystem: fs.FileSystem, root: str) -> None:
+        self.filesystem = filesystem
+        self.root = root.rstrip("/")
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write an object."""
+        path = f"{self.root}/{name}"
+        self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
+        with self.filesystem.open_output_stream(path) as stream:
+            stream.write(content)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object unless it exists already; of two workers at the same moment the last one wins."""
+        if self.read(name) is not None:
+            return False
+        self.write(name, content)
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of an object, None where there is none."""
+        try:
+            with self.filesystem.open_input_stream(f"{self.root}/{name}") as stream:
+                return stream.read()
+        except FileNotFoundError:
+            return None
+
+    def names(self, folder: str) -> set[str]:
+        """Return the names of the objects in a folder."""
+        selector = fs.FileSelector(f"{self.root}/{folder}", allow_not_found=True)
+        return {info.base_name for info in self.filesystem.get_file_info(selector) if info.type == fs.FileType.File}
+
+    def delete(self, name: str) -> None:
+        """Delete an object, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self.filesystem.delete_file(f"{self.root}/{name}")
+
+    def publish(self) -> None:
+        """Do nothing: the parts are where they belong."""
+
+    def tidy(self, folder: str) -> None:
+        """Delete a folder of objects that nobody needs any more."""
+        with contextlib.suppress(FileNotFoundError, OSError):
+            self.filesystem.delete_dir(f"{self.root}/{folder}")
+
+
+Store = DiskStore | ObjectStore
+
+
+def read_all(store: Store, folder: str, names: list[str]) -> list[bytes]:
+    """Return the content of files that exist, several at a time, because each takes a while in an object store."""
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(store.read, [f"{folder}/{name}" for name in names]))
+    return [content for content in found if content is not None]

@@ -1,0 +1,67 @@
+"""The engine, the rows and the built images that the tests of this folder share."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from docker.models.images import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "base-images"))
+
+from image_tools import build  # noqa: E402
+from image_tools.catalog import DEFAULT_REGISTRY, find_row, live_rows, read_catalog  # noqa: E402
+
+CATALOG = read_catalog()
+WANTED = os.environ.get("IMAGE", "")
+ROWS = [row["name"] for row in live_rows(CATALOG) if WANTED in ("", row["name"])]
+
+
+class Built:
+    """One built image and how to run something in it."""
+
+    def __init__(self, client: docker.DockerClient, row: dict[str, Any], image: Image) -> None:
+        self.client, self.row, self.image = client, row, image
+        self.name, self.tag = row["name"], image.tags[0]
+
+    def run(self, *command: str, **options: Any) -> str:
+        """Run a command in a fresh container without network; return its standard output; raise ContainerError."""
+        options = {"network_mode": "none", "remove": True, "stderr": False} | options
+        return self.client.containers.run(self.tag, list(command), **options).decode()
+
+    def python(self, code: str, **options: Any) -> str:
+        """Run Python code in a fresh container; return what it printed, stripped."""
+        return self.run("python", "-c", code, **options).strip()
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[docker.DockerClient]:
+    """A client of the Docker Engine; without one these tests fail, they are never skipped."""
+    try:
+        engine = docker.from_env(timeout=900)
+        engine.ping()
+    except docker.errors.DockerException as error:
+        pytest.fail(f"no Docker Engine answers ({error}): start one, or set DOCKER_HOST", pytrace=False)
+    yield engine
+    engine.close()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test that takes `image` once per row, all tests of a row together."""
+    if "image" in metafunc.fixturenames:
+        metafunc.parametrize("image", ROWS, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def image(client: docker.DockerClient, request: pytest.FixtureRequest) -> Built:
+    """A row's image, built now; with the engine's cache this takes a second when nothing changed."""
+    name = request.param
+    build.build(CATALOG, argparse.Namespace(image=name, registry=DEFAULT_REGISTRY, devel=False))
+    return Built(client, find_row(CATALOG, name), client.images.get(build.local_tag(CATALOG, name, DEFAULT_REGISTRY)))

@@ -1,0 +1,130 @@
+"""Programs that the tests run inside an image. They print JSON and use the standard library alone."""
+
+# Shared objects and programs that do not find a library they name, without the driver's own two.
+UNRESOLVED = """
+import concurrent.futures, json, os, subprocess
+def elf(path):
+    try:
+        with open(path, "rb") as file: return file.read(4) == b"\\x7fELF"
+    except OSError: return False
+def files():
+    for root in ("/usr", "/opt", "/etc", "/app", "/home"):
+        for folder, _, names in os.walk(root):
+            for name in names:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path) and elf(path): yield path
+def missing(path):
+    text = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    lost = {line.split()[0] for line in text.splitlines() if "not found" in line}
+    return [f"{path} needs {name}" for name in sorted(lost - {"libcuda.so.1", "libnvidia-ml.so.1"})]
+paths = list(files())
+with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    found = [line for lines in pool.map(missing, paths) for line in lines]
+print(json.dumps({"files": len(paths), "missing": found}))
+"""
+
+# Where each NVIDIA library with a number lies; links are followed.
+SONAMES = """
+import json, os, re
+found = {}
+for root in ("/usr", "/opt"):
+    for folder, _, names in os.walk(root):
+        for name in names:
+            match = re.match(r"(lib(?:cu|nv|nccl|cudnn|cublas)\\w*\\.so\\.\\d+)", name)
+            if match: found.setdefault(match[1], set()).add(os.path.realpath(os.path.join(folder, name)))
+print(json.dumps({name: sorted(paths) for name, paths in found.items()}))
+"""
+
+# Versions that the CUDA libraries report of themselves, loaded by bare name: the loader must know where they are.
+TOOLKIT = """
+import ctypes, json, sys
+major = int(sys.argv[1])
+def number(library, function, *leading):
+    value = ctypes.c_int()
+    code = getattr(ctypes.CDLL(library), function)(*leading, ctypes.byref(value))
+    assert code == 0, f"{library}: {function} ended with {code}"
+    return value.value
+def prop(library, function):
+    return ".".join(str(number(library, function, kind)) for kind in (0, 1, 2))
+solver, sparse, fft = (11, 12, 11) if major == 12 else (12, 12, 12)
+high, low = ctypes.c_int(), ctypes.c_int()
+assert ctypes.CDLL(f"libnvrtc.so.{major}").nvrtcVersion(ctypes.byref(high), ctypes.byref(low)) == 0
+ctypes.CDLL("libcudnn.so.9").cudnnGetVersion.restype = ctypes.c_size_t
+nvrtc = ctypes.CDLL(f"libnvrtc.so.{major}")
+count = ctypes.c_int()
+assert nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
+archs = (ctypes.c_int * count.value)()
+assert nvrtc.nvrtcGetSupportedArchs(archs) == 0
+print(json.dumps({
+    "cudart": number(f"libcudart.so.{major}", "cudaRuntimeGetVersion"),
+    "nvrtc": [high.value, low.value],
+    "cublas": prop(f"libcublas.so.{major}", "cublasGetProperty"),
+    "cufft": prop(f"libcufft.so.{fft}", "cufftGetProperty"),
+    "cusolver": prop(f"libcusolver.so.{solver}", "cusolverGetProperty"),
+    "cusparse": prop(f"libcusparse.so.{sparse}", "cusparseGetProperty"),
+    "cudnn": ctypes.CDLL("libcudnn.so.9").cudnnGetVersion(),
+    "nccl": number("libnccl.so.2", "ncclGetVersion"),
+    "archs": list(archs),
+}))
+"""
+
+# What the framework says about itself, and a sum on the CPU.
+FRAMEWORK = {
+    "torch": """
+import json, torch
+print(json.dumps({
+    "version": torch.__version__.split("+")[0], "cuda": torch.version.cuda,
+    "sass": [f[3:] for f in torch._C._cuda_getArchFlags().split() if f.startswith("sm_")],
+    "ptx": [f[8:] for f in torch._C._cuda_getArchFlags().split() if f.startswith("compute_")],
+    "cudnn": torch.backends.cudnn.version(), "sum": float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()),
+}))""",
+    "tensorflow": """
+import json, tensorflow as tf
+built = tf.sysconfig.get_build_info()
+flags = built["cuda_compute_capabilities"]
+print(json.dumps({
+    "version": tf.__version__, "is_cuda": built["is_cuda_build"],
+    "sass": [f[3:] for f in flags if f.startswith("sm_")], "ptx": [f[8:] for f in flags if f.startswith("compute_")],
+    "sum": float(tf.reduce_sum(tf.ones((64, 64)) @ tf.ones((64, 64)))),
+}))""",
+    "plain": """
+import json, numpy
+print(json.dumps({"sum": float((numpy.ones((64, 64)) @ numpy.ones((64, 64))).sum())}))""",
+}
+
+# The CUDA libraries that importing the framework maps, after decoys of all of them were put first in LD_LIBRARY_PATH.
+DECOYS = """
+import json, os, pathlib, subprocess, sys
+site = next(pathlib.Path("/opt/env/lib").glob("python3*/site-packages"))
+decoys = pathlib.Path("/tmp/decoys"); decoys.mkdir()
+for library in site.glob("nvidia/**/*.so*"):
+    (decoys / library.name).write_bytes(b"not a library")
+code = f"import {sys.argv[1]}; print(open('/proc/self/maps').read())"
+run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+    env=os.environ | {"LD_LIBRARY_PATH": f"{decoys}:{os.environ['LD_LIBRARY_PATH']}"})
+maps = {line.split()[-1] for line in run.stdout.splitlines() if ".so" in line}
+names = {library.name for library in site.glob("nvidia/**/*.so*")}
+print(json.dumps({"code": run.returncode, "error": run.stderr[-600:],
+    "mapped": sorted(path for path in maps if os.path.basename(path) in names)}))
+"""
+
+# Files that should not be in an image: compilers, caches, keys, programs that change the user.
+SURPRISES = """
+import json, os, shutil, stat
+tools = ("gcc", "cc", "g++", "clang", "nvcc", "make", "ld", "as", "pip", "pip3", "uv", "git", "curl")
+found = [f"program {name}" for name in tools if shutil.which(name)]
+for folder, _, names in os.walk("/"):
+    if folder.startswith(("/proc", "/sys", "/dev")): continue
+    for name in names:
+        path = os.path.join(folder, name)
+        try: mode = os.lstat(path).st_mode
+        except OSError: continue
+        if stat.S_ISREG(mode) and mode & 0o6000: found.append(f"setuid or setgid {path}")
+        if name in (".netrc", ".pypirc", "id_rsa", "pip.conf", ".git-credentials") or name.endswith(".key"):
+            found.append(f"secret {path}")
+caches = ("/root/.cache", "/home/app/.cache", "/var/lib/apt/lists", "/var/cache/apt/archives")
+for folder in (*caches, "/srv", "/mnt", "/media", "/tmp"):
+    for root, _, names in os.walk(folder):
+        found += [f"left over {os.path.join(root, name)}" for name in names if name != "lock"]
+print(json.dumps(found))
+"""

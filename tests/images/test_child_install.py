@@ -1,0 +1,196 @@
+"""base-install adds a child's packages to an image and refuses what would change the image."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from docker.models.containers import Container
+from image_tools.catalog import installed_pins, lock_path
+
+from .conftest import CATALOG, Built
+
+pytestmark = pytest.mark.images
+
+ORDINARY = [
+    "click",
+    "fastapi",
+    "httpx",
+    "orjson",
+    "pandas",
+    "prometheus-client",
+    "pyarrow",
+    "pydantic",
+    "tqdm",
+    "uvicorn",
+]
+HASH = f"--hash=sha256:{'0' * 64}"
+DOCKERFILE = """
+ARG BASE_IMAGE
+FROM ${BASE_IMAGE}
+USER root
+RUN --mount=type=bind,source=requirements.lock,target=/tmp/requirements.lock \\
+    --mount=type=cache,target=/var/cache/base-install base-install /tmp/requirements.lock
+USER app
+COPY src/ /app/src/
+ENV PYTHONPATH=/app/src
+"""
+
+
+@pytest.fixture
+def container(image: Built) -> Iterator[Container]:
+    """A running container of the image with a network, as root: the place of a child's build step."""
+    made = image.client.containers.run(image.tag, ["sleep", "600"], user="root", detach=True, network_mode="host")
+    yield made
+    made.remove(force=True)
+
+
+def put(container: Container, path: str, text: str) -> None:
+    """Write a text file into a container."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        entry = tarfile.TarInfo(Path(path).name)
+        entry.size, entry.mode = len(text.encode()), 0o644
+        archive.addfile(entry, io.BytesIO(text.encode()))
+    container.put_archive(str(Path(path).parent), stream.getvalue())
+
+
+def install(container: Container, lock: str) -> tuple[int, str]:
+    """Run base-install on a lock; return its exit code and all it printed."""
+    put(container, "/tmp/requirements.lock", lock)
+    code, output = container.exec_run(["base-install", "/tmp/requirements.lock"])
+    return code, output.decode()
+
+
+def resolve(name: str, packages: list[str], folder: Path) -> str:
+    """Return a hashed lock of the packages under the image's versions, as scripts/lock of a child makes it."""
+    (folder / "requirements.in").write_text("\n".join(packages))
+    pins = installed_pins(CATALOG, name).values()
+    (folder / "constraints.txt").write_text("".join(f"{pin.name}=={pin.version}\n" for pin in pins))
+    command = [
+        str(Path(sys.executable).with_name("uv")),
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--generate-hashes",
+    ]
+    command += ["--no-header", "--no-annotate", "--python-version", "3.11", "--constraints", "constraints.txt"]
+    subprocess.run([*command, "requirements.in", "--output-file", "requirements.lock"], cwd=folder, check=True)
+    return (folder / "requirements.lock").read_text()
+
+
+def refusals(image: Built) -> dict[str, str]:
+    """Return pairs of a lock line that must be refused and what the message must say."""
+    pins = installed_pins(CATALOG, image.name)
+    runtime = next(pin for name, pin in pins.items() if name.startswith("nvidia-cuda-runtime"))
+    lines = {
+        f"{runtime.name}==99.1 {HASH}": f"{runtime.name}: the lock asks 99.1, the image has {runtime.version}",
+        f"numpy==1.0 {HASH}": f"numpy: the lock asks 1.0, the image has {pins['numpy'].version}",
+        f"nvidia-npp==99.1 {HASH}": "nvidia-npp: the lock asks 99.1, the image has none",
+        f"cuda-python==99.1 {HASH}": "cuda-python: the lock asks 99.1, the image has none",
+    }
+    for framework in ("torch", "tensorflow"):
+        has = pins[framework].version if framework in pins else "none"
+        lines[f"{framework}==1.0 {HASH}"] = f"{framework}: the lock asks 1.0, the image has {has}"
+    return lines
+
+
+def test_a_lock_that_would_change_the_image_is_refused(image: Built, container: Container) -> None:
+    """Another torch, tensorflow, numpy or CUDA library: one line with package, both versions and the ways out."""
+    for line, message in refusals(image).items():
+        code, output = install(container, f"{lock_path(image.name).read_text()}\n{line}\n")
+        assert (code, message in output) == (1, True), f"{image.name}: {line.split()[0]} gave {code}: {output}"
+        assert len(output.strip().splitlines()) == 1, f"{image.name}: more than one line: {output}"
+        for way_out in ("scripts/lock", "copier update -d framework", "-d gpu_driver", "BASE_IMAGE"):
+            assert way_out in output, f"{image.name}: the message does not name {way_out}"
+    changed = [entry["Path"] for entry in container.diff() or [] if not entry["Path"].startswith("/tmp")]
+    assert not changed, f"{image.name}: a refused lock changed {changed}"
+
+
+@pytest.mark.parametrize(
+    ("lock", "message"),
+    [
+        ("tqdm==4.67.1\n", "needs one exact version and a sha256 hash"),
+        (f"tqdm>=4 {HASH}\n", "needs one exact version and a sha256 hash"),
+        ("-e .\n", "cannot read"),
+        (f"tqdm==4.67.1 {HASH}\n", "pip could not install"),
+    ],
+    ids=["no-hash", "no-version", "no-pin", "wrong-hash"],
+)
+def test_a_lock_that_pins_nothing_is_refused(container: Container, lock: str, message: str) -> None:
+    """A lock without hash or version, or with a wrong hash, ends with one clear line."""
+    code, output = install(container, lock)
+    assert code in (1, 3), output
+    assert message in output
+    assert "Traceback" not in output
+
+
+def test_what_other_platforms_need_is_no_conflict(image: Built, container: Container) -> None:
+    """A pin for another platform in a universal lock is passed over; the lock of the base itself installs nothing."""
+    other = f'nvidia-npp==99.1 ; sys_platform == "win32" {HASH}\n'
+    code, output = install(container, lock_path(image.name).read_text() + other)
+    assert code == 0, output
+    assert "0 packages installed" in output
+
+
+def test_ten_ordinary_packages_change_nothing_of_the_base(image: Built, container: Container, tmp_path: Path) -> None:
+    """Ten packages install, every file of the base stays as it was, and no cache is left."""
+    before = set(container.exec_run(["find", "/opt", "/usr", "/etc", "-type", "f"]).output.decode().split("\n"))
+    code, output = install(container, resolve(image.name, ORDINARY, tmp_path))
+    assert code == 0, output
+    diff = container.diff()
+    touched = [entry["Path"] for entry in diff if entry["Kind"] != 1 and entry["Path"] in before]
+    assert not touched, f"{image.name}: files of the base changed: {touched[:10]}"
+    added = [entry["Path"] for entry in diff if entry["Kind"] == 1]
+    outside = [
+        path for path in added if not path.startswith(("/opt/env", "/tmp/requirements.lock", "/var/cache/base-install"))
+    ]
+    assert not outside, f"{image.name}: left outside the environment: {outside[:10]}"
+    code, output = container.exec_run(
+        ["python", "-c", "import pandas, pyarrow, fastapi, httpx; print('fine')"], user="app"
+    )
+    assert (code, output.decode().strip()) == (0, "fine"), output.decode()
+
+
+def test_a_child_builds_and_a_changed_line_is_one_small_layer(image: Built, tmp_path: Path) -> None:
+    """A child's Dockerfile builds; a change of its code keeps every layer but the last; a conflict fails the build."""
+    (tmp_path / "Dockerfile").write_text(DOCKERFILE)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "requirements.lock").write_text(resolve(image.name, ["tqdm"], tmp_path))
+
+    def build(tag: str) -> subprocess.CompletedProcess[str]:
+        command = [
+            "docker",
+            "build",
+            "--progress",
+            "plain",
+            "--tag",
+            tag,
+            "--build-arg",
+            f"BASE_IMAGE={image.tag}",
+            str(tmp_path),
+        ]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    layers = []
+    for number in (1, 2):
+        (tmp_path / "src" / "app.py").write_text(f"print({number})\n")
+        built = build(f"child-of-{image.name}:{number}")
+        assert built.returncode == 0, built.stderr
+        layers.append(image.client.images.get(f"child-of-{image.name}:{number}").attrs["RootFS"]["Layers"])
+    base = image.image.attrs["RootFS"]["Layers"]
+    assert layers[0][: len(base)] == layers[1][: len(base)] == base, f"{image.name}: children do not share the base"
+    assert layers[0][:-1] == layers[1][:-1], f"{image.name}: more than one layer moved"
+    assert layers[0][-1] != layers[1][-1], f"{image.name}: the change is in no layer"
+    (tmp_path / "requirements.lock").write_text(f"torch==1.0 {HASH}\n")
+    refused = build(f"child-of-{image.name}:refused")
+    assert refused.returncode != 0
+    assert "torch: the lock asks 1.0" in refused.stderr, refused.stderr[-2000:]
+    for number in (1, 2):
+        image.client.images.remove(f"child-of-{image.name}:{number}", force=True)

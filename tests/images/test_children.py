@@ -1,0 +1,61 @@
+"""A child of every type builds on every image, and its own lint, tests and smoke test pass inside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import TYPES, AnswerSet
+
+from .conftest import CATALOG, DEFAULT_REGISTRY, Built
+
+pytestmark = pytest.mark.images
+
+
+def answers_for(image: Built, project_type: str) -> AnswerSet:
+    """Return answers that lead to the image: its framework, and the driver of the newest or of the oldest line."""
+    same = [row["driver_min"] for row in CATALOG["images"] if row["framework"] == image.row["framework"]]
+    newest = image.row["driver_min"] == max(same) and len(same) > 1
+    name = f"check-{project_type}-{image.name}"[:30].rstrip("-")
+    return AnswerSet(project_type, image.row["framework"], "580" if newest else "525", project_name=name)
+
+
+def run(child: Path, *command: str) -> str:
+    """Run a script of the child; return all it printed. Raises AssertionError with the output when it fails."""
+    # Without .venv the child's scripts work in the child's image.
+    done = subprocess.run(command, cwd=child, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, (
+        f"{child.name}: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize("project_type", TYPES)
+def test_a_child_builds_and_passes_its_own_checks(
+    image: Built, render: Callable[[AnswerSet], Path], project_type: str, tmp_path: Path
+) -> None:
+    """The child's Dockerfile names this image, builds, and lint, tests and smoke test pass in its container."""
+    answers = answers_for(image, project_type)
+    child = tmp_path / answers.project_name
+    shutil.copytree(render(answers), child, symlinks=True)
+    assert f"ARG BASE_IMAGE={DEFAULT_REGISTRY}/{image.name}:" in (child / "Dockerfile").read_text(), answers.id
+    subprocess.run(["git", "init", "--quiet", str(child)], check=True)
+    before = {tag for local in image.client.images.list() for tag in local.tags}
+    try:
+        run(child, "scripts/build")
+        run(child, "scripts/lint")
+        assert " passed" in run(child, "scripts/test")
+        assert " passed" in run(child, "scripts/smoke")
+        assert not (child / ".venv").exists(), "the checks ran outside the image"
+    finally:
+        made = {tag for local in image.client.images.list() for tag in local.tags} - before
+        for tag in made:
+            if answers.project_name in tag:
+                subprocess.run(["docker", "image", "rm", "--force", tag], check=False, capture_output=True)
+        if os.geteuid() == 0:
+            shutil.rmtree(child, ignore_errors=True)

@@ -1,0 +1,205 @@
+"""What is in an image agrees with the catalogue, resolves, loads and computes; nothing else is in it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import docker
+import pytest
+from image_tools.catalog import installed_pins, lock_path, sha256_of
+from image_tools.plan import labels
+
+from . import probes
+from .conftest import CATALOG, ROWS, Built
+
+pytestmark = pytest.mark.images
+
+
+def test_labels_describe_the_row(image: Built) -> None:
+    """Every label that the catalogue computes stands on the image with that value."""
+    for key, value in labels(CATALOG, image.row).items():
+        assert image.image.labels.get(key) == value, f"{image.name}: label {key}"
+
+
+def test_image_json_describes_the_row(image: Built) -> None:
+    """/opt/base/image.json has the promised keys and the row's values."""
+    facts = json.loads(image.run("cat", "/opt/base/image.json"))
+    for key in ("name", "framework", "framework_version", "cuda", "cudnn", "nccl", "driver_min", "driver_full"):
+        assert facts[key] == image.row[key], f"{image.name}: {key}"
+    assert facts["lock_sha256"] == sha256_of(lock_path(image.name))
+    assert facts["compute_capabilities"] == image.row["compute_capabilities"]
+    assert image.run("python", "--version").split()[1].rsplit(".", 1)[0] == facts["python"] == CATALOG["python"]
+
+
+def test_installed_packages_are_those_of_the_lock(image: Built) -> None:
+    """The environment holds the lock's packages in the lock's versions and nothing else; so say the constraints."""
+    code = (
+        "import json, sysconfig, importlib.metadata as m; site = sysconfig.get_path('purelib');"
+        "name = lambda d: d.metadata['Name'].lower().replace('_', '-');"
+        "print(json.dumps({name(d): d.version for d in m.distributions(path=[site])}))"
+    )
+    locked = {name: pin.version for name, pin in installed_pins(CATALOG, image.name).items()}
+    assert json.loads(image.python(code)) == locked, f"{image.name}: installed differs from requirements.lock"
+    constraints = dict(line.split("==") for line in image.run("cat", "/opt/base/constraints.txt").split())
+    assert constraints == locked, f"{image.name}: /opt/base/constraints.txt differs from requirements.lock"
+    assert image.run("cat", "/opt/base/requirements.lock") == lock_path(image.name).read_text()
+
+
+def test_one_file_for_each_cuda_library_name(image: Built) -> None:
+    """No CUDA library is there twice under one soname.
+
+    Triton brings a private CUPTI for its profiler, which loads it by path and never through the loader's search.
+    """
+    found = json.loads(image.python(probes.SONAMES))
+    assert found, f"{image.name}: no CUDA library at all"
+    public = {name: [path for path in paths if "/triton/" not in path] for name, paths in found.items()}
+    doubles = {name: paths for name, paths in public.items() if len(paths) > 1}
+    assert not doubles, f"{image.name}: {doubles}"
+
+
+def test_every_library_resolves(image: Built) -> None:
+    """Every ELF file finds the libraries it names, except the driver's, which the node brings."""
+    found = json.loads(image.python(probes.UNRESOLVED))
+    assert found["files"] > 300, f"{image.name}: only {found['files']} ELF files were looked at"
+    assert not found["missing"], f"{image.name}:\n" + "\n".join(found["missing"])
+
+
+def test_decoys_cannot_replace_the_libraries_of_the_framework(image: Built) -> None:
+    """With broken copies of all CUDA libraries first in LD_LIBRARY_PATH the framework still maps the locked ones."""
+    framework = image.row["framework"]
+    if framework == "plain":
+        pytest.skip("a plain image has no framework; a program that loads by bare name follows LD_LIBRARY_PATH")
+    found = json.loads(image.run("python", "-c", probes.DECOYS, framework).splitlines()[-1])
+    assert found["code"] == 0, f"{image.name}: {found['error']}"
+    assert any("libcudart" in path for path in found["mapped"]), f"{image.name}: {framework} mapped no CUDA runtime"
+    assert all(path.startswith("/opt/env/") for path in found["mapped"]), f"{image.name}: {found['mapped']}"
+
+
+def test_toolkit_libraries_report_the_versions_of_the_row(image: Built) -> None:
+    """Without a driver the CUDA libraries load by bare name and report the versions of catalogue and lock."""
+    row, pins = image.row, installed_pins(CATALOG, image.name)
+    major, minor = (int(part) for part in row["cuda"].split("."))
+    found = json.loads(image.run("python", "-c", probes.TOOLKIT, str(major)))
+    assert divmod(found["cudart"] // 10, 100) == (major, minor), f"{image.name}: CUDA runtime {found['cudart']}"
+    assert found["nvrtc"] == [major, minor], f"{image.name}: NVRTC {found['nvrtc']}"
+    high, middle, low = (int(part) for part in row["cudnn"].split(".")[:3])
+    assert found["cudnn"] == high * 10000 + middle * 100 + low, f"{image.name}: cuDNN {found['cudnn']}"
+    high, middle, low = (int(part) for part in row["nccl"].split("."))
+    assert found["nccl"] == high * 10000 + middle * 100 + low, f"{image.name}: NCCL {found['nccl']}"
+    for family in ("cublas", "cufft", "cusolver", "cusparse"):
+        pin = next(pin.version for name, pin in pins.items() if re.fullmatch(rf"nvidia-{family}(-cu\d+)?", name))
+        assert pin.startswith(found[family]), f"{image.name}: {family} reports {found[family]}, the lock has {pin}"
+    if row["framework"] == "plain":
+        known = [f"{value // 10}.{value % 10}" for value in found["archs"]]
+        assert known == row["compute_capabilities"]["sass"], f"{image.name}: NVRTC knows {known}"
+
+
+def test_framework_computes_and_is_what_the_row_says(image: Built) -> None:
+    """The framework imports without a GPU, computes on the CPU, and has the row's version and capabilities."""
+    row = image.row
+    found = json.loads(image.python(probes.FRAMEWORK[row["framework"]]).splitlines()[-1])
+    assert found["sum"] == 64.0**3
+    if row["framework"] != "plain":
+        assert found["version"] == row["framework_version"], image.name
+        for kind in ("sass", "ptx"):
+            said = [value.replace(".", "") for value in row["compute_capabilities"][kind]]
+            assert found[kind] == said, f"{image.name}: {kind} in the wheel {found[kind]}, in the catalogue {said}"
+    if row["framework"] == "torch":
+        assert found["cuda"] == row["cuda"], image.name
+
+
+def test_torch_finds_what_was_trimmed_around(image: Built) -> None:
+    """Triton, the compiler front end and the profiler of torch import without the trimmed parts."""
+    if image.row["framework"] != "torch":
+        pytest.skip("only the torch images hold Triton")
+    code = (
+        "import torch, triton, triton.language, triton.profiler, torch._inductor.config, torch._dynamo;"
+        "import torch.distributed, torch.utils.cpp_extension, sympy, networkx;"
+        "x = torch.randn(8, 3, 32, 32); y = torch.nn.Conv2d(3, 4, 3)(x);"
+        "exec('with torch.profiler.profile() as p: torch.fft.fft(x).abs().sum()');"
+        "print(tuple(y.shape), torch.linalg.svd(x[0, 0]).S.shape[0], triton.backends.backends['nvidia'] is not None)"
+    )
+    assert image.python(code).splitlines()[-1] == "(8, 4, 30, 30) 32 True"
+
+
+def test_nothing_surprising_is_inside(image: Built) -> None:
+    """No compiler, installer, package cache, left-over, key file, setuid or setgid program."""
+    found = json.loads(image.python(probes.SURPRISES, user="root"))
+    assert not found, f"{image.name}:\n" + "\n".join(found)
+    history = " ".join(str(entry.get("CreatedBy", "")) for entry in image.image.history())
+    assert not re.search(r"(token|password|secret)=\S", history, re.IGNORECASE), (
+        f"{image.name}: a secret in the history"
+    )
+
+
+def test_the_user_is_app_and_app_is_writable(image: Built) -> None:
+    """Programs run as uid 1000 in /app, may write there and at home, and nowhere else that matters."""
+    code = (
+        "import os, pathlib; print(os.getuid(), os.getcwd(), os.environ['HOME']);"
+        "print([p for p in ('/app', '/home/app', '/tmp', '/opt/env', '/opt/base', '/usr/local/bin', '/etc')"
+        " if os.access(p, os.W_OK)])"
+    )
+    assert image.python(code).splitlines() == ["1000 /app /home/app", "['/app', '/home/app', '/tmp']"]
+
+
+def test_the_environment_is_as_documented(image: Built) -> None:
+    """LD_LIBRARY_PATH holds the driver's folders only; the guard asks for the row's driver; one certificate bundle."""
+    env = dict(entry.split("=", 1) for entry in image.image.attrs["Config"]["Env"])
+    assert env["LD_LIBRARY_PATH"] == "/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert env["NVIDIA_DRIVER_CAPABILITIES"] == "compute,utility"
+    assert env["NVIDIA_REQUIRE_CUDA"] == f"driver>={image.row['driver_min']}"
+    assert "CUDA_VERSION" not in env, "it would mark a legacy image, whose guard asks for more"
+    assert len({env[key] for key in ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "PIP_CERT")}) == 1
+    assert image.run("which", "python", "python3").split() == ["/opt/env/bin/python", "/opt/env/bin/python3"]
+
+
+def test_process_one_reaps_and_forwards_the_stop_signal(image: Built) -> None:
+    """tini is process 1: an orphan that ends leaves no zombie, and SIGTERM reaches the program at once."""
+    code = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (print('stopped', flush=True), sys.exit(0)))\n"
+        "subprocess.run(['sh', '-c', 'sleep 0.2 & exit 0'])\n"
+        "time.sleep(1)\n"
+        "numbers = [name for name in os.listdir('/proc') if name.isdigit()]\n"
+        "states = [open(f'/proc/{number}/stat').read().rsplit(')')[1].split()[0] for number in numbers]\n"
+        "print(open('/proc/1/comm').read().strip(), 'Z' in states, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    container = image.client.containers.run(image.tag, ["python", "-c", code], detach=True, network_mode="none")
+    try:
+        deadline = time.monotonic() + 30
+        while b"tini" not in container.logs() and time.monotonic() < deadline:
+            time.sleep(0.2)
+        started = time.monotonic()
+        container.stop(timeout=20)
+        took = time.monotonic() - started
+        assert container.logs().decode().split() == ["tini", "False", "stopped"], image.name
+        assert container.wait()["StatusCode"] == 0, image.name
+        assert took < 10, f"{image.name}: stopped after {took:.1f} s"
+    finally:
+        container.remove(force=True)
+
+
+def test_the_smoke_test_passes_without_a_gpu(image: Built) -> None:
+    """gpu-smoke in image mode ends with 0 in the finished image, and demands of a GPU fail on a machine without one."""
+    assert "pass" in image.run("gpu-smoke", "--mode", "image")
+    with pytest.raises(docker.errors.ContainerError) as failure:
+        image.run("gpu-smoke", "--require", "gpu")
+    assert failure.value.exit_status == 1, f"{image.name}: a missing GPU counted as a pass"
+
+
+@pytest.mark.skipif(len(ROWS) < 5, reason="needs all images; IMAGE chose one")
+def test_every_trim_rule_still_does_something(client: docker.DockerClient) -> None:
+    """Each rule of the catalogue found files in at least one image: a rule that no longer works is noticed."""
+    found: dict[str, int] = {}
+    for name in ROWS:
+        tag = f"registry.example.com/ml/{name}:{CATALOG['release']}"
+        text = client.containers.run(tag, ["sh", "-c", "cat /opt/base/trimmed/*.json"], remove=True).decode()
+        for part in re.findall(r"\[.*?\]", text, re.DOTALL):
+            for rule in json.loads(part):
+                found[rule["reason"]] = found.get(rule["reason"], 0) + rule["files"]
+    idle = [rule["reason"] for rule in CATALOG["trims"] if not found.get(rule["reason"])]
+    assert not idle, f"these rules of catalog.yml found nothing in any image: {idle}"

@@ -1,0 +1,227 @@
+"""The tools around the images, without an engine: catalogue, locks, plans, and what they say to bad input."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from image_tools import build, check, lock, plan, record
+from image_tools.catalog import (
+    FOLDER,
+    ROOT,
+    ImageError,
+    chosen_rows,
+    find_row,
+    installed_pins,
+    live_rows,
+    read_catalog,
+    read_lock,
+)
+
+CATALOG = read_catalog()
+ROWS = [row["name"] for row in CATALOG["images"]]
+HASH = f"--hash=sha256:{'0' * 64}"
+
+
+def changed_row(name: str, **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a copy of the catalogue with one row changed, and that row."""
+    catalog = copy.deepcopy(CATALOG)
+    row = find_row(catalog, name)
+    row.update(changes)
+    return catalog, row
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_agrees_with_its_lock(name: str) -> None:
+    """The catalogue and the lock tell the same versions; the drivers are those of the CUDA version."""
+    assert check.row_problems(CATALOG, find_row(CATALOG, name)) == []
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("cudnn", "1.2.3"),
+        ("nccl", "1.2.3"),
+        ("cuda", "12.6"),
+        ("framework_version", "9.9"),
+        ("driver_min", 470),
+        ("driver_full", 470),
+        ("state", "dead"),
+        ("end_of_life", "soon"),
+        ("compute_capabilities", {"sass": ["sm_90"], "ptx": []}),
+    ],
+)
+def test_a_row_that_lies_is_caught(name: str, key: str, value: Any) -> None:
+    """A wrong value in any field that the lock or the catalogue can contradict is named."""
+    found = check.row_problems(*changed_row(name, **{key: value}))
+    assert any(key in problem for problem in found), f"{name}: {key}={value!r} gave {found}"
+
+
+def test_a_row_without_a_field_is_caught() -> None:
+    """A missing field is named."""
+    catalog, row = changed_row("torch-cu13")
+    del row["nccl"]
+    assert check.row_problems(catalog, row) == ["has no nccl"]
+
+
+def test_an_unknown_image_names_the_known_ones() -> None:
+    """The message holds every name that would be right."""
+    with pytest.raises(ImageError, match="unknown image 'torch-cu11'") as failure:
+        find_row(CATALOG, "torch-cu11")
+    assert all(name in str(failure.value) for name in ROWS)
+
+
+def test_a_retired_image_is_not_built() -> None:
+    """A retired row is refused by name and left out of `all`."""
+    catalog, row = changed_row("torch-cu12", state="retired")
+    assert "torch-cu12" not in [one["name"] for one in live_rows(catalog)]
+    with pytest.raises(ImageError, match="retired"):
+        chosen_rows(catalog, row["name"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("numpy==2.4.6\n", "has no sha256 hash"),
+        (f"numpy>=2 {HASH}\n", "is not pinned to one version"),
+        (f"numpy==2.* ==2.4 {HASH}\n", "cannot read"),
+        ("", "the lock is empty"),
+        ("# nothing\n", "the lock is empty"),
+    ],
+)
+def test_a_lock_that_pins_nothing_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    """A missing hash, an open version, nonsense or an empty file: the message says what and how to renew the lock."""
+    path = tmp_path / "torch-cu13" / "requirements.lock"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(ImageError, match=message) as failure:
+        read_lock(path)
+    assert len(str(failure.value).splitlines()) == 1
+    assert "make lock IMAGE=torch-cu13" in str(failure.value)
+
+
+def test_a_missing_lock_is_one_clear_line(tmp_path: Path) -> None:
+    """The message says how to make the lock."""
+    with pytest.raises(ImageError, match="no lock there; make one with `make lock"):
+        read_lock(tmp_path / "torch-cu13" / "requirements.lock")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_one_version_of_each_package_in_a_lock(name: str) -> None:
+    """Children derive `name==version` from the locks, so no package may stand there with two versions."""
+    text = (FOLDER / name / "requirements.lock").read_text()
+    names = [line.split("==")[0] for line in text.splitlines() if "==" in line and not line.startswith(" ")]
+    assert len(names) == len(set(names)), f"{name}: a package stands twice in the lock"
+    assert "://" not in text, f"{name}: the lock names a host"
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_plan_holds_every_package_once_with_hashes(name: str, tmp_path: Path) -> None:
+    """The layers' requirements together are the lock; the lower layers hold no framework."""
+    plan.write_plan(CATALOG, find_row(CATALOG, name), tmp_path / name)
+    lines = {}
+    for layer in CATALOG["layers"]:
+        for line in (tmp_path / name / layer["name"] / "requirements.txt").read_text().splitlines():
+            lines.setdefault(line.split("==")[0], []).append((layer["name"], line))
+    pins = installed_pins(CATALOG, name)
+    assert lines.keys() == pins.keys()
+    for package, places in lines.items():
+        assert len(places) == 1, f"{name}: {package} {places}"
+        assert "--hash=sha256:" in places[0][1], f"{name}: {package}"
+    for framework in {"torch", "tensorflow"} & lines.keys():
+        assert lines[framework][0][0] == "framework"
+
+
+def test_the_bake_file_has_a_target_per_row_and_a_group_for_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One runtime and one devel target per live row, tagged as children expect, on an image that a team can pin."""
+    monkeypatch.setattr(plan, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(plan, "ROOT", tmp_path)
+    bake = json.loads((tmp_path / plan.write_bake_file(CATALOG, "registry.example.com/ml")).read_text())
+    names = [row["name"] for row in live_rows(CATALOG)]
+    assert bake["group"]["default"]["targets"] == names
+    assert bake["target"].keys() == {*names, *(f"{name}-devel" for name in names)}
+    for name in names:
+        assert bake["target"][name]["tags"] == [f"registry.example.com/ml/{name}:{CATALOG['release']}"]
+    assert bake["variable"]["OS_IMAGE"]["default"] == CATALOG["operating_system"]
+
+
+def test_the_catalogue_is_safe_to_include_in_a_template() -> None:
+    """copier.yml includes the file in a Jinja expression: nothing in it may look like Jinja."""
+    text = (FOLDER / "catalog.yml").read_text()
+    assert not any(mark in text for mark in ("{{", "{%", "{#", "}}"))
+
+
+def test_changes_of_a_lock_are_told(tmp_path: Path) -> None:
+    """Came, went, moved and changed files are four different lines."""
+    old, new = tmp_path / "old.lock", tmp_path / "new.lock"
+    other = HASH.replace("0", "1")
+    old.write_text(f"a==1 {HASH}\nb==1 {HASH}\nc==1 {HASH}\nsame==1 {HASH}\n")
+    new.write_text(f"b==2 {HASH}\nc==1 {other}\nd==1 {HASH}\nsame==1 {HASH}\n")
+    assert lock.changes(read_lock(old), read_lock(new)) == ["- a 1", "  b 1 -> 2", "  c 1: other files", "+ d 1"]
+
+
+def test_no_engine_is_one_clear_line() -> None:
+    """Without an engine `make images` says so and ends with 1."""
+    environment = os.environ | {"DOCKER_HOST": "unix:///nowhere/docker.sock", "PYTHONPATH": str(FOLDER)}
+    command = [sys.executable, "-m", "image_tools", "build", "--image", "plain-cu13"]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: no Docker Engine answers at unix:///nowhere/docker.sock")
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_no_space_is_one_clear_line(tmp_path: Path) -> None:
+    """A full disk is noticed before the build starts."""
+    with pytest.raises(ImageError, match=r"GB free, one image needs .*`docker builder prune`"):
+        build.check_room(tmp_path, needed=10**18)
+
+
+def test_a_broken_record_is_one_clear_line(tmp_path: Path) -> None:
+    """A record that is no JSON is refused with the way out; writing keeps the other rows."""
+    path = tmp_path / "released.json"
+    path.write_text("{")
+    with pytest.raises(ImageError, match="restore it from git"):
+        record.read_record(path)
+    path.write_text('{"a": {"tag": "1"}}')
+    record.write_entry(path, "b", {"tag": "2"})
+    assert json.loads(path.read_text()) == {"a": {"tag": "1"}, "b": {"tag": "2"}}
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["released.json"]
+
+
+def test_check_reports_every_contradiction_at_once() -> None:
+    """`make check-catalog` lists all contradictions with the row's name."""
+    catalog, _ = changed_row("torch-cu13", cudnn="1.0", nccl="1.0")
+    with pytest.raises(ImageError) as failure:
+        check.check(catalog, argparse.Namespace(image=""))
+    assert str(failure.value).count("torch-cu13: ") == 2
+
+
+def test_the_dockerfile_passes_hadolint() -> None:
+    """The recipe is clean but for three rules that do not fit it.
+
+    DL3008: Debian packages carry no version, a release takes the security fixes of its day. DL3006: the operating
+    system image is a variable that a team pins. DL3009: clean.sh deletes the lists.
+    """
+    program = Path(sys.executable).with_name("hadolint")
+    command = [
+        str(program),
+        "--ignore",
+        "DL3008",
+        "--ignore",
+        "DL3006",
+        "--ignore",
+        "DL3009",
+        str(FOLDER / "Dockerfile"),
+    ]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr

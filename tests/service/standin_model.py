@@ -1,0 +1,47 @@
+"""A model whose device is a clock: it takes a fixed time for each call and for each text, and fails on demand.
+
+The tests put it in the place of a child's model.py; the environment sets the times in milliseconds.
+"""
+
+import os
+import time
+import zlib
+
+
+class Model:
+    """Labels texts by their checksum; some texts make it fail."""
+
+    examples = ("one", "two", "three")
+    tolerance = 0.0
+
+    def __init__(self) -> None:
+        """Read the times and the largest batch that "fits into memory"."""
+        self.call_seconds = float(os.environ.get("STANDIN_CALL_MS", "0")) / 1e3
+        self.text_seconds = float(os.environ.get("STANDIN_TEXT_MS", "0")) / 1e3
+        self.load_seconds = float(os.environ.get("STANDIN_LOAD_MS", "0")) / 1e3
+        self.fits = int(os.environ.get("STANDIN_FITS", "1000000"))
+        self.batches: list[list[str]] = []
+
+    def load(self, device: str) -> None:
+        """Take the loading time."""
+        time.sleep(self.load_seconds)
+
+    def predict(self, batch: list[str]) -> list[dict]:
+        """Take the time of the batch, fail where a text says so, and label the texts."""
+        self.batches.append(list(batch))
+        if len(batch) > self.fits:
+            raise MemoryError(f"{len(batch)} texts do not fit")
+        if "lose the device" in batch:
+            raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+        if "hang" in batch:
+            time.sleep(3600)
+        if self.call_seconds or self.text_seconds:
+            time.sleep(self.call_seconds + self.text_seconds * len(batch))
+        if "poison" in batch:
+            raise ValueError("this text cannot be read")
+        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5} for text in batch]
+
+
+def label(text: str) -> str:
+    """What the model answers for a text."""
+    return f"{zlib.crc32(text.encode()):08x}"

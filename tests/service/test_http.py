@@ -1,0 +1,287 @@
+"""The HTTP interface in process: what is accepted, how refusals look, health, metrics and logs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.answers import AnswerSet
+from tests.conftest import ROOT
+from tests.service.standin_model import label
+
+SECRET = "do-not-repeat-this"
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def app(serving: Callable) -> Any:
+    chosen = serving("settings").Settings(
+        device="cpu",
+        max_texts=8,
+        max_text_chars=100,
+        max_body_bytes=2000,
+        app_version="1.2.3",
+        app_image="image@sha256:0",
+    )
+    return serving("app").create_app(chosen)
+
+
+@pytest.fixture(scope="module")
+def client(app: Any) -> Iterator[TestClient]:
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client
+
+
+def test_one_and_many_texts_are_answered_in_order(client: TestClient) -> None:
+    for texts in (["one"], [f"text {number}" for number in range(8)]):
+        response = client.post("/predict", json={"texts": texts})
+        assert response.status_code == 200, response.text
+        assert [prediction["label"] for prediction in response.json()["predictions"]] == [label(text) for text in texts]
+
+
+REFUSED = {
+    "no body": (b"", 422, "body", "JSON"),
+    "broken JSON": (f'{{"texts": ["{SECRET}'.encode(), 422, "body", "JSON"),
+    "not UTF-8": (b'{"texts": ["\xff\xfe"]}', 422, "body", "JSON"),
+    "half a character": (b'{"texts": ["\\ud800"]}', 422, "body", "JSON"),
+    "deep nesting": (b"[" * 900, 422, "body", ""),
+    "a list": (f'["{SECRET}"]'.encode(), 422, "body", ""),
+    "no texts": (b"{}", 422, "texts", "required"),
+    "null": (b'{"texts": null}', 422, "texts", "array"),
+    "a string": (f'{{"texts": "{SECRET}"}}'.encode(), 422, "texts", "array"),
+    "no text in it": (b'{"texts": []}', 422, "texts", "at least 1"),
+    "too many": (json.dumps({"texts": [SECRET] * 9}).encode(), 422, "texts", "at most 8"),
+    "an empty text": (b'{"texts": ["fine", ""]}', 422, "texts.1", "at least 1 character"),
+    "too long": (json.dumps({"texts": [SECRET * 10]}).encode(), 422, "texts.0", "at most 100 characters"),
+    "a number": (b'{"texts": ["fine", 7]}', 422, "texts.1", "string"),
+    "another field": (f'{{"texts": ["fine"], "{SECRET}": "{SECRET}"}}'.encode(), 422, "body", "other than texts"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_names_field_and_reason_and_repeats_nothing(client: TestClient, case: str) -> None:
+    body, status, field, reason = REFUSED[case]
+    response = client.post("/predict", content=body, headers=JSON)
+    problem = response.json()
+    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
+    assert problem["code"] == "invalid_request"
+    assert any(error["field"] == field and reason in error["reason"] for error in problem["errors"]), problem
+    assert SECRET not in response.text
+    assert len(response.content) < 2000
+
+
+def test_a_large_body_is_refused_by_its_length_and_while_it_comes(client: TestClient) -> None:
+    large = json.dumps({"texts": ["x" * 3000]}).encode()
+    for content in (large, iter([large[:1000], large[1000:2000], large[2000:]])):
+        response = client.post("/predict", content=content, headers=JSON)
+        assert (response.status_code, response.json()["code"]) == (413, "body_too_large")
+        assert "2000 bytes" in response.json()["detail"]
+
+
+def test_other_media_types_paths_and_methods(client: TestClient) -> None:
+    assert client.post("/predict", content=b"texts=a").status_code == 415
+    missing = client.get("/nothing")
+    assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
+    wrong = client.get("/predict")
+    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+
+
+def test_a_poisoned_text_is_named_and_its_neighbours_in_other_requests_live(client: TestClient) -> None:
+    bad = client.post("/predict", json={"texts": ["fine", "poison"]})
+    assert (bad.status_code, bad.json()["code"]) == (500, "prediction_failed")
+    assert bad.json()["errors"] == [{"field": "texts.1", "reason": "the model raised ValueError"}]
+    assert client.post("/predict", json={"texts": ["fine"]}).status_code == 200
+
+
+def test_a_number_that_is_not_finite_is_null_and_the_json_valid(client: TestClient) -> None:
+    response = client.post("/predict", json={"texts": ["nan"]})
+    assert json.loads(response.text, parse_constant=pytest.fail)["predictions"][0]["score"] is None
+
+
+def test_health_says_version_and_image(client: TestClient) -> None:
+    for path in ("/livez", "/readyz"):
+        about = client.get(path).json()
+        assert (about["status"], about["version"], about["image"], about["device"]) == (
+            "ready",
+            "1.2.3",
+            "image@sha256:0",
+            "cpu",
+        )
+
+
+def test_a_full_queue_answers_503_and_leaves_readiness_green(serving: Callable) -> None:
+    app = serving("app").create_app(serving("settings").Settings(device="cpu", max_queue=64))
+    with TestClient(app) as client:
+        service = app.state.service
+        service.batcher.waiting = 64
+        refused = client.post("/predict", json={"texts": ["a"]})
+        assert (refused.status_code, refused.json()["code"]) == (503, "queue_full")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.get("/readyz").status_code == 200
+        assert 'service_rejected_total{reason="queue_full"} 1.0' in client.get("/metrics").text
+        service.batcher.waiting = 0
+        assert client.post("/predict", json={"texts": ["a"]}).status_code == 200
+
+
+def test_draining_turns_readiness_red_and_liveness_not(serving: Callable) -> None:
+    app = serving("app").create_app(serving("settings").Settings(device="cpu"))
+    with TestClient(app) as client:
+        app.state.service.drain()
+        assert (client.get("/readyz").status_code, client.get("/livez").status_code) == (503, 200)
+        assert client.get("/readyz").headers["connection"] == "close"
+
+
+def test_metrics_parse_and_count(client: TestClient) -> None:
+    client.post("/predict", json={"texts": ["a", "b"]})
+    families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
+    expected = {
+        "service_requests": "counter",
+        "service_rejected": "counter",
+        "service_request_seconds": "histogram",
+        "service_queue_wait_seconds": "histogram",
+        "service_model_seconds": "histogram",
+        "service_batch_size": "histogram",
+        "service_queue_depth": "gauge",
+        "service_batch_limit": "gauge",
+        "service_model_load_seconds": "gauge",
+        "service_ready": "gauge",
+        "service_info": "gauge",
+    }
+    assert {name: families[name].type for name in expected if name in families} == expected
+    [info] = families["service_info"].samples
+    assert info.labels["version"] == "1.2.3"
+    routes = {sample.labels["route"] for sample in families["service_requests"].samples if "route" in sample.labels}
+    assert routes <= {"/predict", "/livez", "/readyz", "/metrics", "unmatched"}, "no label grows with the input"
+
+
+def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_nothing(serving: Callable) -> None:
+    class Memory:
+        used, peak, free, total = 1, 2, 3, 4
+
+    def lost() -> None:
+        raise RuntimeError("CUDA error")
+
+    gpu_memory = serving("metrics").GpuMemory
+    for memory, shown in ((Memory, True), (lambda: None, False), (lost, False)):
+        registry = CollectorRegistry()
+        registry.register(gpu_memory(memory))
+        text = generate_latest(registry).decode()
+        assert ("service_gpu_memory_used_bytes 1.0" in text) == shown
+        assert ("service_gpu_memory_total_bytes 4.0" in text) == shown
+
+
+def test_request_id_is_taken_over_or_made_and_stands_in_log_and_problem(
+    client: TestClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="request"):
+        given = client.post("/predict", json={"texts": ["a"]}, headers={"x-request-id": "from-the-client.1"})
+        made = client.post("/predict", json={"texts": []})
+        forged = client.post("/predict", json={"texts": ["a"]}, headers={"x-request-id": 'x" "forged'})
+        client.get("/livez")
+    assert given.headers["x-request-id"] == "from-the-client.1"
+    assert made.headers["x-request-id"] == made.json()["request_id"]
+    assert '"' not in forged.headers["x-request-id"]
+    lines = [record.fields for record in caplog.records if record.name == "request"]
+    assert [line["status"] for line in lines] == [200, 422, 200], "one line a request, none for a healthy probe"
+    assert lines[0]["request_id"] == "from-the-client.1"
+    assert {"method", "path", "status", "ms", "texts", "batch", "queue_ms"} <= lines[0].keys()
+
+
+def test_a_log_line_is_json_and_holds_no_text(serving: Callable) -> None:
+    record = logging.LogRecord("request", logging.INFO, "", 0, "request\nforged", None, None)
+    record.fields = {"path": '/pre\ndict"', "status": 200}
+    line = serving("logs").JsonFormatter().format(record)
+    assert "\n" not in line
+    assert json.loads(line)["path"] == '/pre\ndict"'
+
+
+def test_openapi_has_the_limits_and_an_example_that_works(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    operation = document["paths"]["/predict"]["post"]
+    texts = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]["texts"]
+    assert (texts["maxItems"], texts["items"]["maxLength"]) == (8, 100)
+    assert {"200", "408", "413", "415", "422", "500", "503", "504"} <= operation["responses"].keys()
+    assert client.post("/predict", json={"texts": texts["examples"][0]}).status_code == 200
+    assert client.get("/docs").status_code == 200
+
+
+def test_a_model_that_breaks_its_contract_does_not_start(serving: Callable) -> None:
+    startup, refused = serving("startup"), serving("errors").StartRefused
+    startup.check([{"label": "a", "score": 0.5, "vector": [1.0]}], 1)
+    for answers in (None, [], ["text"], [{"score": float("nan")}], [{1: "a"}], [{"vector": (1.0,)}], [{"x": object()}]):
+        with pytest.raises(refused):
+            startup.check(answers, 1)
+
+
+def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_CALL_MS", "300")
+    app = serving("app").create_app(serving("settings").Settings(device="cpu", request_seconds=0.1))
+    with TestClient(app) as client:
+        late = client.post("/predict", json={"texts": ["a"]})
+        assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
+        assert app.state.service.batcher.waiting == 0
+
+
+def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
+    service = serving("service").Service(serving("settings").Settings(device="cpu", stuck_seconds=0.001))
+    assert service.sick is None
+    service.batcher.busy_since = 0.0
+    assert "STUCK_SECONDS" in service.sick
+
+
+def test_settings_refuse_what_cannot_work(serving: Callable) -> None:
+    with pytest.raises(ValueError, match="MAX_QUEUE=10"):
+        serving("settings").Settings(max_texts=20, max_queue=10)
+
+
+def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(render: Callable, child: Any, tmp_path: Any) -> None:
+    program = (
+        "from fastapi.testclient import TestClient\n"
+        "from topic_finder.model import Model\n"
+        "from topic_finder.serving.app import create_app\n"
+        "texts = [f'{text} {n}' for n in range(16) for text in list(Model.examples)[:2]]\n"
+        "model = Model(); model.load('cpu'); batch = model.predict(texts)\n"
+        "with TestClient(create_app()) as client:\n"
+        "    one = [client.post('/predict', json={'texts': [t]}).json()['predictions'][0] for t in texts]\n"
+        "    many = client.post('/predict', json={'texts': texts}).json()['predictions']\n"
+        "for text, *three in zip(texts, batch, one, many, strict=True):\n"
+        "    assert len({p['label'] for p in three}) == 1, text\n"
+        "    scores = [p['score'] for p in three]\n"
+        "    assert max(scores) - min(scores) <= Model.tolerance, (text, scores)\n"
+    )
+    source = render(AnswerSet("service", "plain")) / "src"
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], check=True, env={"PYTHONPATH": str(source), "DEVICE": "cpu"}
+    )
+
+
+def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
+    async def scenario() -> None:
+        service = serving("service").Service(serving("settings").Settings(device="cpu"))
+        await service.start()
+        service.batcher.lost = None
+        task = asyncio.create_task(service.predict(["a"] * 3, asyncio.Event().wait))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(serving("errors").NotReady):
+            await task
+        assert (service.batcher.waiting, service.unfinished) == (0, 1)
+        service.stop()
+
+    asyncio.run(scenario())
+
+
+def test_the_documentation_lists_every_setting_with_its_default(serving: Callable) -> None:
+    page = (ROOT / "docs/service.md").read_text()
+    for name, field in serving("settings").Settings.model_fields.items():
+        assert f"| `{name.upper()}` | {field.default} | {field.description} |" in page, name

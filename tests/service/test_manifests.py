@@ -1,0 +1,218 @@
+"""The Kubernetes objects: valid for the API server, and as the service needs them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.answers import AnswerSet
+
+VERSIONS = ("1.32", "1.37")  # oldest and newest that are looked at
+ANSWERS = AnswerSet("service", "torch", gpu_resource="nvidia.com/mig-1g.10gb")
+# Objects of operators: Kubernetes itself has no schema for them.
+FOREIGN = {"PodMonitor", "PrometheusRule", "ScaledObject", "Kustomization", "Component"}
+
+
+@pytest.fixture(scope="module")
+def child(render: Callable[[AnswerSet], Path]) -> Path:
+    return render(ANSWERS)
+
+
+@pytest.fixture(scope="module")
+def base(child: Path) -> dict[str, Any]:
+    """Return the objects of deploy/base by kind."""
+    documents = [yaml.safe_load(path.read_text()) for path in sorted((child / "deploy/base").rglob("*.yaml"))]
+    return {document["kind"]: document for document in documents}
+
+
+@pytest.fixture(scope="module")
+def build(child: Path) -> Callable[[str], list[dict[str, Any]]]:
+    """Return a function that builds an overlay with Kustomize."""
+    command = ["kustomize", "build"] if shutil.which("kustomize") else ["kubectl", "kustomize"]
+    if not shutil.which(command[0]):
+        pytest.skip("neither kustomize nor kubectl is installed here")
+
+    def of(overlay: str) -> list[dict[str, Any]]:
+        folder = child / "deploy/overlays" / overlay
+        done = subprocess.run([*command, folder], check=False, capture_output=True, text=True)
+        assert done.returncode == 0, f"{overlay}: {done.stderr}"
+        return list(yaml.safe_load_all(done.stdout))
+
+    return of
+
+
+def validate(document: dict[str, Any]) -> None:
+    """Hold an object to the schemas of Kubernetes. Raises ValidationError."""
+    if document["kind"] not in FOREIGN:
+        for version in VERSIONS:
+            kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_base_is_valid(base: dict[str, Any]) -> None:
+    kinds = {"Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"}
+    assert kinds | {"PodMonitor", "ScaledObject", "PrometheusRule"} <= base.keys()
+    for document in base.values():
+        validate(document)
+
+
+@pytest.mark.parametrize("overlay", ["dev", "prod"])
+def test_overlays_build_and_are_valid(build: Callable[[str], list[dict[str, Any]]], overlay: str) -> None:
+    documents = build(overlay)
+    for document in documents:
+        validate(document)
+    names = {document["metadata"]["namespace"] for document in documents}
+    assert len(names) == 1, "all in one namespace"
+
+
+def container(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the only container of a Deployment."""
+    [only] = document["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+def test_one_gpu_for_each_pod_and_requests_equal_limits(base: dict[str, Any]) -> None:
+    resources = container(base["Deployment"])["resources"]
+    assert resources["limits"]["nvidia.com/mig-1g.10gb"] == 1
+    assert resources["requests"] == resources["limits"]
+    assert any(
+        toleration["key"] == "nvidia.com/gpu"
+        for toleration in base["Deployment"]["spec"]["template"]["spec"]["tolerations"]
+    )
+
+
+def test_pod_is_locked_down(base: dict[str, Any]) -> None:
+    pod = base["Deployment"]["spec"]["template"]["spec"]
+    security = container(base["Deployment"])["securityContext"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 1000
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    assert security["readOnlyRootFilesystem"] is True
+    assert security["allowPrivilegeEscalation"] is False
+    assert security["capabilities"] == {"drop": ["ALL"]}
+
+
+def test_shared_memory_is_large_and_in_memory_and_tmp_is_writable(base: dict[str, Any]) -> None:
+    volumes = {
+        volume["name"]: volume["emptyDir"] for volume in base["Deployment"]["spec"]["template"]["spec"]["volumes"]
+    }
+    mounts = {mount["mountPath"]: mount["name"] for mount in container(base["Deployment"])["volumeMounts"]}
+    assert volumes[mounts["/dev/shm"]]["medium"] == "Memory"
+    assert "sizeLimit" in volumes[mounts["/dev/shm"]]
+    assert "/tmp" in mounts
+
+
+def test_probes_ask_what_the_service_answers(base: dict[str, Any]) -> None:
+    only = container(base["Deployment"])
+    paths = {probe: only[probe]["httpGet"]["path"] for probe in ("startupProbe", "readinessProbe", "livenessProbe")}
+    assert paths == {"startupProbe": "/readyz", "readinessProbe": "/readyz", "livenessProbe": "/livez"}
+
+
+def test_time_to_stop_is_enough_for_pre_stop_and_drain(base: dict[str, Any]) -> None:
+    pod, only = base["Deployment"]["spec"]["template"]["spec"], container(base["Deployment"])
+    shutdown = next(int(entry["value"]) for entry in only["env"] if entry["name"] == "SHUTDOWN_SECONDS")
+    sleep = only["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert sleep >= 5
+    assert pod["terminationGracePeriodSeconds"] >= sleep + shutdown + 5
+
+
+def test_replicas_survive_a_node_and_need_no_spare_gpu(base: dict[str, Any]) -> None:
+    spec = base["Deployment"]["spec"]
+    assert spec["replicas"] >= 2
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    keys = {spread["topologyKey"] for spread in spec["template"]["spec"]["topologySpreadConstraints"]}
+    assert "kubernetes.io/hostname" in keys
+    assert base["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
+
+
+def test_every_selector_names_this_service_only(base: dict[str, Any]) -> None:
+    label = {"app.kubernetes.io/name": "topic-finder"}
+    specs = {kind: base[kind]["spec"] for kind in ("Deployment", "PodDisruptionBudget", "PodMonitor")}
+    assert all(spec["selector"]["matchLabels"] == label for spec in specs.values())
+    assert base["Service"]["spec"]["selector"] == label
+    assert base["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"] == label
+
+
+def test_autoscalers_follow_a_metric_that_the_service_exports(base: dict[str, Any], child: Path) -> None:
+    exported = set(re.findall(r'"(service_\w+)"', (child / "src/topic_finder/serving/metrics.py").read_text()))
+    [metric] = base["HorizontalPodAutoscaler"]["spec"]["metrics"]
+    assert metric["pods"]["metric"]["name"] in exported
+    assert base["HorizontalPodAutoscaler"]["spec"]["minReplicas"] >= 2
+    [trigger] = base["ScaledObject"]["spec"]["triggers"]
+    assert set(re.findall(r"service_\w+", trigger["metadata"]["query"])) <= exported
+    assert trigger["metadata"]["ignoreNullValues"] == "false"
+
+
+def test_prod_leaves_the_number_of_pods_to_the_autoscaler(build: Callable[[str], list[dict[str, Any]]]) -> None:
+    documents = {document["kind"]: document for document in build("prod")}
+    assert "replicas" not in documents["Deployment"]["spec"]
+    assert (
+        documents["HorizontalPodAutoscaler"]["spec"]["scaleTargetRef"]["name"]
+        == documents["Deployment"]["metadata"]["name"]
+    )
+    dashboard = json.loads(documents["ConfigMap"]["data"]["dashboard.json"])
+    assert dashboard["title"] == "topic-finder"
+
+
+def test_dev_runs_on_a_cpu(build: Callable[[str], list[dict[str, Any]]]) -> None:
+    [deployment] = [document for document in build("dev") if document["kind"] == "Deployment"]
+    assert "nvidia" not in yaml.safe_dump(deployment)
+    assert deployment["spec"]["replicas"] == 1
+    assert {"name": "DEVICE", "value": "cpu"} in container(deployment)["env"]
+
+
+def queries(child: Path) -> dict[str, str]:
+    """Return every PromQL expression of dashboard and alerts under the name of its panel or alert."""
+    dashboard = json.loads((child / "monitoring/grafana/dashboards/service.json").read_text())
+    found = {
+        f"panel {panel['title']} {target['refId']}": target["expr"]
+        for panel in dashboard["panels"]
+        for target in panel["targets"]
+    }
+    groups = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    return found | {f"alert {rule['alert']}": rule["expr"] for group in groups for rule in group["rules"]}
+
+
+def test_dashboard_and_alerts_ask_only_for_metrics_that_exist(child: Path) -> None:
+    source = (child / "src/topic_finder/serving/metrics.py").read_text()
+    exported = set(re.findall(r'"(service_\w+)"', source))
+    for where, query in queries(child).items():
+        for name in re.findall(r"\b(service_\w+)", query):
+            assert re.sub(r"_(total|bucket|sum|count)$", "", name) in exported or name in exported, f"{where}: {name}"
+
+
+def test_alerts_cover_what_can_go_wrong_and_are_the_same_in_kubernetes(base: dict[str, Any], child: Path) -> None:
+    groups = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    assert base["PrometheusRule"]["spec"]["groups"] == groups
+    names = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert names == {
+        "ServiceErrors",
+        "ServiceQueueWait",
+        "ServiceRejects",
+        "ServiceGpuError",
+        "ServiceScalingMetricGone",
+    }
+    for path in ("deploy/base/monitoring/dashboard.json", "monitoring/grafana/dashboards/service.json"):
+        panels = json.loads((child / path).read_text())["panels"]
+        assert {panel["type"] for panel in panels} == {"timeseries"}, path
+
+
+def test_compose_mounts_files_that_exist_and_pins_images(child: Path) -> None:
+    services = yaml.safe_load((child / "compose.yaml").read_text())["services"]
+    for name, service in services.items():
+        image = re.sub(r"\$\{\w+:-(.*)\}", r"\1", service["image"])
+        assert re.search(r":[\w.-]+$", image), f"{name}: {image} has no tag"
+        assert not image.endswith(":latest"), name
+        for volume in service.get("volumes", []):
+            assert (child / volume.split(":")[0]).exists(), f"{name}: {volume}"
+    assert services["service"]["read_only"] is True
+    assert services["service"]["cap_drop"] == ["ALL"]

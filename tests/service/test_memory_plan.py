@@ -1,0 +1,115 @@
+"""The memory plan on a simulated GPU: the batch it chooses fits, leaves the margin, and one more would not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MB = 1_000_000
+
+
+@dataclass
+class Memory:
+    """What a device module reports, in bytes."""
+
+    used: int
+    peak: int
+    free: int
+    total: int
+
+
+class Gpu:
+    """A GPU whose memory is counted: weights, a part for each call and a part for each text."""
+
+    def __init__(self, total: int, weights: int, per_call: int, per_text: int, others: int = 0) -> None:
+        self.total, self.weights, self.per_call, self.per_text, self.others = total, weights, per_call, per_text, others
+        self.peak, self.calls = weights, 0
+
+    def predict(self, texts: list[str]) -> None:
+        need = self.weights + self.per_call + self.per_text * len(texts)
+        self.calls += 1
+        if need > self.total - self.others:
+            raise MemoryError
+        self.peak = max(self.peak, need)
+
+    def memory(self) -> Memory:
+        return Memory(self.weights, self.peak, self.total - self.others - self.weights, self.total)
+
+    def reset_peak(self) -> None:
+        self.peak = self.weights
+
+    def plan(self, module: Any, most: int = 32, margin: float = 0.1) -> Any:
+        gauge = module.Gauge(self.memory, self.reset_peak, lambda: None, lambda error: isinstance(error, MemoryError))
+        return module.make_plan(self.predict, gauge, "text", most=most, margin=margin, before=0)
+
+
+@pytest.fixture(scope="module")
+def module(serving: Callable) -> Any:
+    return serving("memory_plan")
+
+
+def test_numbers_are_measured_and_printed(module: Any) -> None:
+    plan = Gpu(1000 * MB, 300 * MB, 50 * MB, 20 * MB).plan(module)
+    assert (plan.weights, plan.per_call, plan.per_text) == (300 * MB, 50 * MB, 20 * MB)
+    assert plan.batch == 27, "(1000 - 300 - 100 margin - 50) / 20"
+    for number in ("300.0 MB", "50.0 MB", "20.0 MB", "700.0 MB of 1,000.0 MB", "27 texts"):
+        assert number in str(plan), number
+
+
+@given(
+    total=st.integers(1000 * MB, 100_000 * MB),
+    weights=st.integers(1, 900 * MB),
+    per_call=st.integers(0, 200 * MB),
+    per_text=st.integers(1, 500 * MB),
+    most=st.integers(1, 300),
+    margin=st.sampled_from([0.0, 0.05, 0.1, 0.3]),
+)
+@settings(max_examples=300, deadline=None)
+def test_the_batch_fits_with_the_margin_and_one_more_does_not(
+    module: Any, most: int, margin: float, **parts: int
+) -> None:
+    gpu = Gpu(**parts)
+    room = gpu.total - gpu.weights - int(margin * gpu.total)
+    try:
+        plan = gpu.plan(module, most, margin)
+    except module.StartRefused:
+        assert gpu.per_call + gpu.per_text > room
+        return
+    assert 1 <= plan.batch <= most
+    assert gpu.per_call + plan.batch * gpu.per_text <= room
+    if plan.batch < most and most > 1 and gpu.per_call + 2 * gpu.per_text <= gpu.total - gpu.weights:
+        assert gpu.per_call + (plan.batch + 1) * gpu.per_text > room
+
+
+def test_what_others_hold_is_not_planned_with(module: Any) -> None:
+    alone = Gpu(1000 * MB, 100 * MB, 0, 20 * MB).plan(module)
+    shared = Gpu(1000 * MB, 100 * MB, 0, 20 * MB, others=400 * MB).plan(module)
+    assert alone.batch == 32, "(1000 - 100 - 100 margin) / 20 is 40, more than asked for"
+    assert shared.batch == 20, "(1000 - 400 - 100 - 100 margin) / 20"
+
+
+@pytest.mark.parametrize("per_text", [650 * MB, 800 * MB], ids=["does not leave the margin", "runs out"])
+def test_start_is_refused_with_numbers_when_not_even_one_fits(module: Any, per_text: int) -> None:
+    with pytest.raises(module.StartRefused) as refused:
+        Gpu(1000 * MB, 300 * MB, 0, per_text).plan(module)
+    for part in ("300.0 MB", "700.0 MB of 1,000.0 MB", "100.0 MB", "MAX_TEXT_CHARS", "MEMORY_MARGIN"):
+        assert part in str(refused.value), part
+
+
+def test_a_device_without_memory_figures_gets_the_setting(module: Any) -> None:
+    gauge = module.Gauge(lambda: None, lambda: None, lambda: None, lambda error: False)
+    plan = module.make_plan(lambda texts: None, gauge, "text", most=32, margin=0.1, before=0)
+    assert plan.batch == 32
+    assert "CPU" in str(plan)
+
+
+def test_other_errors_of_the_model_are_not_taken_for_lack_of_memory(module: Any) -> None:
+    gpu = Gpu(1000 * MB, 300 * MB, 0, MB)
+    gpu.predict = lambda texts: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        gpu.plan(module)

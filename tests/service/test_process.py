@@ -1,0 +1,248 @@
+"""The service as a process: start, refusals to start, drain, a lost device, slow and vanished clients."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+Start = Callable[..., Any]
+
+
+def load_while_stopping(service: Any, bench: Any, clients: int, seconds: float) -> tuple[Any, int]:
+    """Load the service with kept connections and send SIGTERM on the way; returns the statuses and the exit code."""
+    import asyncio
+
+    statuses: list[tuple[int, str]] = []
+
+    async def client(target: Any, number: int) -> None:
+        connection = await bench.Connection().open(target.host, target.port)
+        while not connection.closed:
+            try:
+                status, body = await connection.send(target.request([f"client {number}"]))
+            except ConnectionError:
+                statuses.append((0, f"client {number}: sent a request and got no answer"))
+                return
+            statuses.append((status, body.decode()[:200]))
+
+    async def main() -> None:
+        target = bench.Target(service.url, ["text"])
+        tasks = [asyncio.create_task(client(target, number)) for number in range(clients)]
+        await asyncio.sleep(seconds)
+        service.terminate()
+        await asyncio.wait_for(asyncio.gather(*tasks), 20)
+
+    asyncio.run(main())
+    return statuses, service.exit_code(10)
+
+
+def assert_nothing_lost(statuses: list[tuple[int, str]], exit_code: int, clients: int) -> None:
+    """Every request that was sent has its answer."""
+    others = [entry for entry in statuses if entry[0] != 200]
+    assert not others, f"{len(others)} of {len(statuses)} requests were not answered with 200, the first: {others[0]}"
+    assert len(statuses) > clients
+    assert exit_code == 0
+
+
+def test_sigterm_under_load_loses_nothing(start: Start, bench: Any) -> None:
+    service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
+    assert_nothing_lost(*load_while_stopping(service, bench, 32, 0.5), 32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(20))
+def test_sigterm_under_load_loses_nothing_in_any_of_20_runs(start: Start, bench: Any, turn: int) -> None:
+    service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
+    assert_nothing_lost(*load_while_stopping(service, bench, 64, 0.5 + turn / 50), 64)
+
+
+def test_sigterm_finishes_long_requests_and_refuses_new_connections(start: Start) -> None:
+    service = start(STANDIN_CALL_MS="1500")
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(service.predict, f"text {number}") for number in range(3)]
+        time.sleep(0.5)
+        service.terminate()
+        time.sleep(0.5)
+        assert service.get("/readyz")[0] == 0, "the listener is closed"
+        assert [future.result()[0] for future in running] == [200] * 3
+    assert service.exit_code(5) == 0
+
+
+def test_second_sigterm_ends_at_once(start: Start) -> None:
+    service = start()
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(service.predict, "hang")
+        time.sleep(0.3)
+        service.terminate()
+        time.sleep(0.3)
+        service.terminate()
+        assert service.exit_code(1) == 143
+        assert running.result()[0] == 0
+
+
+def test_the_process_ends_within_shutdown_seconds_even_when_the_model_hangs(start: Start) -> None:
+    service = start(SHUTDOWN_SECONDS="2")
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(service.predict, "hang")
+        time.sleep(0.3)
+        started = time.monotonic()
+        service.terminate()
+        assert service.exit_code(4) == 143
+        assert time.monotonic() - started < 2.5
+        assert running.result()[0] == 503
+
+
+def test_a_hanging_model_turns_liveness_red(start: Start) -> None:
+    service = start(STUCK_SECONDS="0.5")
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(service.predict, "hang")
+        assert "STUCK_SECONDS" in service.wait_for("/livez", 503, 5)
+        service.popen.kill()
+        running.result()
+
+
+def slow_load(start: Start, seconds: float) -> None:
+    """While the model loads the process lives, is not ready and says so; then it serves."""
+    service = start(ready=False, STANDIN_LOAD_MS=str(seconds * 1000))
+    begun = time.monotonic()
+    service.wait_for("/livez", 200)
+    assert service.get("/readyz")[0] == 503
+    status, problem = service.predict("early")
+    assert (status, problem["code"]) == (503, "not_ready")
+    service.wait_for("/readyz", 200, seconds + 10)
+    assert time.monotonic() - begun >= seconds * 0.9
+    assert service.predict("now")[0] == 200
+    assert seconds <= service.metric("service_model_load_seconds") < seconds + 2
+
+
+def test_a_model_that_takes_two_seconds_to_load(start: Start) -> None:
+    slow_load(start, 2)
+
+
+@pytest.mark.slow
+def test_a_model_that_takes_30_seconds_to_load(start: Start) -> None:
+    slow_load(start, 30)
+
+
+def test_sigterm_while_loading_ends_soon(start: Start) -> None:
+    service = start(ready=False, STANDIN_LOAD_MS="60000")
+    service.wait_for("/livez", 200)
+    service.terminate()
+    assert service.exit_code(3) == 0
+
+
+def test_cuda_without_a_gpu_refuses_to_start_and_says_why(start: Start) -> None:
+    service = start(ready=False, DEVICE="cuda")
+    assert service.exit_code(20) == 78
+    assert "refusing to start: no GPU can be used" in service.log.read_text()
+
+
+def test_cuda_without_a_gpu_gives_the_cause_that_gpu_smoke_finds(start: Start, tmp_path: Path) -> None:
+    program = tmp_path / "gpu-smoke"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "base-images"} exec {sys.executable} -m gpu_smoke "$@"\n')
+    program.chmod(0o755)
+    service = start(ready=False, DEVICE="cuda", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert service.exit_code(60) == 78
+    [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "refusing" in line]
+    assert line["code"].startswith("GS")
+    assert line["fix"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"PORT": "99999"}, "PORT"),
+        ({"DEVICE": "tpu"}, "DEVICE"),
+        ({"MAX_BATCH_SIZE": "0"}, "MAX_BATCH_SIZE"),
+        ({"MAX_TEXTS": "500", "MAX_QUEUE": "10"}, "MAX_QUEUE=10"),
+    ],
+)
+def test_a_wrong_setting_refuses_to_start_in_one_line(start: Start, settings: dict[str, str], words: str) -> None:
+    service = start(ready=False, **settings)
+    assert service.exit_code(10) == 78
+    [line] = service.log.read_text().splitlines()
+    assert line.startswith("refusing to start: ")
+    assert words in line
+
+
+def test_a_port_in_use_ends_with_an_error(start: Start) -> None:
+    first = start()
+    second = start(ready=False, PORT=str(first.port))
+    assert second.exit_code(10) == 1
+    assert "address already in use" in second.log.read_text()
+
+
+def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(start: Start) -> None:
+    service = start(STANDIN_CALL_MS="300")
+    with ThreadPoolExecutor(12) as pool:
+        first = pool.submit(service.predict, "first")
+        time.sleep(0.1)
+        waiting = [pool.submit(service.predict, "lose the device" if n == 3 else f"text {n}") for n in range(10)]
+        assert first.result()[0] == 200
+        answers = [future.result() for future in waiting]
+        assert {(status, problem["code"]) for status, problem in answers} == {(503, "device_lost")}
+        status, body = service.get("/livez")
+        assert (status, "cudaErrorIllegalAddress" in body) == (503, True)
+    assert service.exit_code(5) == 69
+
+
+@pytest.mark.parametrize(("fits", "limit"), [(32, 32), (31, 16), (5, 4), (1, 1)])
+def test_warm_up_finds_the_batch_that_fits(start: Start, fits: int, limit: int) -> None:
+    service = start(STANDIN_FITS=str(fits))
+    assert service.metric("service_batch_limit") == limit
+    status, answer = service.predict(*(f"text {number}" for number in range(64)))
+    assert (status, len(answer["predictions"])) == (200, 64)
+
+
+def test_a_model_that_fits_not_even_one_text_refuses_to_start(start: Start) -> None:
+    service = start(ready=False, STANDIN_FITS="0")
+    assert service.exit_code(10) == 78
+    assert "1 texts do not fit" in service.log.read_text()
+
+
+def test_vanished_clients_are_not_computed_for(start: Start) -> None:
+    service = start(STANDIN_CALL_MS="400", MAX_BATCH_SIZE="1")
+    body = json.dumps({"texts": ["text"]}).encode()
+    head = f"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(service.predict, "first")
+        time.sleep(0.15)
+        before = service.metric("service_model_seconds_count")
+        sockets = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(20)]
+        for connection in sockets:
+            connection.sendall(head.encode() + body)
+        service_sees = time.monotonic() + 2
+        while service.metric("service_queue_depth") < 20 and time.monotonic() < service_sees:
+            time.sleep(0.01)
+        for connection in sockets:
+            connection.close()
+        running.result()
+    assert service.predict("after")[0] == 200
+    computed = service.metric("service_model_seconds_count") - before
+    assert computed <= 3, f"first, after and at most one that had begun, but {computed:.0f} calls"
+    assert service.metric("service_queue_depth") == 0
+
+
+def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
+    service = start(BODY_SECONDS="1")
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
+    sockets = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(100)]
+    for connection in sockets:
+        connection.sendall(head)
+    started = time.monotonic()
+    assert service.predict("quick")[0] == 200
+    assert time.monotonic() - started < 0.5
+    for connection in sockets:
+        connection.settimeout(5)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow body is given up"
+        connection.close()
