@@ -117,7 +117,7 @@ def changes_between(changelog: str, old: str, new: str) -> str:
     low, high = version_of(old), version_of(new)
     told = []
     for section in re.split(r"(?m)^(?=## )", changelog):
-        heading = re.match(r"## \[?v?([0-9][^\] ]*)", section)
+        heading = re.match(r"## \[?v?([0-9][^\]\s]*)", section)
         version = version_of(heading[1]) if heading else None
         if version and high and (low is None or low < version) and version <= high:
             told.append(section.strip())

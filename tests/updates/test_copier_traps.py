@@ -40,7 +40,8 @@ def test_dropped_file_loses_the_edit_without_a_word(template: Template, tmp_path
 
 
 def test_file_switched_off_by_an_answer_loses_the_edit(template: Template, tmp_path: Path) -> None:
-    settings = "deploy: {type: bool, default: true}\n_exclude: ['{% if not deploy %}deploy.txt{% endif %}', copier.yml, .git]\n"
+    settings = "deploy: {type: bool, default: true}\n"
+    settings += "_exclude: ['{% if not deploy %}deploy.txt{% endif %}', copier.yml, .git]\n"
     template.release("v1.0.0", {"deploy.txt": TEN_LINES}, settings)
     child = make_child(template, tmp_path / "child", edits={"deploy.txt": EDITED})
     child.updated("--vcs-ref", ":current:", "--data", "deploy=false")

@@ -105,7 +105,8 @@ def test_edit_that_collides_in_the_renamed_file_is_marked(template: Template, tm
 
 
 def test_edit_of_a_file_that_an_answer_switches_off_stays(template: Template, tmp_path: Path, program: Program) -> None:
-    settings = "deploy: {type: bool, default: true}\n_exclude: ['{% if not deploy %}deploy.txt{% endif %}', copier.yml, .git]\n"
+    settings = "deploy: {type: bool, default: true}\n"
+    settings += "_exclude: ['{% if not deploy %}deploy.txt{% endif %}', copier.yml, .git]\n"
     template.release("v1.0.0", {"deploy.txt": TEN_LINES}, settings)
     child = make_child(template, tmp_path / "child", edits={"deploy.txt": EDITED})
     assert program(child, "--answer", "deploy=false") == 4
