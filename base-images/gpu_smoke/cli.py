@@ -9,12 +9,14 @@ import os
 import re
 import sys
 import time
-from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
-from .verdicts import LEVELS, Context, Options
+from .policy import LEVELS, Options
 from .version import VERSION
+
+if TYPE_CHECKING:
+    from .verdicts import Context
 
 PASS, FAIL, WRONG_USE, COULD_NOT_RUN = 0, 1, 2, 3
 FRAMEWORKS = ("torch", "tensorflow", "plain")
@@ -116,28 +118,29 @@ def _explain(code: str) -> int:
 def _run(arguments: argparse.Namespace) -> int:
     from .host import Host
     from .platforms import detect
-    from .reports.text import Paint
-    from .row import DEFAULT_PATH, read_row
 
     env = dict(os.environ)
     host = Host(env.get("GPU_SMOKE_ROOT", ""))
+    platform = detect(host, env)
+    _say(f"gpu-smoke {VERSION}: {arguments.mode} mode, required: {arguments.require}, on {platform.kind}\n\n")
+
+    from .reports import text
+    from .row import DEFAULT_PATH, read_row
+    from .verdicts import Context
+
     row = read_row(env.get("GPU_SMOKE_IMAGE_JSON") or DEFAULT_PATH)
     options = Options(arguments.mode, arguments.require, arguments.framework or _framework(row.text("framework")),
                       arguments.model, arguments.gpus, arguments.timeout)  # fmt: skip
-    context = Context(host, env, detect(host, env), row, options)
+    report = _walk(Context(host, env, platform, row, options))
     colour = sys.stdout.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
-    paint = Paint(colour, sys.stdout.encoding)
-    head = f"gpu-smoke {VERSION}: {options.mode} mode, required: {options.require}, on {context.platform.kind}"
-    _say(paint.safe(head) + "\n\n")
-    report = _walk(context)
-    from .reports import text
-
-    _say(text.render(report, paint))
+    _say(text.render(report, text.Paint(colour, sys.stdout.encoding)))
     _write(arguments, report)
     return int(report["exit_code"])
 
 
 def _walk(context: Context) -> dict[str, Any]:
+    from datetime import datetime, timezone
+
     from . import walk
     from .reports.build import build
 

@@ -9,22 +9,10 @@ from . import codes
 from .host import Host, clean
 from .isolate import Facts
 from .platforms import Platform
+from .policy import LEVELS, Options
 from .row import Row
 
-LEVELS = ["none", "driver", "gpu", "framework", "model"]
 PASS, FAIL, SKIP, BLOCKED = "pass", "fail", "skip", "blocked"
-
-
-@dataclass
-class Options:
-    """What the command line asked for; ``gpus`` 0 means all visible ones."""
-
-    mode: str = "node"
-    require: str = "none"
-    framework: str = "plain"
-    model: str = ""
-    gpus: int = 0
-    timeout_s: float = 120.0
 
 
 @dataclass

@@ -1,9 +1,10 @@
 """Measure gpu-smoke: time in image mode, time to the first line, memory of the program itself.
 
-    python benchmarks/gpu_smoke/measure.py --libraries FOLDER [FOLDER ...] > benchmarks/gpu_smoke/result.json
+    python benchmarks/gpu_smoke/measure.py --cuda 13.2 > benchmarks/gpu_smoke/result.json
 
-FOLDER holds the CUDA libraries of an image (the `lib` folders of NVIDIA's wheels). Times are in seconds, memory in MiB.
-The result names the machine's kind, never its name or a path.
+Run it inside an image of the family (--cuda is the image's CUDA), or name folders of CUDA libraries with --libraries.
+Times are in seconds, memory in MiB. The result names the machine's kind, never its name or a path. Compile the package
+first (python -m compileall base-images/gpu_smoke), as the images do.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ def machine() -> dict[str, Any]:
         "cpu": cpu.group(1) if cpu else platform.machine(), "cores": os.cpu_count(),
         "memory_gib": round(memory / 2**30, 1),
         "kernel": platform.release().split("-")[0], "python": platform.python_version(), "gpu": None,
+        "load_average": round(os.getloadavg()[0], 1),
     }  # fmt: skip
 
 

@@ -169,7 +169,7 @@ DRIVER = [
          "Replace"),
     Case("hang-in-cuinit", "cuInit never comes back", lambda m: m.good().set(FAULT="hang:cuInit"), "GS002",
          "driver-init",
-         "Xid", args=("--require", "gpu", "--timeout", "1")),
+         "Xid", args=("--require", "gpu", "--timeout", "2")),
     Case("exit-in-cuinit", "libcuda calls exit(0)", lambda m: m.good().set(FAULT="exit:cuInit"), "GS003",
          "driver-init",
          "calls exit()"),

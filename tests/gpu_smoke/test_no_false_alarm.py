@@ -38,6 +38,15 @@ def test_tensorflow_on_cuda_12_passes(machine: Machine) -> None:
     _quiet(result)
 
 
+def test_cpu_build_by_choice_is_no_fault_until_required(machine: Machine) -> None:
+    machine.good().set(TORCH_CUDA="").row_file.unlink()
+    result = machine.run("--require", "gpu")
+    assert result.code == 0, result.text
+    assert result.layer("framework")["state"] == "skip"
+    required = machine.run("--require", "framework")
+    assert (required.code, required.report["cause"]["code"]) == (1, "GS802"), required.text
+
+
 def test_several_gpus_pass(machine: Machine) -> None:
     result = machine.good().set(COUNT=4).run("--require", "gpu", "--gpus", "all")
     assert result.code == 0, result.text

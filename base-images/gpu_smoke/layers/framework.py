@@ -167,8 +167,11 @@ def _build(context: Context, facts: Facts) -> list[Finding]:
     name, found = context.options.framework, []
     expected = context.row.cuda if context.row.text("framework") == name else None
     if not facts.get("cuda"):
-        if expected or gpu_here(context):
-            found.append(finding(context, "GS802", f"{name} {facts['version']} from {facts['path']}", value=name))
+        # Outside our images a CPU build beside a GPU may be what its owner wants.
+        needed = expected or context.options.require in ("framework", "model")
+        if needed or gpu_here(context):
+            evidence = f"{name} {facts['version']} from {facts['path']}"
+            found.append(finding(context, "GS802", evidence, "error" if needed else "warning", value=name))
         return found
     cuda, wanted = facts["cuda"], context.row.text("framework_version")
     if expected and str(cuda).split(".")[0] != str(expected[0]):
