@@ -43,6 +43,9 @@ class Engine:
             self._network = task.network()
             self._optimizer = tf.keras.optimizers.AdamW(learning_rate, global_clipnorm=clip)
             self._optimizer.build(self._network.trainable_variables)
+        # What Keras counts among the variables but not among the weights: the states of dropout and the like.
+        weights = {id(variable) for variable in self._network.weights}
+        self._generators = [v for v in self._network.variables if id(v) not in weights]
         self._loss = 0.0
         self._gradients = tf.function(self._gradients_of, reduce_retracing=True)
         self._losses = tf.function(self._losses_of, reduce_retracing=True)
@@ -53,7 +56,8 @@ class Engine:
 
     def step(self, batches: Sequence[Batch], seed: int) -> None:
         """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
-        tf.keras.utils.set_random_seed(seed % 2**31)
+        for generator in self._generators:
+            generator.assign([0, seed])
         total: list[Any] | None = None
         for batch in batches:
             loss, gradients = self._strategy.run(self._gradients, (self._shared(batch),))
