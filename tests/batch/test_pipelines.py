@@ -27,7 +27,7 @@ def missing(given, kept, path=""):
     return found
 
 spec = json.load(open(sys.argv[1]))
-sys.exit("\\n".join(missing(spec, pps.CreatePipelineRequest().from_dict(spec).to_dict())))
+sys.exit("\\n".join(missing(spec, pps.CreatePipelineRequest().from_dict(spec).to_dict())) or 0)
 """
 FLYTE = """
 import sys
