@@ -1,4 +1,4 @@
-"""The sentence encoder in the service on the CPU and on the GPU: requests a second and p99 at 64 clients, and the ratio.
+"""The sentence encoder in the service on the CPU and on the GPU: requests a second, p99 at 64 clients, the ratio.
 
 usage: python benchmarks/service/gpu.py [--devices cpu,cuda] [--seconds 10]
 

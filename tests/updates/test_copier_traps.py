@@ -40,9 +40,8 @@ def test_dropped_file_loses_the_edit_without_a_word(template: Template, tmp_path
 
 
 def test_file_switched_off_by_an_answer_loses_the_edit(template: Template, tmp_path: Path) -> None:
-    settings = (
-        "deploy: {type: bool, default: true}\n_exclude: ['{% if not deploy %}deploy.txt{% endif %}', copier.yml]\n"
-    )
+    settings = "deploy: {type: bool, default: true}\n"
+    settings += "_exclude: ['{% if not deploy %}deploy.txt{% endif %}', copier.yml, .git]\n"
     template.release("v1.0.0", {"deploy.txt": TEN_LINES}, settings)
     child = make_child(template, tmp_path / "child", edits={"deploy.txt": EDITED})
     child.updated("--vcs-ref", ":current:", "--data", "deploy=false")
@@ -61,7 +60,7 @@ def test_dropped_skip_if_exists_file_loses_the_edit(template: Template, tmp_path
 def test_dropped_file_that_is_excluded_by_the_new_version_is_kept(template: Template, tmp_path: Path) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES})
     child = make_child(template, tmp_path / "child", edits={"a.txt": EDITED})
-    template.release("v2.0.0", {"b.txt": "b\n"}, "_exclude: [copier.yml, a.txt]\n")
+    template.release("v2.0.0", {"b.txt": "b\n"}, "_exclude: [copier.yml, .git, a.txt]\n")
     child.updated()
     assert child.read("a.txt") == EDITED
 
@@ -199,6 +198,7 @@ def test_unversioned_migration_sees_the_version_of_the_one_before(template: Temp
 SEEDS = """
 _exclude:
   - copier.yml
+  - .git
   - |
     {% if _copier_operation == 'update' %}
     /src/

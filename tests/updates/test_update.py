@@ -200,3 +200,28 @@ def test_retired_image_stops_the_update_of_a_child_that_uses_it(
     done = child.update()
     assert done.returncode == 1, f"{image} is retired and the update of {answers.id} went on: {child.git('diff')}"
     assert child.status() == {}, "the refused update left something behind"
+
+
+@pytest.mark.slow
+def test_scripts_update_of_a_child_needs_nothing_but_its_own_tools(family: Family, tmp_path: Path) -> None:
+    answers = AnswerSet("library", "plain")
+    child = start(family, tmp_path / "child", family.work_tree, answers)
+    mine = edits(child, answers)
+    child.edit(mine)
+
+    def script(*command: str) -> subprocess.CompletedProcess[str]:
+        environment = family.copier.environment() | {"RUN_IN": "venv"}
+        return subprocess.run(command, cwd=child.path, env=environment, capture_output=True, text=True, check=False)
+
+    assert script("scripts/setup").returncode == 0
+    tried = script("scripts/update", "--dry-run")
+    assert tried.returncode == 3, tried.stderr
+    assert f"conflict   {COLLIDING}: " in tried.stdout
+    assert f"opted out  {DELETED}: " in tried.stdout
+    assert child.status() == {}, "a dry run changed something"
+    done = script("scripts/update", "--answer", "registry=other.example.com/x")
+    assert done.returncode == 3, done.stderr
+    check_the_owner_kept_everything(child, mine, "scripts/update")
+    assert child.unmerged() == {COLLIDING}
+    assert "other.example.com/x" in child.read("Dockerfile")
+    assert script("scripts/update").returncode == 1, "an update on top of an unfinished one must be refused"
