@@ -115,17 +115,16 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None) -> list
     if not plan.get("finished"):
         raise FleetError("there is no finished plan: run fleet plan first")
     members = [child for child in fleet.children if child.wave == wave and not child.paused]
-    records = {child.name: state.read(child.name) for child in members}
-    due = [c for c in members if records[c.name].get("to") == plan["to"] and records[c.name].get("outcome") in PUSHED]
-    if max_open is None:
-        return due
-    open_now = [
-        child
-        for child in fleet.children
-        if state.read(child.name).get("pushed", {}).get("open") and not is_merged(state, child, plan["to"])
+    records = {child.name: state.read(child.name) for child in fleet.children}
+    planned = [
+        c for c in members if records[c.name].get("to") == plan["to"] and records[c.name].get("outcome") in PUSHED
     ]
-    again = [child for child in due if child in open_now]
-    return again + [child for child in due if child not in open_now][: max(0, max_open - len(open_now))]
+    pushed = [child for child in fleet.children if records[child.name].get("pushed", {}).get("open")]
+    merged = {child.name for child in pushed if is_merged(state, child, plan["to"])}
+    open_now = {child.name for child in pushed} - merged
+    again = [child for child in planned if child.name in open_now]
+    new = [child for child in planned if child.name not in open_now | merged]
+    return again + (new if max_open is None else new[: max(0, max_open - len(open_now))])
 
 
 def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:

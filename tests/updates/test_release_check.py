@@ -76,7 +76,10 @@ REFUSED = {
         "copier.yml has _migrations",
     ),
     "an extension": (change(copier_dot_yml=SETTINGS + "_jinja_extensions: [jinja2.ext.do]\n"), "_jinja_extensions"),
-    "a seed becomes managed": (change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}), "README.md (a True) was the owner's"),
+    "a seed becomes managed": (
+        change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}),
+        "README.md (a True) was the owner's",
+    ),
     "a file on no list": (change(t__new="n"), "new (a True) is on neither list"),
     "a version is left out": (change(VERSION="1.2.1\n"), "VERSION is 1.2.1, which does not follow 1.0.0"),
     "no changelog": (change(VERSION="1.1.0\n"), "CHANGELOG.md has no section '## 1.1.0'"),
