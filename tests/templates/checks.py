@@ -23,6 +23,8 @@ OPERATOR_KINDS = {
     "PodMonitor": {"monitoring.coreos.com/v1"},
     "PrometheusRule": {"monitoring.coreos.com/v1"},
     "ScaledObject": {"keda.sh/v1alpha1"},
+    "TFJob": {"kubeflow.org/v1"},
+    "TrainingRuntime": {"trainer.kubeflow.org/v1alpha1"},
     "TrainJob": {"trainer.kubeflow.org/v1alpha1"},
 }
 

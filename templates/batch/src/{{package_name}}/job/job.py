@@ -1,6 +1,7 @@
 """The whole job of one worker: plan, model, parts, and the end when nothing is missing."""
 
 import contextlib
+import gc
 import json
 from collections.abc import Sequence
 
@@ -36,7 +37,10 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = _choose_device(options.device)
-    predictor = Predictor(_load_model(device_name), device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+    model = _load_model(device_name)
+    # Nothing that is loaded by now goes away: the garbage collector need not walk through all of it again and again.
+    gc.freeze()
+    predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
     plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
     plan.settle(store)
     if store.read(SUCCESS) is not None:

@@ -36,13 +36,16 @@ def open_store(location: str) -> "DiskStore | ObjectStore":
 
 
 class DiskStore:
-    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done."""
+    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done.
 
-    def __init__(self, root: Path) -> None:
+    for_parts: whether there will be parts at all.
+    """
+
+    def __init__(self, root: Path, for_parts: bool = True) -> None:
         self.root = root
         self.parts = DATA if self._published() else WAITING
         if not (root / SUCCESS).exists():
-            for name in (TEMPORARY, self.parts):
+            for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
                 (root / name).mkdir(parents=True, exist_ok=True)
 
     def _published(self) -> bool:
