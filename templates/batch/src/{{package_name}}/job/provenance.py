@@ -67,7 +67,7 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def code_version() -> dict[str, Any]:
-    """Return the commit (from git, or APP_VERSION as the image's build sets it), and the fingerprint of the code itself."""
+    """Return the commit (git's, or APP_VERSION from the image's build) and the fingerprint of the code itself."""
     commit, changed = _built_in("APP_VERSION"), None
     folder = Path(__file__).resolve().parent
     try:
@@ -79,7 +79,7 @@ def code_version() -> dict[str, Any]:
 
 
 def image() -> dict[str, Any] | None:
-    """Return the image that this runs in (IMAGE in the environment, or as its build named it) and its base image, None outside of one."""
+    """Return the image (IMAGE, or APP_IMAGE from its build) and its base image, None outside of one."""
     try:
         base = json.loads(Path("/opt/base/image.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
