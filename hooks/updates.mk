@@ -6,3 +6,7 @@ oldest-copier-lock: $(READY) ## resolve the lock of the oldest supported Copier,
 	    .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-emit-find-links --no-annotate --custom-compile-command 'make oldest-copier-lock' - \
 	    --output-file tests/updates/oldest-copier.lock
+
+.PHONY: release-check
+release-check: $(READY) ## show what the next release changes in children, and refuse what would hurt them
+	@$(PYTHON) -W ignore hooks/release_check.py $(ARGS)

@@ -37,7 +37,8 @@ def figures(result: dict[str, Any]) -> str:
                 f"| {server} | " + " | ".join(parts) + f" | {row[0]['cold_start_s']:.1f} | {row[0]['memory_mb']:.0f} |"
             ]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    return "\n".join([*lines, "", f"Versions: {versions}."]) + "\n"
+    notes = [result["note"]] if "note" in result else []
+    return "\n".join([*lines, "", f"Versions: {versions}.", *notes]) + "\n"
 
 
 def main() -> None:

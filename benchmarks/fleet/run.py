@@ -1,0 +1,115 @@
+"""How long a fleet of children of this family takes: status, plan and what one more child adds.
+
+The children are services, batch jobs and libraries on bare repositories, a quarter with an edit that collides with
+the release and a tenth broken (answers that cannot be read). Writes benchmarks/results/fleet.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.answers import TYPES, AnswerSet  # noqa: E402
+from tests.updates.copiers import installed  # noqa: E402
+from tests.updates.family import COLLIDING, clone_family, release_next  # noqa: E402
+from tests.updates.tiny import Child, make_child  # noqa: E402
+
+RESULT = ROOT / "benchmarks" / "results" / "fleet.json"
+
+
+def make_fleet(folder: Path, count: int) -> tuple[Path, Path, dict[str, str]]:
+    """Make the template with a next release and `count` children; return template, fleet file and environment."""
+    family = clone_family(folder / "family", installed("newest", folder / "home"))
+    release_next(family)
+    bases: list[Child] = []
+    for project_type in TYPES:
+        answers = AnswerSet(project_type, "plain").as_dict().items()
+        options = [part for name, value in answers for part in ("--data", f"{name}={value}")]
+        bases.append(make_child(family, folder / project_type, "--vcs-ref", family.work_tree, *options))
+    (folder / "remotes").mkdir()
+    lines = ["children:"]
+    for number in range(count):
+        base = bases[number % 3]
+        base.git("checkout", "--quiet", "--detach", "main")
+        edits: dict[str, str | None] = {
+            "notes.md": f"child {number}\n",
+            "Dockerfile": base.read("Dockerfile") + "# own\n",
+        }
+        if number % 10 == 0:
+            edits = {".copier-answers.yml": "<<<<<<< HEAD\n"}
+        elif number % 4 == 1:
+            edits[COLLIDING] = base.read(COLLIDING) + "# own line\n"
+        base.edit(edits)
+        base.git("branch", "--force", "child")
+        bare = folder / "remotes" / f"c{number:03}.git"
+        base.git("clone", "--quiet", "--bare", "--single-branch", "--branch=child", str(base.path), str(bare))
+        lines.append(f"- {{url: '{bare}', wave: rest}}")
+    (folder / "fleet.yml").write_text("\n".join(lines) + "\n")
+    return family.path, folder / "fleet.yml", family.copier.environment()
+
+
+def timed(command: list[str], environment: dict[str, str]) -> dict[str, float]:
+    """Run the fleet tool; return wall and processor seconds and the memory of the largest process in MiB."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    started = time.monotonic()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    wall = time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1, 3):
+        raise SystemExit(f"{command}: {done.stderr}")
+    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"wall_s": round(wall, 1), "cpu_s": round(spent, 1), "largest_process_mib": after.ru_maxrss // 1024}
+
+
+def measure(count: int, jobs: int) -> dict[str, object]:
+    """Measure status and plan of a fleet of `count` children."""
+    with TemporaryDirectory(prefix="fleet-") as name:
+        folder = Path(name)
+        template, fleet, environment = make_fleet(folder, count)
+        tool = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), "--fleet", str(fleet)]
+        tool += ["--state", str(folder / "state"), "--jobs", str(jobs)]
+        status = timed([*tool, "status"], environment)
+        again = timed([*tool, "status"], environment)
+        load = os.getloadavg()[0]
+        plan = timed([*tool, "plan", "--template", str(template)], environment)
+        replan = timed([*tool, "plan", "--template", str(template)], environment)
+        outcomes = json.loads((folder / "state" / "fleet.json").read_text())["counts"]
+    return {
+        "children": count, "outcomes": outcomes, "status_first": status, "status_again": again, "plan": plan,
+        "plan_again": replan, "load_before_plan": round(load, 1),
+    }  # fmt: skip
+
+
+def machine() -> dict[str, object]:
+    """Describe the machine without naming it."""
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        "",
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    git = subprocess.run(["git", "--version"], check=True, capture_output=True, text=True).stdout.split()[-1]
+    versions = {"python": platform.python_version(), "copier": version("copier"), "git": git}
+    return {"cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(memory), "system": platform.system()} | versions
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--children", type=int, nargs="+", default=[50, 200])
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    results = [measure(count, options.jobs) for count in options.children]
+    RESULT.parent.mkdir(parents=True, exist_ok=True)
+    RESULT.write_text(json.dumps({"machine": machine(), "jobs": options.jobs, "fleets": results}, indent=1) + "\n")
+    print(RESULT.read_text(), end="")

@@ -1,0 +1,199 @@
+"""Bring a version of the template to many children: see where they stand, plan, push by waves, take back.
+
+  status    where each child stands: version, releases behind, image, last outcome
+  plan      make every update in a clone, run the child's tests if asked, classify; pushes nothing
+  apply     push what the finished plan holds for one wave and open a request for each; conflicts become drafts
+  rollback  close the requests of a version, and open a reverting one where it was merged
+  report    write fleet.html, fleet.json and fleet.xml of what is known
+
+A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed,
+1 errors or nothing could be done; the worst child decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+import yaml
+from fleetkit import report
+from fleetkit.apply import apply_child, check_waves, roll_back, to_push
+from fleetkit.children import WAVES, Child, Fleet, FleetError, load
+from fleetkit.plan import plan_child
+from fleetkit.state import Record, State
+from fleetkit.status import status_of
+from safe_update import UpdateError, versions
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parent.parent
+CODES = {"error": 1, "test failed": 5, "at risk": 4, "conflict": 3}
+
+
+def own_cache(folder: str) -> None:
+    """Give this worker a cache of its own: Copier locks none."""
+    os.environ["COPIER_CACHE_DIR"] = str(Path(folder) / "copier" / str(os.getpid()))
+
+
+def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Child], what: str) -> list[Record]:
+    """Do `work` for each child in the pool with a progress bar; the records come in the order of the children."""
+    members = list(children)
+    jobs = {pool.submit(work, child): child.name for child in members}
+    done: dict[str, Record] = {}
+    for job in tqdm(as_completed(jobs), total=len(jobs), desc=what, unit="child", disable=not sys.stderr.isatty()):
+        done[jobs[job]] = job.result()
+    return [done[child.name] for child in members]
+
+
+class Plan:
+    """The work of one child in a plan, for worker processes."""
+
+    def __init__(self, state: State, options: argparse.Namespace) -> None:
+        self.state, self.options = state, options
+
+    def __call__(self, child: Child) -> Record:
+        chosen = self.options
+        return plan_child(self.state, child, chosen.template, chosen.to, chosen.test, chosen.test_limit)
+
+
+def worst(records: list[Record]) -> int:
+    """Return the exit code of the worst outcome."""
+    present = {str(record.get("outcome")) for record in records}
+    return next((code for outcome, code in CODES.items() if outcome in present), 0)
+
+
+def known(state: State, fleet: Fleet) -> list[Record]:
+    """Return what is remembered of every child."""
+    blank = [{"name": c.name, "url": c.url, "wave": c.wave, "owner": c.owner, "outcome": ""} for c in fleet.children]
+    return [record | state.read(record["name"]) for record in blank]
+
+
+def tell(records: list[Record], columns: tuple[str, ...]) -> None:
+    """Print one line a child."""
+    for record in records:
+        words = [str(record.get(column, "") or "-") for column in columns]
+        print("  ".join(f"{word:<14}" for word in words).rstrip())
+
+
+def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Print where each child stands."""
+    catalog = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
+    with ThreadPoolExecutor(options.jobs * 4) as pool:
+        records = each(pool, lambda child: status_of(state, child, catalog), fleet.children, "status")
+    if options.json:
+        print(json.dumps(records, indent=1))
+    else:
+        print("child           version         behind          image           support         last outcome")
+        tell(records, ("name", "version", "behind", "image", "image_state", "outcome", "error"))
+    return int(any("error" in record for record in records))
+
+
+def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Plan every child, write the report, print the outcomes."""
+    newest = list(versions(options.template).values())
+    options.to = options.to or (newest[-1] if newest else "")
+    if options.to not in newest:
+        raise FleetError(f"the template has no version {options.to}: there are {', '.join(newest) or 'none'}")
+    chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
+    state.write_plan({"to": options.to, "finished": False, "wave": options.wave})
+    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
+    with ProcessPoolExecutor(options.jobs, context, own_cache, (str(state.folder / "cache"),)) as pool:
+        records = each(pool, Plan(state, options), chosen, "plan")
+    shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
+    state.write_plan({"to": options.to, "finished": True, "wave": options.wave})
+    report.write(state, known(state, fleet), options.report, f"Fleet plan to {options.to}")
+    tell(records, ("name", "outcome", "from", "to", "message"))
+    return worst(records)
+
+
+def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Push the planned updates of one wave."""
+    plan = state.plan()
+    due = to_push(state, fleet, options.wave, options.max_open)
+    check_waves(state, fleet, options.wave, plan["to"], options.threshold)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        records = each(pool, lambda child: apply_child(state, fleet, child), due, "apply")
+    tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "apply_error"))
+    report.write(state, known(state, fleet), options.report, f"Fleet after apply of {plan['to']}, wave {options.wave}")
+    failed = any("apply_error" in record for record in records)
+    return 1 if failed else worst([record for record in known(state, fleet) if record["wave"] == options.wave])
+
+
+def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Take a version back."""
+    chosen = [
+        child for child in fleet.children if options.wave in (None, child.wave) and state.read(child.name).get("pushed")
+    ]
+    with ThreadPoolExecutor(options.jobs) as pool:
+        records = each(pool, lambda child: roll_back(state, fleet, child, options.to), chosen, "rollback")
+    tell(records, ("name", "rollback", "rollback_error"))
+    return int(any("rollback_error" in record for record in records))
+
+
+def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Write the report of what is known."""
+    records = known(state, fleet)
+    report.write(state, records, options.report, "Fleet")
+    print(options.report / "fleet.html")
+    return worst(records)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options."""
+    top = argparse.ArgumentParser(
+        prog="fleet", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    top.add_argument("--fleet", type=Path, default=Path("fleet.yml"), help="fleet.yml, or a folder of repositories")
+    top.add_argument("--state", type=Path, default=Path("build/fleet"), help="where the tool remembers")
+    top.add_argument("--report", type=Path, help="where the report goes (default: the state's folder)")
+    top.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    commands = top.add_subparsers(dest="command", required=True)
+    status = commands.add_parser("status")
+    status.add_argument("--json", action="store_true")
+    plan = commands.add_parser("plan")
+    plan.add_argument("--template", required=True, help="the address of the template, as the children name it")
+    plan.add_argument("--to", metavar="vX.Y.Z", help="the version to bring (default: the newest)")
+    plan.add_argument("--wave", choices=WAVES)
+    plan.add_argument(
+        "--test", metavar="COMMAND", help="the child's own tests, for example 'scripts/setup && scripts/test'"
+    )
+    plan.add_argument("--test-limit", type=float, default=1800, metavar="SECONDS")
+    apply = commands.add_parser("apply")
+    apply.add_argument("--wave", choices=WAVES, required=True)
+    apply.add_argument("--threshold", type=float, default=0.9, help="share of the earlier waves that must have merged")
+    apply.add_argument("--max-open", type=int, help="no more open requests than this in the fleet")
+    rollback = commands.add_parser("rollback")
+    rollback.add_argument("--to", required=True, metavar="vX.Y.Z", help="the version to take back")
+    rollback.add_argument("--wave", choices=WAVES)
+    commands.add_parser("report")
+    return top
+
+
+RUN = {"status": run_status, "plan": run_plan, "apply": run_apply, "rollback": run_rollback, "report": run_report}
+
+
+def main() -> int:
+    """Run one command and return the exit code."""
+    options = parser().parse_args()
+    try:
+        fleet, state = load(options.fleet), State(options.state)
+        options.report = options.report or state.folder
+        if options.command in ("status", "report"):
+            return RUN[options.command](state, fleet, options)
+        with state.alone():
+            return RUN[options.command](state, fleet, options)
+    except (FleetError, UpdateError) as error:
+        print(f"fleet: {error}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("fleet: stopped; the same command goes on where it was", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

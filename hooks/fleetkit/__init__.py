@@ -1,0 +1,1 @@
+"""The parts of hooks/fleet.py, one job a file."""

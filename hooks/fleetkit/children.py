@@ -1,0 +1,101 @@
+"""Which repositories the fleet has: fleet.yml, or what is found in a folder."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+WAVES = ("canary", "early", "rest")
+KEYS = {"name", "url", "wave", "owner", "paused"}
+
+
+class FleetError(Exception):
+    """The fleet tool cannot go on; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Child:
+    """One repository of the fleet."""
+
+    name: str
+    url: str
+    wave: str = "rest"
+    owner: str = ""
+    paused: bool = False
+
+
+@dataclass(frozen=True)
+class HostRule:
+    """How requests are opened for children whose URL starts with `match`."""
+
+    match: str
+    kind: str
+    api: str = ""
+    token_env: str = ""
+
+    def token(self) -> str:
+        """Return the access token from the environment. Raises FleetError when it is not set."""
+        token = os.environ.get(self.token_env, "")
+        if not token:
+            raise FleetError(f"{self.kind} needs a token: set {self.token_env or 'token_env in fleet.yml'}")
+        return token
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """What fleet.yml says."""
+
+    children: list[Child]
+    hosts: list[HostRule] = field(default_factory=list)
+
+    def host_of(self, child: Child) -> HostRule:
+        """Return the rule of the child's host; without one, it is plain git: a branch and no request."""
+        return next((rule for rule in self.hosts if child.url.startswith(rule.match)), HostRule("", "git"))
+
+
+def child_of(entry: dict[str, Any], where: str) -> Child:
+    """Check one entry of fleet.yml. Raises FleetError."""
+    unknown = set(entry) - KEYS
+    if unknown or not entry.get("url"):
+        raise FleetError(f"{where}: {entry} needs a url and knows {', '.join(sorted(KEYS))}")
+    url = str(entry["url"])
+    name = entry.get("name") or url.rstrip("/").removesuffix(".git").replace(":", "/").rsplit("/", 1)[-1]
+    child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), bool(entry.get("paused", False)))
+    if child.wave not in WAVES:
+        raise FleetError(f"{where}: {child.name} has wave {child.wave!r}: it needs one of {', '.join(WAVES)}")
+    if not child.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or child.name.startswith("."):
+        raise FleetError(f"{where}: {child.name!r} is no name: letters, digits, dots, dashes and underscores")
+    return child
+
+
+def discover(folder: Path) -> Fleet:
+    """Return every repository under `folder` (bare or not) as a child of the last wave."""
+    found = [path for path in sorted(folder.iterdir()) if (path / "HEAD").exists() or (path / ".git").exists()]
+    if not found:
+        raise FleetError(f"{folder} holds no git repository")
+    return Fleet([Child(path.name.removesuffix(".git"), str(path.resolve())) for path in found])
+
+
+def load(place: Path) -> Fleet:
+    """Return the fleet of a fleet.yml or of a folder. Raises FleetError."""
+    if place.is_dir():
+        return discover(place)
+    try:
+        text = yaml.safe_load(place.read_text(encoding="utf-8"))
+        children = [child_of(entry, place.name) for entry in text["children"]]
+        hosts = [HostRule(**rule) for rule in text.get("hosts", [])]
+    except FileNotFoundError as error:
+        raise FleetError(
+            f"{place} does not exist: write it (docs/fleet.md) or name a folder of repositories"
+        ) from error
+    except (yaml.YAMLError, KeyError, TypeError) as error:
+        raise FleetError(f"{place} is no fleet file: it needs a list 'children' with a url each ({error})") from error
+    names = [child.name for child in children]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise FleetError(f"{place}: the name {twice[0]} stands twice: give one of them another name")
+    return Fleet(children, hosts)

@@ -1,0 +1,130 @@
+"""Plan the update of one child: make it in a clone, classify it, keep its commit, patch and log; push nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import safe_update
+from safe_update import Trial, UpdateError, last_line
+from update_outcome import git
+
+from fleetkit.children import Child
+from fleetkit.state import Record, State
+
+AUTHOR = {
+    f"GIT_{who}_{what}": value
+    for who in ("AUTHOR", "COMMITTER")
+    for what, value in (("NAME", "Template updates"), ("EMAIL", "template-updates@example.invalid"))
+}
+OUTCOMES = ("error", "at risk", "test failed", "conflict", "clean", "up to date", "paused")  # the worst first
+OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}  # ask nobody for a password
+
+
+def refresh(child: Child, clone: Path) -> str:
+    """Make `clone` a full clone of the child as it is now and return its commit. Raises CalledProcessError."""
+    if not (clone / ".git").exists():
+        shutil.rmtree(clone, ignore_errors=True)
+        half = clone.with_name(f"{clone.name}.half")
+        shutil.rmtree(half, ignore_errors=True)
+        git(clone.parent, "clone", "--quiet", "--no-tags", child.url, str(half))
+        half.rename(clone)
+        return git(clone, "rev-parse", "HEAD").strip()
+    git(clone, "worktree", "prune")
+    git(clone, "fetch", "--quiet", "--no-tags", child.url, "+HEAD:refs/fleet/head")
+    git(clone, "reset", "--quiet", "--hard", "refs/fleet/head")
+    git(clone, "clean", "--quiet", "-ffdx")
+    return git(clone, "rev-parse", "HEAD").strip()
+
+
+def run_tests(command: str, tree: Path, log: Path, limit: float) -> bool:
+    """Run the child's own tests in `tree`; return whether they pass within `limit` seconds; `log` holds their words."""
+    with log.open("a", encoding="utf-8") as out:
+        job = subprocess.Popen(["bash", "-c", command], cwd=tree, stdout=out, stderr=out, start_new_session=True)
+        try:
+            return job.wait(timeout=limit) == 0
+        except subprocess.TimeoutExpired:
+            out.write(f"\nstopped after {limit:.0f} s\n")
+            return False
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+
+
+def keep(state: State, child: Child, trial: Trial) -> Record:
+    """Commit the result of a trial on a ref of its own in the clone and keep its patch."""
+    message = f"Update the template from {trial.old} to {trial.new.tag}"
+    commit = git(trial.tree, "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message).strip()
+    git(trial.tree, "update-ref", f"refs/fleet/plan/{trial.new.tag}", commit)
+    patch = state.folder / "patches" / f"{child.name}.patch"
+    patch.write_text(trial.patch(), encoding="utf-8", errors="surrogateescape")
+    return {
+        "from": trial.old,
+        "to": trial.new.tag,
+        "files": [outcome.as_dict() for outcome in trial.outcomes],
+        "commit": commit,
+        "patch": patch.name,
+        "changelog": safe_update.changes_between(trial.new.changelog, trial.old, trial.new.tag),
+    }
+
+
+def outcome_of(trial: Trial, tests: bool | None) -> str:
+    """Return the one word for a child: edits at risk hold it back, then failed tests, then conflicts."""
+    if trial.code == 4:
+        return "at risk"
+    if trial.code == 3:
+        return "conflict"
+    return "clean" if tests is not False else "test failed"
+
+
+def try_update(state: State, child: Child, to: str, test: str | None, limit: float) -> Record:
+    """Make the update in the child's clone and return what is to be remembered of it."""
+    clone = state.clone(child.name)
+    log = state.folder / "logs" / f"{child.name}.log"
+    log.unlink(missing_ok=True)
+    with safe_update.trial(clone, to) as trial:
+        if trial is None:
+            return {"outcome": "up to date", "from": to, "to": to, "files": []}
+        record = keep(state, child, trial)
+        tests = run_tests(test, trial.tree, log, limit) if test and trial.code == 0 else None
+        return record | {"outcome": outcome_of(trial, tests), "log": log.name if log.exists() else ""}
+
+
+def plan_child(state: State, child: Child, source: str, to: str, test: str | None, limit: float) -> Record:
+    """Plan one child and remember it; a plan of the same child commit and version is kept as it is.
+
+    Whatever goes wrong with this child is its outcome "error" with one line that says why.
+    """
+    started = time.monotonic()
+    os.environ.update(AUTHOR | OFFLINE)
+    before = state.read(child.name)
+    record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+    record |= {key: before[key] for key in ("pushed",) if key in before}
+    if child.paused:
+        record["outcome"] = "paused"
+    else:
+        try:
+            record["child_commit"] = refresh(child, state.clone(child.name))
+            wanted = {"child_commit": record["child_commit"], "wanted": to, "test": test}
+            same = all(before.get(key) == value for key, value in wanted.items())
+            if same and before.get("outcome") not in ("error", "paused", None):
+                return before
+            record |= wanted
+            answers = safe_update.read_answers(state.clone(child.name))
+            if answers["_src_path"] != source:
+                raise UpdateError(f"it follows another template, {answers['_src_path']}")
+            record |= try_update(state, child, to, test, limit)
+        except UpdateError as error:
+            record |= {"outcome": "error", "message": str(error)}
+        except subprocess.CalledProcessError as error:
+            record |= {"outcome": "error", "message": f"git {error.cmd[5]}: {last_line(error.stderr)}"}
+        except Exception as error:  # one child must not stop the others
+            record |= {"outcome": "error", "message": f"{type(error).__name__}: {last_line(str(error))}"}
+    record["seconds"] = round(time.monotonic() - started, 2)
+    state.write(child.name, record)
+    return record

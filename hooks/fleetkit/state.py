@@ -1,0 +1,64 @@
+"""What the fleet tool remembers: one JSON file a child, so that a stopped run goes on where it was."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from fleetkit.children import FleetError
+
+Record = dict[str, Any]
+
+
+class State:
+    """The folder of one fleet: children/NAME.json, patches/, logs/, clones/, plan.json."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.resolve()
+        for name in ("children", "patches", "logs", "clones", "cache"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def read(self, name: str) -> Record:
+        """Return what is known of a child; nothing at first."""
+        place = self.folder / "children" / f"{name}.json"
+        return json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+
+    def write(self, name: str, record: Record) -> None:
+        """Remember what is known of a child, whole or not at all."""
+        self._write(self.folder / "children" / f"{name}.json", record)
+
+    def plan(self) -> Record:
+        """Return the last plan: its version and whether it is finished."""
+        place = self.folder / "plan.json"
+        return json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+
+    def write_plan(self, record: Record) -> None:
+        """Remember the plan."""
+        self._write(self.folder / "plan.json", record)
+
+    def clone(self, name: str) -> Path:
+        """Return where the clone of a child is kept."""
+        return self.folder / "clones" / name
+
+    def _write(self, place: Path, record: Record) -> None:
+        with tempfile.NamedTemporaryFile("w", dir=place.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+            json.dump(record, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(file.name).replace(place)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one run at a time work on this folder. Raises FleetError for a second one."""
+        with (self.folder / "lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise FleetError(f"another run works on {self.folder}: wait for it, or take another --state") from error
+            yield

@@ -1,0 +1,66 @@
+"""Where each child stands, read from a few small files by a shallow fetch, without Copier."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+from safe_update import last_line, version_of, versions
+from update_outcome import git
+
+from fleetkit.children import Child
+from fleetkit.state import Record, State
+
+BASE_IMAGE = re.compile(r"^ARG BASE_IMAGE=\S*?/([a-z0-9-]+):", re.MULTILINE)
+OURS = (".copier-answers.yml", "Dockerfile")
+
+
+def files_of(child: Child, place: Path) -> dict[str, str]:
+    """Return the few files of the child's default branch that tell where it stands."""
+    if not (place / "HEAD").exists():
+        place.mkdir(parents=True, exist_ok=True)
+        git(place, "init", "--quiet", "--bare")
+    git(place, "fetch", "--quiet", "--depth=1", "--no-tags", child.url, "+HEAD:refs/heads/now")
+    names = "".join(f"refs/heads/now:{name}\n" for name in OURS)
+    told = subprocess.run(
+        ["git", "cat-file", "--batch=%(objecttype) %(objectsize)"],
+        cwd=place, input=names.encode(), check=True, capture_output=True,
+    ).stdout  # fmt: skip
+    texts: dict[str, str] = {}
+    for name in OURS:
+        head, _, told = told.partition(b"\n")
+        if not head.endswith(b"missing"):
+            size = int(head.split()[1])
+            texts[name], told = told[:size].decode(errors="replace"), told[size + 1 :]
+    return texts
+
+
+def image_state(name: str, catalog: dict[str, Any]) -> str:
+    """Return what the catalogue says of an image: supported, maintenance, retired or unknown."""
+    return next((str(row["state"]) for row in catalog["images"] if row["name"] == name), "unknown")
+
+
+def status_of(state: State, child: Child, catalog: dict[str, Any]) -> Record:
+    """Return where one child stands: version, releases behind, image, last outcome, opted-out files."""
+    known = state.read(child.name)
+    record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+    record |= {"paused": child.paused, "outcome": known.get("outcome", ""), "message": known.get("message", "")}
+    record["opted_out"] = [file["path"] for file in known.get("files", []) if file["kind"] == "opted out"]
+    try:
+        texts = files_of(child, state.folder / "cache" / "status" / child.name)
+        answers = yaml.safe_load(texts.get(".copier-answers.yml", "")) or {}
+        record["version"] = answers["_commit"]
+        released = versions(answers["_src_path"])
+        current = version_of(record["version"])
+        record["behind"] = sum(version > current for version in released) if current else None
+        image = BASE_IMAGE.search(texts.get("Dockerfile", ""))
+        record["image"] = image[1] if image else ""
+        record["image_state"] = image_state(record["image"], catalog) if image else "own image"
+    except subprocess.CalledProcessError as error:
+        record["error"] = last_line(error.stderr if isinstance(error.stderr, str) else error.stderr.decode())
+    except Exception as error:  # one child must not stop the others
+        record["error"] = f"no answers that can be read: {last_line(str(error))}"
+    return record

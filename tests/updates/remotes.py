@@ -1,0 +1,177 @@
+"""A fleet of bare repositories with every outcome, and a stand-in for the HTTP of GitHub and GitLab."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlparse
+
+import yaml
+
+from tests.updates.tiny import TEN_LINES, Child, Template, make_child
+
+EDITS: dict[str, dict[str, str | None]] = {
+    "clean": {"own.txt": "own\n", "a.txt": TEN_LINES + "owner's line\n"},
+    "conflict": {"a.txt": "mine\n" + TEN_LINES},
+    "risk": {"dropped.txt": TEN_LINES + "owner's line\n"},
+    "red": {"test.sh": "exit 1\n"},
+    "dirty": {".copier-answers.yml": "<<<<<<< HEAD\n"},
+    "optout": {"b.txt": None},
+}
+EXPECTED = {
+    "clean": "clean",
+    "conflict": "conflict",
+    "risk": "at risk",
+    "red": "test failed",
+    "dirty": "error",
+    "optout": "clean",
+}
+
+
+SETTINGS = "_exclude: [copier.yml, CHANGELOG.md, .git]\n"
+FIRST = {"a.txt": TEN_LINES, "b.txt": "b\n", "test.sh": "true\n", "dropped.txt": TEN_LINES}
+
+
+def release_first(template: Template) -> None:
+    """Release version 1.0.0 of a small template."""
+    template.release("v1.0.0", FIRST, SETTINGS)
+
+
+def release_second(template: Template) -> None:
+    """Release version 2.0.0: a fix, a new file and a dropped one."""
+    kept = {name: text for name, text in FIRST.items() if name != "dropped.txt"}
+    changed = {"a.txt": "fixed\n" + TEN_LINES, "new.txt": "n\n", "CHANGELOG.md": "## 2.0.0\n\nA security fix.\n"}
+    template.release("v2.0.0", kept | changed, SETTINGS)
+
+
+def add_child(template: Template, folder: Path, name: str, edits: dict[str, str | None]) -> Path:
+    """Make a child with `edits` and put it into the bare repository folder/remotes/acme/NAME.git."""
+    (folder / "work").mkdir(exist_ok=True)
+    child = make_child(template, folder / "work" / name, "--vcs-ref", "v1.0.0", edits=edits)
+    bare = folder / "remotes" / "acme" / f"{name}.git"
+    child.git("clone", "--quiet", "--bare", str(child.path), str(bare))
+    return bare
+
+
+def write_fleet(folder: Path, waves: dict[str, str], hosts: list[dict[str, str]] | None = None) -> Path:
+    """Write fleet.yml for the children of `waves` (name to wave)."""
+    url = f"file://{folder}/remotes/acme"
+    children = [{"url": f"{url}/{name}.git", "wave": wave, "owner": "team"} for name, wave in waves.items()]
+    (folder / "fleet.yml").write_text(yaml.safe_dump({"children": children, "hosts": hosts or []}))
+    return folder / "fleet.yml"
+
+
+def branches(bare: Path) -> dict[str, str]:
+    """Return the branches of a remote and their commits."""
+    listed = ["git", "for-each-ref", "--format=%(refname:short) %(objectname)", "refs/heads"]
+    lines = subprocess.run(listed, cwd=bare, check=True, capture_output=True, text=True).stdout.splitlines()
+    return dict(line.split() for line in lines)  # type: ignore[misc]
+
+
+def merge(bare: Path, branch: str, child: Child) -> None:
+    """Merge a branch of a remote into main, as its owner would."""
+    child.git("pull", "--quiet", "--no-rebase", "--no-ff", "--no-edit", str(bare), branch)
+    child.git("push", "--quiet", str(bare), "HEAD:main")
+
+
+@dataclass
+class Server:
+    """What the stand-in holds: requests by project, and each call that came in."""
+
+    address: str = ""
+    requests: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    token: str = "secret"
+
+
+def github(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+    """Answer as GitHub's REST interface does for repositories and pull requests."""
+    found = re.fullmatch(r"/repos/([^/]+/[^/]+)(/pulls)?(?:/(\d+))?", path)
+    if not found:
+        return 404, {"message": "Not Found"}
+    project, pulls, number = found.groups()
+    known = server.requests.setdefault(project, [])
+    if not pulls:
+        return 200, {"full_name": project, "name": project.split("/")[1], "url": f"{server.address}/repos/{project}"}
+    if method == "POST":
+        pull = body | {
+            "number": len(known) + 1,
+            "state": "open",
+            "html_url": f"https://example.com/{project}/{len(known) + 1}",
+        }
+        known.append(pull | {"url": f"{server.address}/repos/{project}/pulls/{pull['number']}"})
+        return 201, known[-1]
+    if method == "PATCH":
+        known[int(number) - 1].update(body)
+        return 200, known[int(number) - 1]
+    head = query["head"][0].partition(":")[2]
+    return 200, [pull for pull in known if pull["state"] == query["state"][0] and pull["head"] == head]
+
+
+def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+    """Answer as GitLab's REST interface does for merge requests."""
+    found = re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests(?:/(\d+))?", path)
+    if not found:
+        return 404, {"message": "404 Not found"}
+    project, number = unquote(found[1]), found[2]
+    known = server.requests.setdefault(project, [])
+    if method == "POST":
+        iid = len(known) + 1
+        known.append(
+            body | {"id": iid, "iid": iid, "state": "opened", "web_url": f"https://example.com/{project}/{iid}"}
+        )
+        return 201, known[-1]
+    if method == "PUT":
+        state = {"close": "closed"}.get(body.pop("state_event", ""))
+        known[int(number) - 1].update(body | ({"state": state} if state else {}))
+        return 200, known[int(number) - 1]
+    wanted = query["source_branch"][0], query["state"][0]
+    return 200, [request for request in known if (request["source_branch"], request["state"]) == wanted]
+
+
+@contextmanager
+def serve(kind: str) -> Iterator[Server]:
+    """Run the stand-in for "github" or "gitlab" on a free port."""
+    state = Server()
+    respond = {"github": github, "gitlab": gitlab}[kind]
+
+    class Handler(BaseHTTPRequestHandler):
+        def handle_any(self) -> None:
+            place = urlparse(self.path)
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length) or "null")
+            state.calls.append((self.command, place.path))
+            given = self.headers.get("Authorization", "") + self.headers.get("PRIVATE-TOKEN", "")
+            if state.token not in given:
+                code, answer = 401, {"message": "401 Unauthorized"}
+            else:
+                code, answer = respond(state, self.command, place.path, parse_qs(place.query), body)
+            text = json.dumps(answer).encode()
+            self.send_response(code)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        do_GET = do_POST = do_PATCH = do_PUT = handle_any
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.address = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        server.server_close()
