@@ -1,4 +1,4 @@
-"""Ways to run the same model over the same Parquet file; each prints its seconds, from the model's readiness to the end.
+"""Ways to run the same model over the same Parquet file; each prints its seconds, model loading not counted.
 
 usage: contestants.py bare|pandas|ray INPUT OUTPUT BATCH     (PYTHONPATH holds the package `bench` with the model)
 """
