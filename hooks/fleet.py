@@ -27,6 +27,7 @@ from fleetkit import report
 from fleetkit.apply import apply_child, check_waves, roll_back, to_push
 from fleetkit.children import WAVES, Child, Fleet, FleetError, load
 from fleetkit.plan import plan_child
+from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State
 from fleetkit.status import status_of
 from safe_update import UpdateError, versions
@@ -36,9 +37,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CODES = {"error": 1, "test failed": 5, "at risk": 4, "conflict": 3}
 
 
-def own_cache(folder: str) -> None:
-    """Give this worker a cache of its own: Copier locks none."""
-    os.environ["COPIER_CACHE_DIR"] = str(Path(folder) / "copier" / str(os.getpid()))
+def start_worker(folder: str) -> None:
+    """Give this worker a cache of its own, since Copier locks none, and let it share its checkouts of the template."""
+    own = Path(folder) / "copier" / str(os.getpid())
+    os.environ["COPIER_CACHE_DIR"] = str(own / "cache")
+    share_checkouts(own / "checkouts")
+    read_yaml_fast()
+    compile_templates_once()
 
 
 def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Child], what: str) -> list[Record]:
@@ -103,7 +108,7 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
     state.write_plan({"to": options.to, "finished": False, "wave": options.wave})
     context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
-    with ProcessPoolExecutor(options.jobs, context, own_cache, (str(state.folder / "cache"),)) as pool:
+    with ProcessPoolExecutor(options.jobs, context, start_worker, (str(state.folder / "cache"),)) as pool:
         records = each(pool, Plan(state, options), chosen, "plan")
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
     state.write_plan({"to": options.to, "finished": True, "wave": options.wave})

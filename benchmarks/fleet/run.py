@@ -94,7 +94,8 @@ def measure(count: int, jobs: int) -> dict[str, object]:
 
 def machine() -> dict[str, object]:
     """Describe the machine without naming it."""
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").open() if "model name" in line), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     git = subprocess.run(["git", "--version"], check=True, capture_output=True, text=True).stdout.split()[-1]
     versions = {"python": platform.python_version(), "copier": version("copier"), "git": git}

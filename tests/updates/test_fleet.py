@@ -90,6 +90,14 @@ def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> 
     assert told["counts"] == {"error": 1, "at risk": 1, "test failed": 1, "conflict": 1, "clean": 2}
     assert "A security fix." in told["children"][0]["changelog"]
 
+    alone = Child(tmp_path / "alone", fleet.template.copier)
+    fleet.template.git("clone", "--quiet", str(fleet.bare["clean"]), str(alone.path))
+    program = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "safe_update.py"), "--dry-run", "--diff"]
+    said = subprocess.run(
+        program, cwd=alone.path, env=fleet.environment, capture_output=True, text=True, check=True
+    ).stdout
+    assert said.rstrip().endswith(patch.rstrip()), "the fleet's faster Copier makes another update than Copier itself"
+
     unchanged = fleet.record("clean")
     assert fleet.plan("--test", "bash test.sh").returncode == 1
     assert fleet.record("clean") == unchanged, "a child that did not move was planned again"
