@@ -6,8 +6,8 @@
   rollback  close the requests of a version, and open a reverting one where it was merged
   report    write fleet.html, fleet.json and fleet.xml of what is known
 
-A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed,
-1 errors or nothing could be done; the worst child decides.
+A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed, 6 a child
+that cannot be updated or pushed (the worst child decides); 1 nothing could be done, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from safe_update import UpdateError, versions
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-CODES = {"error": 1, "test failed": 5, "at risk": 4, "conflict": 3}
+CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3}
 
 
 def start_worker(folder: str) -> None:
@@ -96,7 +96,7 @@ def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     else:
         print("child           version         behind          image           support         last outcome")
         tell(records, ("name", "version", "behind", "image", "image_state", "outcome", "error"))
-    return int(any("error" in record for record in records))
+    return CODES["error"] if any("error" in record for record in records) else 0
 
 
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
@@ -127,7 +127,8 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "apply_error"))
     report.write(state, known(state, fleet), options.report, f"Fleet after apply of {plan['to']}, wave {options.wave}")
     failed = any("apply_error" in record for record in records)
-    return 1 if failed else worst([record for record in known(state, fleet) if record["wave"] == options.wave])
+    wave = [record for record in known(state, fleet) if record["wave"] == options.wave]
+    return CODES["error"] if failed else worst(wave)
 
 
 def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
@@ -138,7 +139,7 @@ def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: roll_back(state, fleet, child, options.to), chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
-    return int(any("rollback_error" in record for record in records))
+    return CODES["error"] if any("rollback_error" in record for record in records) else 0
 
 
 def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:

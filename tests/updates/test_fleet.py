@@ -77,7 +77,7 @@ def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> 
     fleet = Fleet(tmp_path, EDITS)
     before = {name: fleet.branches(name) for name in fleet.bare}
     planned = fleet.plan("--test", "bash test.sh")
-    assert planned.returncode == 1, "an unreadable child is the worst outcome"
+    assert planned.returncode == 6, "an unreadable child is the worst outcome"
     assert {name: fleet.record(name)["outcome"] for name in EDITS} == EXPECTED, planned.stdout
     assert {name: fleet.branches(name) for name in fleet.bare} == before, "a plan pushed something"
     assert fleet.record("conflict")["files"][0]["path"] == "a.txt"  # type: ignore[index]
@@ -99,11 +99,11 @@ def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> 
     assert said.rstrip().endswith(patch.rstrip()), "the fleet's faster Copier makes another update than Copier itself"
 
     unchanged = fleet.record("clean")
-    assert fleet.plan("--test", "bash test.sh").returncode == 1
+    assert fleet.plan("--test", "bash test.sh").returncode == 6
     assert fleet.record("clean") == unchanged, "a child that did not move was planned again"
 
     pushed = fleet.run("apply", "--wave", "canary")
-    assert pushed.returncode == 1, pushed.stderr
+    assert pushed.returncode == 6, pushed.stderr
     got = {name: BRANCH in fleet.branches(name) for name in EDITS}
     assert got == {name: EXPECTED[name] in ("clean", "conflict") for name in EDITS}
     assert fleet.branches("clean")[BRANCH] == fleet.record("clean")["commit"]
@@ -117,7 +117,7 @@ def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
     assert (told["clean"]["version"], told["clean"]["behind"]) == ("v1.0.0", 1)
     assert told["optout"]["opted_out"] == ["b.txt"]
     assert "no answers that can be read" in told["dirty"]["error"]
-    assert done.returncode == 1
+    assert done.returncode == 6
 
 
 def test_waves_wait_for_the_ones_before_and_max_open_holds_back(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_moved_child_and_foreign_branch_are_left_alone(tmp_path: Path) -> None:
     subprocess.run(["git", "branch", BRANCH, "main"], cwd=fleet.bare["foreign"], check=True)
     theirs = fleet.branches("foreign")[BRANCH]
     done = fleet.run("apply", "--wave", "canary")
-    assert done.returncode == 1
+    assert done.returncode == 6
     assert "new commits since the plan" in str(fleet.record("moved")["apply_error"])
     assert BRANCH not in fleet.branches("moved")
     assert "somebody else changed" in str(fleet.record("foreign")["apply_error"])
@@ -190,7 +190,7 @@ def test_broken_child_is_one_line_and_stops_nothing(tmp_path: Path, damage: str,
         work = Child(tmp_path / "work" / "bad", fleet.template.copier)
         work.edit({".copier-answers.yml": "_commit: v1.0.0\n_src_path: /elsewhere\n"})
         work.git("push", "--quiet", str(fleet.bare["bad"]), "HEAD:main")
-    assert fleet.plan().returncode == 1
+    assert fleet.plan().returncode == 6
     assert message in str(fleet.record("bad")["message"])
     assert fleet.record("good")["outcome"] == "clean"
 
@@ -202,7 +202,7 @@ def test_read_only_remote_is_told_and_not_half_pushed(tmp_path: Path) -> None:
     hook.parent.mkdir(exist_ok=True)
     hook.write_text("#!/bin/sh\necho read only >&2\nexit 1\n")
     hook.chmod(0o755)
-    assert fleet.run("apply", "--wave", "canary").returncode == 1
+    assert fleet.run("apply", "--wave", "canary").returncode == 6
     assert "git push" in str(fleet.record("locked")["apply_error"])
     assert (BRANCH in fleet.branches("good"), BRANCH in fleet.branches("locked")) == (True, False)
 
@@ -232,10 +232,10 @@ def test_requests_are_opened_once_and_conflicts_are_drafts(tmp_path: Path, kind:
         write_fleet(tmp_path, fleet.waves, [rule])
         fleet.plan()
         without = fleet.run("apply", "--wave", "canary")
-        assert without.returncode == 1
+        assert without.returncode == 6
         assert "set FLEET_TOKEN" in str(fleet.record("clean")["apply_error"])
         fleet.environment["FLEET_TOKEN"] = "wrong"
-        assert fleet.run("apply", "--wave", "canary").returncode == 1
+        assert fleet.run("apply", "--wave", "canary").returncode == 6
         assert "401" in str(fleet.record("clean")["apply_error"])
         fleet.environment["FLEET_TOKEN"] = server.token
         for _ in range(2):
