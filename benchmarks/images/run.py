@@ -1,11 +1,11 @@
 """Measure the base images and write the figures with the machine they were measured on.
 
-    python benchmarks/images/run.py size|imports|change|update [--result FILE]
+    python benchmarks/images/run.py size|plain|change|update [--result FILE]
 
-size     compressed size against a plain pip installation of the same lock on the same operating system image
-imports  cold import time of the framework against the plain installation
-change   time and bytes of a one-line change in a child
-update   bytes that a torch patch and a torch minor release re-pull (three images are built from other locks)
+size    compressed size and layers of every image
+plain   size and cold import time against a plain pip installation of the same lock on the same operating system image
+change  time and bytes of a one-line change in a child
+update  bytes that a torch patch and a torch minor release re-pull (three images are built from other locks)
 Each part adds its figures to the result file; images must be built (make images) and an engine must answer.
 """
 
@@ -68,33 +68,37 @@ def cold_import(tag: str, module: str) -> float:
 
 
 def measure_size(client: docker.DockerClient) -> dict[str, Any]:
-    """Return the sizes of all rows (MB, zstd level 3), and of the yardsticks of two."""
+    """Return the compressed size of every row: MB with zstd at level 3, and its layers."""
     result = {}
     for row in read_catalog()["images"]:
-        mine = layers.measure(client, tag_of(row["name"]))
-        figures = {"compressed_mb": round(layers.total(mine) / 1e6, 1), "layers": layers.as_json(mine)}
-        if row["name"] in COMPARED:
-            plain_tag = build_plain(row["name"])
-            plain = layers.total(layers.measure(client, plain_tag))
-            figures |= {"plain_mb": round(plain / 1e6, 1), "ratio": round(layers.total(mine) / plain, 4)}
-            remove(plain_tag)
-        result[row["name"]] = figures
+        found = layers.measure(client, tag_of(row["name"]))
+        result[row["name"]] = {"compressed_mb": round(layers.total(found) / 1e6, 1), "layers": layers.as_json(found)}
     return result
 
 
-def measure_imports(client: docker.DockerClient, rounds: int = 5) -> dict[str, Any]:
-    """Return cold import times in seconds; image and yardstick take turns, so that both meet the same machine."""
+def measure_plain(client: docker.DockerClient, rounds: int = 5) -> dict[str, Any]:
+    """Return size and cold import time of two rows against their yardsticks, a plain pip installation of each.
+
+    For the import, image and yardstick take turns, so that both meet the same machine.
+    """
     result = {}
     for name, module in COMPARED.items():
         plain_tag = build_plain(name)
+        plain, mine = (layers.total(layers.measure(client, tag)) for tag in (plain_tag, tag_of(name)))
         times: dict[str, list[float]] = {"image": [], "plain": []}
         for _ in range(rounds):
-            times["image"].append(cold_import(tag_of(name), module))
-            times["plain"].append(cold_import(plain_tag, module))
+            times["image"].append(round(cold_import(tag_of(name), module), 2))
+            times["plain"].append(round(cold_import(plain_tag, module), 2))
         remove(plain_tag)
-        medians = {kind: round(statistics.median(values), 2) for kind, values in times.items()}
-        spread = {kind: [round(value, 2) for value in values] for kind, values in times.items()}
-        result[name] = {"median_s": medians, "all_s": spread, "ratio": round(medians["image"] / medians["plain"], 3)}
+        medians = {kind: statistics.median(values) for kind, values in times.items()}
+        result[name] = {
+            "compressed_mb": {
+                "image": round(mine / 1e6, 1),
+                "plain": round(plain / 1e6, 1),
+                "ratio": round(mine / plain, 4),
+            },
+            "import_s": {**medians, "ratio": round(medians["image"] / medians["plain"], 3), "all": times},
+        }
     return result
 
 
@@ -188,7 +192,7 @@ def machine() -> dict[str, Any]:
 
 def main() -> None:
     """Measure one part and add it to the result file."""
-    parts = {"size": measure_size, "imports": measure_imports, "change": measure_change, "update": measure_update}
+    parts = {"size": measure_size, "plain": measure_plain, "change": measure_change, "update": measure_update}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=parts)
     parser.add_argument("--result", type=Path, default=HERE / "results.json")

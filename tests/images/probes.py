@@ -1,6 +1,7 @@
 """Programs that the tests run inside an image. They print JSON and use the standard library alone."""
 
-# Shared objects and programs that do not find a library they name, without the driver's own two.
+# Shared objects and programs that do not find a library they name, without the driver's own two. A library that lies
+# beside the file is found: a wheel's private libraries are loaded by its modules, which know the folder.
 UNRESOLVED = """
 import concurrent.futures, json, os, subprocess
 def elf(path):
@@ -16,7 +17,8 @@ def files():
 def missing(path):
     text = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
     lost = {line.split()[0] for line in text.splitlines() if "not found" in line}
-    return [f"{path} needs {name}" for name in sorted(lost - {"libcuda.so.1", "libnvidia-ml.so.1"})]
+    lost -= {"libcuda.so.1", "libnvidia-ml.so.1", *os.listdir(os.path.dirname(path))}
+    return [f"{path} needs {name}" for name in sorted(lost)]
 paths = list(files())
 with concurrent.futures.ThreadPoolExecutor(4) as pool:
     found = [line for lines in pool.map(missing, paths) for line in lines]

@@ -194,3 +194,15 @@ def test_a_child_builds_and_a_changed_line_is_one_small_layer(image: Built, tmp_
     assert "torch: the lock asks 1.0" in refused.stderr, refused.stderr[-2000:]
     for number in (1, 2):
         image.client.images.remove(f"child-of-{image.name}:{number}", force=True)
+
+
+def test_jax_installs_on_the_plain_images(image: Built, container: Container, tmp_path: Path) -> None:
+    """JAX with its CUDA plugin resolves under a plain image, installs without another CUDA library, and computes."""
+    if image.row["framework"] != "plain":
+        pytest.skip("JAX belongs on a plain image; the others have a framework")
+    major = image.row["cuda"].split(".")[0]
+    code, output = install(container, resolve(image.name, [f"jax[cuda{major}]"], tmp_path))
+    assert code == 0, f"{image.name}: {output}"
+    program = f"import jax, jax_cuda{major}_plugin; print(jax.numpy.ones((8, 8)).sum(), jax.default_backend())"
+    code, output = container.exec_run(["python", "-c", program], user="app", environment={"JAX_PLATFORMS": "cpu"})
+    assert output.decode().split()[-2:] == ["64.0", "cpu"], output.decode()

@@ -27,8 +27,11 @@ def answers_for(image: Built, project_type: str) -> AnswerSet:
 
 def run(child: Path, *command: str) -> str:
     """Run a script of the child; return all it printed. Raises AssertionError with the output when it fails."""
-    # Without .venv the child's scripts work in the child's image.
-    done = subprocess.run(command, cwd=child, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    # Without .venv the child's scripts work in the child's image. IMAGE would name it; here it chooses a row.
+    environment = {key: value for key, value in os.environ.items() if key not in ("IMAGE", "BASE_IMAGE")}
+    done = subprocess.run(
+        command, cwd=child, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     assert done.returncode == 0, (
         f"{child.name}: {' '.join(command)} ended with {done.returncode}:\n{done.stdout[-4000:]}"
     )

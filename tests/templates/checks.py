@@ -23,6 +23,8 @@ OPERATOR_KINDS = {
     "PodMonitor": {"monitoring.coreos.com/v1"},
     "PrometheusRule": {"monitoring.coreos.com/v1"},
     "ScaledObject": {"keda.sh/v1alpha1"},
+    "TFJob": {"kubeflow.org/v1"},
+    "TrainingRuntime": {"trainer.kubeflow.org/v1alpha1"},
     "TrainJob": {"trainer.kubeflow.org/v1alpha1"},
 }
 
@@ -101,13 +103,14 @@ def style_error(name: str, text: str) -> str:
     faults = []
     if not text:
         return ""
+    prose = re.sub(r"(?s)```.*?```", "code", text) if name.endswith(".md") else text
     if not text.endswith("\n") or text.endswith("\n\n"):
         faults.append("does not end with one newline")
     if text.startswith("\n"):
         faults.append("starts with an empty line")
     if "\r" in text:
         faults.append("has a carriage return")
-    if "\n\n\n\n" in text or ("\n\n\n" in text and not name.endswith((".py", ".md"))):
+    if "\n\n\n\n" in text or ("\n\n\n" in prose and not name.endswith(".py")):
         faults.append("has a run of empty lines")
     faults += [f"line {n} ends with a space" for n, line in enumerate(text.split("\n"), 1) if line != line.rstrip()]
     return ", ".join(faults)

@@ -2,14 +2,17 @@
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
-    """Yield the items, up to `depth` of them made in advance by a thread; an error of theirs is raised here."""
+def ahead(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
+    """Yield the items, up to `depth` of them made in advance by a thread; an error of theirs is raised here.
+
+    Close it, for example with contextlib.closing, when not all of the items are taken.
+    """
     made: queue.Queue[tuple[bool, Item | BaseException | None]] = queue.Queue(depth)
     closed = threading.Event()
 

@@ -1,11 +1,11 @@
-"""The command line: `run` does the work, `merge` completes what shards have done."""
+"""The command line: `run` predicts, `merge` completes what shards have done, `train` learns."""
 
 import argparse
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .exits import BAD_CONFIGURATION, RETRY, JobError
 from .parts import Limits
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="job", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run|merge")
+    commands = parser.add_subparsers(required=True, metavar="run|merge|train")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
@@ -70,10 +70,33 @@ def _parser() -> Parser:
     speed.add_argument("--grace", type=float, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", metavar="PATH", help="Prometheus metrics for the node exporter")
     speed.add_argument("--push-gateway", metavar="URL", help="Prometheus push gateway")
+    _add_merge(commands)
+    _add_train(commands)
+    return parser
+
+
+def _add_merge(commands: Any) -> None:
     merge = commands.add_parser("merge", help="check that all shards are done and publish the result")
     merge.set_defaults(start=_merge)
     merge.add_argument("--output", required=True, metavar="FOLDER")
-    return parser
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser("train", help="train the task of src/<package>/task.py", formatter_class=_Help)
+    train.set_defaults(start=_train)
+    train.add_argument("--output", required=True, metavar="FOLDER", help="checkpoints, best weights, metrics, plot")
+    train.add_argument("--epochs", type=_positive, default=20)
+    train.add_argument("--batch-size", type=_positive, default=64, help="examples of one pass on one GPU")
+    train.add_argument("--accumulate", type=_positive, default=1, help="batches for one change of the weights")
+    train.add_argument("--learning-rate", type=float, default=0.003)
+    train.add_argument("--clip", type=float, default=1.0, help="the largest norm of the gradients")
+    precisions = ["auto", "float32", "bfloat16", "float16"]
+    train.add_argument("--precision", choices=precisions, default="auto", help="auto: bfloat16 where the GPU has it")
+    train.add_argument("--patience", type=int, default=3, help="stop after so many epochs without a better one; 0: no")
+    train.add_argument("--checkpoint-steps", type=_positive, default=1000, help="steps between checkpoints in an epoch")
+    train.add_argument("--seed", type=int, default=0)
+    device = os.environ.get("DEVICE", "auto")
+    train.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -101,6 +124,14 @@ def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from .job import merge_job
 
     return merge_job(options.output)
+
+
+def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    take_local_gpu()
+    # Only now: the framework looks for its GPU when it is imported.
+    from .training import TrainOptions, train_job
+
+    return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
 
 
 def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:

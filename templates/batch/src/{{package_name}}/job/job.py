@@ -1,12 +1,14 @@
 """The whole job of one worker: plan, model, parts, and the end when nothing is missing."""
 
+import contextlib
+import gc
 import json
 from collections.abc import Sequence
 
 from .. import device
 from .exits import DONE, BadConfiguration, JobError
 from .inputs import find_files
-from .manifest import SUCCESS, Ledger, finish, missing_parts
+from .manifest import Ledger, finish, missing_parts
 from .plan import NAME as PLAN
 from .plan import Plan
 from .predicting import Predictor
@@ -16,15 +18,18 @@ from .reading import find_columns
 from .run import Run
 from .settings import RunOptions
 from .stop import Stop
-from .store import FinishedElsewhere, Store, open_store
+from .store import SUCCESS, FinishedElsewhere, Store, open_store
 
 RESERVED = ["file", "row"]
 
 
 def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
     """Do the work of this process and return the exit code 0. Raises JobError."""
-    stop = Stop(options.grace)
-    stop.listen()
+    with Stop(options.grace) as stop:
+        return _run_until(stop, options, arguments)
+
+
+def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
     store = open_store(options.output)
     files = find_files(options.input, options.format)
     columns = find_columns(files, options.column, options.keep, options.limits)
@@ -32,7 +37,10 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = _choose_device(options.device)
-    predictor = Predictor(_load_model(device_name), device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+    model = _load_model(device_name)
+    # Nothing that is loaded by now goes away: the garbage collector need not walk through all of it again and again.
+    gc.freeze()
+    predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
     plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
     plan.settle(store)
     if store.read(SUCCESS) is not None:
@@ -92,7 +100,7 @@ def _work(
     record = RunRecord(store, arguments, device_name, name)
     progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
     progress.batch_size = options.batch_size
-    ledger = Ledger(store)
+    ledger = Ledger(store, shard.wants)
     if ledger.records:
         say(f"going on: {len(ledger.records)} parts are done")
     code = JobError.code
@@ -109,7 +117,7 @@ def _work(
     finally:
         progress.close(code == DONE)
         say(progress.line())
-        if store.read(SUCCESS) is None:
+        with contextlib.suppress(FinishedElsewhere, OSError):
             record.end(code, progress.rows)
     if store.read(SUCCESS) is not None:
         return

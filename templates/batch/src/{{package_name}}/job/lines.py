@@ -6,7 +6,8 @@ from typing import Any
 
 from pyarrow import ArrowException
 
-BLOCK = 1 << 20
+# Where a broken archive cannot be read any more, up to as much in front of it is lost.
+BLOCK = 1 << 18
 
 
 @dataclass(frozen=True)

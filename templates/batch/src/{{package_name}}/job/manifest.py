@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,14 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .exits import JobError
-from .parts import BadRow, Part, part_name
+from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
-from .store import TEMPORARY, Store, read_all
+from .store import SUCCESS, TEMPORARY, Store, read_all
 
 RECORDS = "_records"
 QUARANTINE = "_quarantine"
 MANIFEST = "_manifest.json"
-SUCCESS = "_SUCCESS"
 QUARANTINE_SCHEMA = pa.schema(
     [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string())]
 )
@@ -50,11 +50,11 @@ class Record:
 
 
 class Ledger:
-    """The finished parts of an output."""
+    """The finished parts of an output, or those of them that a worker wants: a function of file and part."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, wants: Callable[[int, int], bool] = lambda file, part: True) -> None:
         self._store = store
-        names = sorted(store.names(RECORDS))
+        names = [name for name in sorted(store.names(RECORDS)) if wants(*numbers(name))]
         found = [Record(**json.loads(content)) for content in read_all(store, RECORDS, names)]
         self.records = {(record.file_index, record.index): record for record in found}
 
@@ -108,7 +108,8 @@ def missing_parts(store: Store, files: int) -> list[str]:
 def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
     """Publish the result when every part is there and return the counts of rows, written and bad ones.
 
-    Several workers may do this at the same time: each step can be repeated. Raises JobError when a part is damaged.
+    Several workers may do this at the same time: each step can be repeated, and the temporary folder goes before the
+    records, so that whoever reads too few of them cannot write any more. Raises JobError when records do not fit.
     """
     records = [record for _, record in sorted(Ledger(store).records.items())]
     _check_rows(records)

@@ -38,7 +38,7 @@ def parquet_parts(
     wanted_parts = [index for index in range(first, count) if wanted(index)]
     for index, tables, bad in _cut(source, columns, rows, wanted_parts):
         start, end = index * rows, min((index + 1) * rows, total)
-        table, unfit = _checked(tables, columns)
+        table, unfit = _checked(tables, columns, file.name)
         bad = sorted(bad + unfit, key=lambda b: b.row)
         through = end / max(1, total)
         yield Part(file, file_index, index, start, end - start, index == count - 1, 0, table, through, bad)
@@ -64,7 +64,8 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
             raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
     form = schema.field(columns.text).type
     value = form.value_type if pa.types.is_dictionary(form) else form
-    if not any(is_text(value) for is_text in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)):
+    allowed = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    if not any(is_text(value) for is_text in allowed):
         raise BadInput(f"{name}: column {columns.text!r} holds {form}, the model needs text")
 
 
@@ -117,15 +118,16 @@ def _read_group(
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
 
 
-def _checked(tables: list[pa.Table], columns: Columns) -> tuple[pa.Table, list[BadRow]]:
+def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows with text in the schema of a part, and the others as bad rows."""
     schema = table_schema(columns)
     if not tables:
         return schema.empty_table(), []
+    whole = pa.concat_tables(tables)
     try:
-        table = pa.concat_tables([table.cast(schema) for table in tables])
+        table = whole.cast(schema)
     except pa.ArrowException as error:
-        raise BadInput(f"a kept column changes its type: {error}") from None
+        raise BadInput(f"{name}: {_misfit(whole, schema)}: {error}") from None
     bad: list[BadRow] = []
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
@@ -141,6 +143,13 @@ def _checked(tables: list[pa.Table], columns: Columns) -> tuple[pa.Table, list[B
         ]
         table = table.filter(pa.array([not b for b in broken]))
     return table, bad
+
+
+def _misfit(table: pa.Table, schema: pa.Schema) -> str:
+    """Say which column has another type than in the first file."""
+    types = {field.name: field.type for field in table.schema}
+    changed = [field for field in schema if types[field.name] != field.type]
+    return ", ".join(f"column {f.name!r} holds {types[f.name]}, at first it held {f.type}" for f in changed)
 
 
 def _is_broken(value: pa.Scalar) -> bool:

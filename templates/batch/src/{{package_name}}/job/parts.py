@@ -71,6 +71,12 @@ def part_name(file_index: int, index: int) -> str:
     return f"part-{file_index:05d}-{index:06d}"
 
 
+def numbers(name: str) -> tuple[int, int]:
+    """Return the number of the file and of the part from the name of a part's file."""
+    _, file_index, index = name.partition(".")[0].split("-")
+    return int(file_index), int(index)
+
+
 def table_schema(columns: Columns) -> pa.Schema:
     """Return the schema of the table of a part."""
     return pa.schema([(ROW, pa.int64()), (TEXT, pa.string()), *columns.kept])

@@ -4,14 +4,10 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from .. import device
 from .exits import BadConfiguration, JobError
-from .parts import ROW, TEXT, BadRow, Part
-from .results import Answers, schema_of, to_batch
+from .ordering import Sorted
+from .results import Answers, Outcome, check_count, schema_of, to_batch
 from .stop import Stop
 
 
@@ -63,57 +59,51 @@ class Predictor:
             if device.is_device_lost(error) or device.is_out_of_memory(error):
                 raise JobError(f"the model fails on its own examples: {_one_line(error)}") from error
             raise BadConfiguration(f"the model fails on its own examples: {_one_line(error)}") from error
+        check_count(answers, len(model.examples))
         self.schema = schema_of(answers, names)
-        to_batch(answers, len(model.examples), self.schema)
+        to_batch(answers, self.schema)
 
-    def run(self, part: Part, stop: Stop, done: Callable[[int], None]) -> tuple[pa.Table, list[BadRow]]:
-        """Return the results of a part, in the order of the input, and its bad rows.
+    def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:
+        """Return what the model says of a part.
 
-        The table has the columns of the part without the text for the model, then those of the model.
         done: called with the number of rows after each batch. Raises Stopped, JobError.
         """
-        texts = part.table[TEXT].combine_chunks()
-        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-        # The longest first: if memory does not suffice it shows at once. Stable, so that each run does the same.
-        order = np.argsort(-lengths, kind="stable")
-        texts, lengths = texts.take(pa.array(order)), lengths[order]
-        batches: list[pa.RecordBatch] = []
-        bad: dict[int, str] = {}
-        position, start = 0, time.monotonic()
-        while position < len(texts):
+        outcome = Outcome(rows, self.schema)
+        count, position, start = len(rows.texts), 0, time.monotonic()
+        while position < count:
             if position:
-                stop.between_batches((time.monotonic() - start) / position * (len(texts) - position))
-            size = self.batch_size.of(int(lengths[position]))
-            batch = texts.slice(position, size).to_pylist()
-            self._predict(batch, position, batches, bad)
+                stop.between_batches((time.monotonic() - start) / position * (count - position))
+            batch = rows.texts[position : position + self.batch_size.of(int(rows.lengths[position]))]
+            self._predict(batch, position, outcome)
             position += len(batch)
             done(len(batch))
-        self._check_model(len(texts), len(bad))
-        return self._in_order(part, order, batches, bad)
+        outcome.convert()
+        self._check_model(count, len(outcome.bad))
+        return outcome
 
-    def _predict(self, texts: list[str], position: int, batches: list[pa.RecordBatch], bad: dict[int, str]) -> None:
+    def _predict(self, texts: list[str], position: int, outcome: Outcome) -> None:
         """Add the results of the texts; a batch that fails is halved until the texts that fail are alone."""
         memory = False
         try:
-            batches.append(to_batch(self._model.predict(texts), len(texts), self.schema))
-            return
-        except JobError:
-            raise
+            answers = self._model.predict(texts)
         except Exception as error:
             if device.is_device_lost(error):
                 raise JobError(f"the GPU is lost, only a new process can use it: {_one_line(error)}") from error
             memory = device.is_out_of_memory(error)
             reason = f"memory ran out for this row alone: {_one_line(error)}" if memory else _one_line(error)
+        else:
+            outcome.add(position, answers, len(texts))
+            return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
         if memory:
             self.batch_size.too_large(len(texts), max(len(text.encode()) for text in texts))
             device.release(self._device)
         if len(texts) == 1:
-            bad[position] = reason
+            outcome.bad[position] = reason
             return
         middle = len(texts) // 2
-        self._predict(texts[:middle], position, batches, bad)
-        self._predict(texts[middle:], position + middle, batches, bad)
+        self._predict(texts[:middle], position, outcome)
+        self._predict(texts[middle:], position + middle, outcome)
 
     def _check_model(self, rows: int, bad: int) -> None:
         """Raise JobError when it is the model that fails and not the rows."""
@@ -122,21 +112,6 @@ class Predictor:
                 self._model.predict(list(self._model.examples))
             except Exception as error:
                 raise JobError(f"the model fails on its own examples now: {_one_line(error)}") from error
-
-    def _in_order(
-        self, part: Part, order: np.ndarray, batches: list[pa.RecordBatch], bad: dict[int, str]
-    ) -> tuple[pa.Table, list[BadRow]]:
-        results = pa.Table.from_batches(batches, self.schema)
-        table = part.table.drop_columns([TEXT])
-        failed = np.fromiter(bad, dtype=np.int64, count=len(bad))
-        rows = table[ROW].take(pa.array(order[failed])).to_pylist()
-        good = np.delete(order, failed)
-        # Position of each input row among the results: the inverse of the sort, over the good rows.
-        back = np.argsort(good, kind="stable")
-        table = table.take(pa.array(good[back]))
-        for field, column in zip(self.schema, results.take(pa.array(back)).columns, strict=True):
-            table = table.append_column(field, column)
-        return table, [BadRow(row, reason) for row, reason in zip(rows, bad.values(), strict=True)]
 
 
 def _one_line(error: BaseException) -> str:

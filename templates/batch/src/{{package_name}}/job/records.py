@@ -87,13 +87,16 @@ def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parse
 
 def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns) -> pa.Table:
     block = b"\n".join(lines)  # type: ignore[arg-type]  # TypeError where a line was too long
+    # pyarrow does not mind line ends: two objects on a line and an empty line would look like one object on each.
+    if max(block.count(b"}\n{"), block.count(b"}\r\n{")) != len(lines) - 1 or not block.startswith(b"{"):
+        raise ValueError("not every line begins and ends an object")
     fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
     options = pa_json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
     read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
     table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
     text = table[columns.text]
     if len(table) != len(lines) or text.null_count:
-        raise ValueError("blank lines or rows without text")
+        raise ValueError("two objects on a line, or one without text")
     table.validate(full=True)
     rows = pa.array(range(first_row, first_row + len(table)), pa.int64())
     return pa.table([rows, text, *(table[name] for name in columns.kept.names)], schema=table_schema(columns))

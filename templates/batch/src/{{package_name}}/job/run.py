@@ -3,17 +3,20 @@
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 
 import pyarrow as pa
 
 from .ahead import ahead
 from .exits import BadInput
 from .manifest import Ledger, Record
+from .ordering import Sorted
 from .parts import BadRow, Part
 from .plan import Plan
 from .predicting import Predictor
 from .progress import Progress
 from .reading import read_parts
+from .results import Outcome
 from .settings import Shard
 from .stop import Stop
 from .textfiles import Start
@@ -45,14 +48,15 @@ class Run:
         with ThreadPoolExecutor(1, "writer") as writer:
             waiting: deque[Future[Record]] = deque()
             try:
-                for part in ahead(self._parts(), 1):
-                    stop.between_parts()
-                    table, unfit = self._predictor.run(part, stop, self._progress.add)
-                    bad = sorted(part.bad + unfit, key=lambda b: b.row)
-                    self._count(part, bad, max_bad)
-                    waiting.append(writer.submit(self._write, part, table, bad))
-                    while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
-                        waiting.popleft().result()
+                with closing(ahead(map(Sorted.of, self._parts()), 1)) as parts:
+                    for rows in parts:
+                        stop.between_parts()
+                        outcome = self._predictor.run(rows, stop, self._progress.add)
+                        bad = outcome.bad_rows()
+                        self._count(rows.part, bad, max_bad)
+                        waiting.append(writer.submit(self._write, rows.part, outcome, bad))
+                        while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
+                            waiting.popleft().result()
             finally:
                 while waiting:
                     waiting.popleft().result()
@@ -86,7 +90,8 @@ class Run:
             index += 1
         return start
 
-    def _write(self, part: Part, table: pa.Table, bad: list[BadRow]) -> Record:
+    def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
+        table = outcome.table()
         names = pa.array([part.file.name], pa.string()).take(pa.array([0] * len(table), pa.int8()))
         return self._ledger.write(part, table.add_column(0, "file", names), bad, self._plan.on_error == "quarantine")
 

@@ -4,22 +4,27 @@ import os
 import signal
 import time
 from types import FrameType
+from typing import Self
 
 from .exits import Stopped
 
 
 class Stop:
-    """Remembers that a signal came. `grace` is the time in seconds until the process has to be gone."""
+    """Remembers, in a with block, that a signal came. `grace`: seconds from then until the process has to be gone."""
 
     def __init__(self, grace: float) -> None:
         self.grace = grace
         self.signal = 0
         self._deadline = float("inf")
 
-    def listen(self) -> None:
+    def __enter__(self) -> Self:
         """Take SIGTERM and SIGINT; a second Ctrl-C ends the process at once."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
+        self._before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
 
     def between_parts(self) -> None:
         """Raise Stopped when a signal came."""

@@ -15,6 +15,7 @@ from .inputs import open_filesystem
 DATA = "data"
 WAITING = "_parts"
 TEMPORARY = "_tmp"
+SUCCESS = "_SUCCESS"
 
 
 class FinishedElsewhere(Exception):
@@ -35,13 +36,17 @@ def open_store(location: str) -> "DiskStore | ObjectStore":
 
 
 class DiskStore:
-    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done."""
+    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done.
 
-    def __init__(self, root: Path) -> None:
+    for_parts: whether there will be parts at all.
+    """
+
+    def __init__(self, root: Path, for_parts: bool = True) -> None:
         self.root = root
         self.parts = DATA if self._published() else WAITING
-        for name in (TEMPORARY, self.parts):
-            (root / name).mkdir(parents=True, exist_ok=True)
+        if not (root / SUCCESS).exists():
+            for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
+                (root / name).mkdir(parents=True, exist_ok=True)
 
     def _published(self) -> bool:
         return (self.root / DATA).is_dir()
@@ -68,6 +73,8 @@ class DiskStore:
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file unless it exists already; tell whether it was written."""
+        if (self.root / name).exists():
+            return False
         temporary = self.root / TEMPORARY / uuid.uuid4().hex
         temporary.write_bytes(content)
         try:
@@ -75,9 +82,7 @@ class DiskStore:
         except FileExistsError:
             return False
         except OSError:
-            # A disk without hard links: the last of two workers that start at once wins, both write the same.
-            if (self.root / name).exists():
-                return False
+            # A disk without hard links: of two workers that start at the same moment the last one wins.
             self.write(name, content)
         finally:
             temporary.unlink()
@@ -163,9 +168,7 @@ class ObjectStore:
         """Do nothing: the parts are where they belong."""
 
     def tidy(self, folder: str) -> None:
-        """Delete a folder of objects that nobody needs any more."""
-        with contextlib.suppress(FileNotFoundError, OSError):
-            self.filesystem.delete_dir(f"{self.root}/{folder}")
+        """Do nothing: another worker may be about to read it, and nothing would tell it that the end has come."""
 
 
 Store = DiskStore | ObjectStore

@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import fs
+
 from .exits import BadInput
 from .inputs import COMPRESSED, InputFile
 from .lines import LineReader, TooLong
@@ -86,7 +89,9 @@ def _open_at(file: InputFile, position: int) -> tuple[Any, int]:
         stream = _open_stream(file)
     if not file.path.lower().endswith(COMPRESSED):
         stream.seek(position)
-        return stream, position
+        local = isinstance(file.filesystem, fs.LocalFileSystem)
+        # Each read of an object store is a request: let them be large.
+        return stream if local else pa.BufferedInputStream(stream, 8 << 20), position
     rest = position
     while rest and (block := stream.read(min(rest, 1 << 20))):
         rest -= len(block)

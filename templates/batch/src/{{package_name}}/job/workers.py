@@ -50,7 +50,8 @@ def run_workers(arguments: Sequence[str], count: int, on_gpus: bool) -> int:
         if on_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = gpus[number]
         command = [sys.executable, "-m", f"{PACKAGE}.job", *arguments]
-        processes.append(subprocess.Popen(command, env=environment))
+        # In a session of its own, so that Ctrl-C reaches it once: from here.
+        processes.append(subprocess.Popen(command, env=environment, start_new_session=True))
     say(f"{count} workers, one for each {'GPU' if on_gpus else 'process'}")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, frame: [p.send_signal(received) for p in processes if p.poll() is None])

@@ -45,7 +45,7 @@ def configure(settings: Settings) -> None:
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     # What nobody reads is not collected: it would cost time on every line (the logging documentation lists these).
-    logging._srcfile = None  # type: ignore[attr-defined]
+    logging._srcfile = None
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):
         setattr(logging, name, False)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -6,18 +6,9 @@ service accepts; the largest batch is the one that leaves a margin free.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
+from ..device import Memory
 from .errors import StartRefused
-
-
-class Memory(Protocol):
-    """Bytes on the GPU: held by this process, most it held, held by nobody, all."""
-
-    used: int
-    peak: int
-    free: int
-    total: int
 
 
 @dataclass(frozen=True)

@@ -93,5 +93,5 @@ def problem(error: ServiceError | HTTPException, request_id: str) -> Response:
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and _usable_id(value):
-            return value.decode()
+            return str(value, "ascii")
     return f"{random.getrandbits(96):024x}"

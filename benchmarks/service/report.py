@@ -1,0 +1,54 @@
+"""Write the figures of benchmarks/results/service.json into docs/service.md, between the two marks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+MARKS = ("<!-- figures: benchmarks/service/report.py -->\n", "<!-- end of figures -->\n")
+MODELS = {
+    "device": "a stand-in for a GPU: 6 ms a call and 0.2 ms a text, so at most 2,580 requests a second",
+    "tiny": "a model that takes almost no time, with PyTorch loaded",
+    "encoder": "all-MiniLM-L6-v2 on one CPU core",
+}
+
+
+def figures(result: dict[str, Any]) -> str:
+    """One table for each model, requests a second and in brackets p50 / p99 in ms."""
+    machine, cells = result["machine"], result["cells"]
+    others = max(cell["others"] for cell in cells)
+    where = f"{machine['cpu']}, {machine['cores']} cores, Python {machine['python']}"
+    lines = [
+        f"{result['date']}, {where}. The server with all its processes on one core, wrk on the other; largest",
+        "batch 32. Requests a second, in brackets p50 / p99 in ms.",
+        f"Other programs used up to {others:.1f} cores meanwhile, at a lower priority.",
+    ]
+    servers = list(dict.fromkeys(cell["server"] for cell in cells))
+    for model in dict.fromkeys(cell["model"] for cell in cells):
+        mine = {(cell["server"], cell["clients"]): cell for cell in cells if cell["model"] == model}
+        clients = sorted({number for _, number in mine})
+        lines += ["", f"**{model}**: {MODELS[model]}", ""]
+        lines += ["| | " + " | ".join(f"{n} client{'s' * (n > 1)}" for n in clients) + " | start (s) | memory (MB) |"]
+        lines += ["|---" * (len(clients) + 3) + "|"]
+        for server in servers:
+            row = [mine[server, number] for number in clients]
+            parts = [f"{cell['rate']:,.0f} ({cell['p50']:.3g} / {cell['p99']:.3g})" for cell in row]
+            lines += [
+                f"| {server} | " + " | ".join(parts) + f" | {row[0]['cold_start_s']:.1f} | {row[0]['memory_mb']:.0f} |"
+            ]
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    notes = [result["note"]] if "note" in result else []
+    return "\n".join([*lines, "", f"Versions: {versions}.", *notes]) + "\n"
+
+
+def main() -> None:
+    """Put the figures into the page."""
+    page = ROOT / "docs/service.md"
+    before, _, rest = page.read_text().partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    result = json.loads((ROOT / "benchmarks/results/service.json").read_text())
+    page.write_text(before + MARKS[0] + figures(result) + MARKS[1] + after)
+
+
+if __name__ == "__main__":
+    main()

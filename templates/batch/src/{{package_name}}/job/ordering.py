@@ -1,0 +1,50 @@
+"""The rows of a part sorted by length, so that little of a batch is padding, and back in the order of the input."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .parts import ROW, TEXT, BadRow, Part
+
+
+@dataclass
+class Sorted:
+    """A part whose texts are sorted: `texts[i]`, of `lengths[i]` bytes, is the good row `order[i]` of the part."""
+
+    part: Part
+    texts: list[str]
+    lengths: np.ndarray
+    order: np.ndarray
+
+    @classmethod
+    def of(cls, part: Part) -> "Sorted":
+        """Return the part with its longest texts first: if memory does not suffice it shows at once."""
+        texts = part.table[TEXT].combine_chunks()
+        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        # Stable, so that each run makes the same batches.
+        order = np.argsort(-lengths, kind="stable")
+        in_order = texts.take(pa.array(order)).to_numpy(zero_copy_only=False).tolist()
+        return cls(part, in_order, lengths[order], order)
+
+    def bad_rows(self, reasons: dict[int, str]) -> list[BadRow]:
+        """Return the bad rows of the part, from reading it and from `reasons`: position in `texts` -> why."""
+        rows = self.part.table[ROW].take(pa.array(self.order[list(reasons)], pa.int64())).to_pylist() if reasons else []
+        unfit = [BadRow(row, reason) for row, reason in zip(rows, reasons.values(), strict=True)]
+        return sorted(self.part.bad + unfit, key=lambda bad: bad.row)
+
+    def in_order_of_input(self, results: pa.Table, failed: list[int]) -> pa.Table:
+        """Return the good rows with their results beside them.
+
+        results: those of all texts but the positions `failed`, in the order of `texts`. The text for the model is left
+        out; the kept columns and the row's number stay.
+        """
+        good = np.delete(self.order, failed)
+        back = np.argsort(good, kind="stable")
+        table = self.part.table.drop_columns([TEXT])
+        if failed:
+            table = table.take(pa.array(good[back]))
+        for field, column in zip(results.schema, results.take(pa.array(back)).columns, strict=True):
+            table = table.append_column(field, column)
+        return table

@@ -1,0 +1,122 @@
+"""A rendered batch job with a stand-in model, in process and as a process of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from tests.answers import AnswerSet
+from tests.batch import standin_model
+
+PACKAGE = "row_counter"
+
+
+@dataclass
+class Output:
+    """An output folder."""
+
+    path: Path
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether the job says that it is done."""
+        return (self.path / "_SUCCESS").exists()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return all rows in the order of the input."""
+        assert self.complete, f"{self.path.name} has no _SUCCESS"
+        table = ds.dataset(self.path, format="parquet").to_table()
+        return table.sort_by([("file", "ascending"), ("row", "ascending")]).to_pylist()
+
+    def quarantined(self) -> list[dict[str, Any]]:
+        """Return the rows that were put aside."""
+        files = sorted((self.path / "_quarantine").glob("*.parquet"))
+        return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+    def digest(self) -> dict[str, str]:
+        """Return the checksum of every file of the result and of its manifest."""
+        files = [*(self.path / "data").iterdir(), self.path / "_manifest.json", *(self.path / "_quarantine").glob("*")]
+        return {f.relative_to(self.path).as_posix(): hashlib.sha256(f.read_bytes()).hexdigest() for f in sorted(files)}
+
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file beside the result."""
+        return json.loads((self.path / name).read_text())
+
+
+@dataclass
+class Job:
+    """The job of a rendered child."""
+
+    child: Path
+
+    def __call__(self, *arguments: object) -> int:
+        """Run it in this process; return its exit code."""
+        try:
+            return self.module("cli").main(["run", *map(str, arguments), "--device", "cpu"])
+        except SystemExit as ended:
+            return int(ended.code or 0)
+
+    def module(self, name: str) -> ModuleType:
+        """Return a module of the child's job package."""
+        return importlib.import_module(f"{PACKAGE}.job.{name}")
+
+    def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        """Start it as a process."""
+        own = {"PYTHONPATH": str(self.child / "src"), "DEVICE": "cpu"}
+        command = [sys.executable, "-m", f"{PACKAGE}.job", "run", *map(str, arguments)]
+        return subprocess.Popen(command, env=os.environ | own | environment, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture(scope="session")
+def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a rendered batch repository whose owner has put the stand-in into model.py."""
+    folder = tmp_path_factory.mktemp("batch") / "child"
+    shutil.copytree(render(AnswerSet("batch", "plain", project_name="row-counter")), folder)
+    shutil.copy(standin_model.__file__, folder / "src" / PACKAGE / "model.py")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def job(child: Path) -> Job:
+    """Return the job."""
+    if str(child / "src") not in sys.path:
+        sys.path.insert(0, str(child / "src"))
+    return Job(child)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Output:
+    """Return an output folder that does not exist yet."""
+    return Output(tmp_path / "out")
+
+
+def texts(count: int) -> list[str]:
+    """Return texts of very uneven length, the same each time."""
+    return [f"text number {number} " + "word " * (number * 7919 % 97) for number in range(count)]
+
+
+def write_jsonl(path: Path, lines: list[str]) -> Path:
+    """Write texts as JSON Lines."""
+    path.write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(lines)), encoding="utf-8")
+    return path
+
+
+def write_parquet(path: Path, lines: list[str], group: int = 100) -> Path:
+    """Write texts as Parquet with row groups of `group` rows."""
+    pq.write_table(pa.table({"id": range(len(lines)), "text": lines}), path, row_group_size=group)
+    return path

@@ -1,0 +1,208 @@
+"""Every row once, whatever happens to the processes that do the work."""
+
+from __future__ import annotations
+
+import errno
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.batch.conftest import Job, Output, texts, write_jsonl, write_parquet
+
+ROWS = 500
+OPTIONS = ("--part-rows", 25, "--batch-size", 8, "--on-error", "quarantine")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return an input of three files in two formats, with a bad row."""
+    lines = texts(ROWS)
+    source = tmp_path / "in"
+    source.mkdir()
+    write_jsonl(source / "a.jsonl", lines[:300])
+    write_parquet(source / "b.parquet", lines[300:])
+    (source / "c.jsonl").write_text('{"text": 1}\n')
+    return source
+
+
+@pytest.fixture
+def whole(job: Job, folder: Path, tmp_path: Path) -> Output:
+    """Return the output of a run that nobody disturbs."""
+    output = Output(tmp_path / "whole")
+    assert job("--input", folder, "--output", output.path, *OPTIONS) == 0
+    assert [row["row"] for row in output.rows()] == [*range(300), *range(200)]
+    return output
+
+
+def disturb(job: Job, arguments: tuple[object, ...], number: signal.Signals, seed: int, stops: int) -> list[int]:
+    """Start the job again and again, sending a signal after a random time, until it is done or was hit `stops` times.
+
+    Returns the exit codes. The times are from before Python has started to well within the work.
+    """
+    chance = random.Random(seed)
+    codes: list[int] = []
+    while codes.count(0) == 0 and len(codes) < stops:
+        process = job.start(*arguments, SLOW="0.002")
+        time.sleep(chance.uniform(0.0, 1.2))
+        process.send_signal(number)
+        process.communicate(timeout=60)
+        codes.append(process.returncode)
+    return codes
+
+
+def check_untouched(output: Output) -> None:
+    """Fail when an unfinished output has something that a reader could take for a result."""
+    if not output.complete:
+        visible = [p.name for p in output.path.glob("*") if not p.name.startswith("_")]
+        assert visible in ([], ["data"]), visible
+
+
+def kill_until(job: Job, folder: Path, whole: Output, tmp_path: Path, number: signal.Signals, stops: int) -> None:
+    hits, chain = 0, 0
+    while hits < stops:
+        output = Output(tmp_path / f"disturbed-{chain}")
+        arguments = ("--input", folder, "--output", output.path, *OPTIONS)
+        codes = disturb(job, arguments, number, chain, stops - hits)
+        hits += sum(code != 0 for code in codes)
+        allowed = {0, -number} if number == signal.SIGKILL else {0, -number, 128 + number}
+        assert set(codes) <= allowed, f"seed {chain}: {codes}"
+        check_untouched(output)
+        assert job(*arguments) == 0
+        assert output.digest() == whole.digest(), f"seed {chain} after {len(codes)} starts"
+        chain += 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_stopped_at_a_few_moments(job, folder, whole, tmp_path, number):
+    kill_until(job, folder, whole, tmp_path, number, stops=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_stopped_at_100_moments(job, folder, whole, tmp_path, number):
+    kill_until(job, folder, whole, tmp_path, number, stops=100)
+
+
+def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
+    process = job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.1")
+    while not list(out.path.glob("_records/*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.terminate()
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 143, said
+    assert "start the same command again" in said
+    assert not out.complete
+
+
+def test_a_part_that_does_not_fit_into_the_grace_is_dropped_at_once(job, folder, out):
+    process = job.start("--input", folder, "--output", out.path, "--part-rows", 400, "--batch-size", 1, "--grace", "5",
+                        "--on-error", "skip", SLOW="0.2")  # fmt: skip
+    time.sleep(2)
+    start = time.monotonic()
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 143
+    assert time.monotonic() - start < 2, "80 s of work were begun though 5 s were left"
+
+
+def test_two_workers_on_the_same_shard(job, folder, whole, out):
+    workers = [job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.001") for _ in range(3)]
+    said = [worker.communicate(timeout=60)[1] for worker in workers]
+    assert [worker.returncode for worker in workers] == [0, 0, 0], said
+    assert out.digest() == whole.digest()
+
+
+@pytest.mark.parametrize(("count", "rows"), [(1, ROWS), (3, ROWS), (8, ROWS), (8, 3)])
+def test_shards_together_are_the_single_run(job, tmp_path, count, rows):
+    source = write_jsonl(tmp_path / "in.jsonl", texts(rows))
+    single, sharded = Output(tmp_path / "single"), Output(tmp_path / "sharded")
+    options = ("--input", source, "--part-rows", 1 if rows < count else 25)
+    assert job(*options, "--output", single.path) == 0
+    for index in reversed(range(count)):
+        assert not sharded.complete
+        assert job(*options, "--output", sharded.path, "--shard", f"{index}/{count}") == 0
+    assert sharded.rows() == single.rows()
+    names = [sorted(path.name for path in (o.path / "data").iterdir()) for o in (single, sharded)]
+    assert names[0] == names[1]
+
+
+def test_shards_at_the_same_time_publish_once(job, folder, whole, out):
+    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
+    shards = [job.start(*arguments, JOB_COMPLETION_INDEX=str(i), JOB_COMPLETIONS="3") for i in range(3)]
+    said = [shard.communicate(timeout=60)[1] for shard in shards]
+    assert [shard.returncode for shard in shards] == [0, 0, 0], said
+    assert out.digest() == whole.digest()
+
+
+def test_local_workers_share_the_work(job, folder, whole, out):
+    process = job.start("--input", folder, "--output", out.path, *OPTIONS, "--workers", 2)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 0, said
+    assert out.digest() == whole.digest()
+    shards = Counter(run["shard"] for run in out.read_json("_provenance.json")["runs"])
+    assert shards == {"0/1.0/2": 1, "0/1.1/2": 1}
+
+
+def test_merge_tells_what_is_missing_and_completes_the_rest(job, folder, out, capsys):
+    cli = job.module("cli")
+    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
+    assert job(*arguments, "--shard", "0/2") == 0
+    assert cli.main(["merge", "--output", str(out.path)]) == 1
+    assert "is not complete" in capsys.readouterr().err
+    assert not out.complete
+    assert job(*arguments, "--shard", "1/2") == 0
+    assert cli.main(["merge", "--output", str(out.path)]) == 0
+    assert out.complete
+
+
+@pytest.mark.parametrize("step", ["publish", "tidy"])
+def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
+    store = job.module("store").DiskStore
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            job(*arguments)
+    assert job(*arguments) == 0
+    assert out.digest() == whole.digest()
+
+
+def test_a_lost_race_to_publish_is_no_error(job, folder, whole, out):
+    """A worker that was about to write when another one published finds the folder gone."""
+    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
+    late = job.start(*arguments, SLOW="0.05")
+    while not list(out.path.glob("_records/*")):
+        time.sleep(0.005)
+    assert job(*arguments) == 0
+    _, said = late.communicate(timeout=60)
+    assert late.returncode == 0, said
+    assert out.digest() == whole.digest()
+
+
+def test_a_full_disk_stops_the_job_and_more_room_lets_it_go_on(job, folder, whole, out, monkeypatch, capsys):
+    store = job.module("store")
+    written, sync = [0], store.os.fsync
+
+    def no_room(descriptor):
+        written[0] += 1
+        if written[0] == 9:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(store.os, "fsync", no_room)
+    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
+    assert job(*arguments) == 1
+    assert "No space left on device" in capsys.readouterr().err
+    check_untouched(out)
+    assert list((out.path / "_tmp").iterdir()) == [], "half a file is left"
+    assert job(*arguments) == 0
+    assert out.digest() == whole.digest()

@@ -1,0 +1,314 @@
+"""What can be read, and what becomes of input that is wrong."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
+
+LINES = [*texts(120), 'with "quotes", commas\tand tabs', "", "Gruß aus Köln 🙂"]
+
+
+def write(path: Path) -> Path:
+    """Write LINES in the format that the name tells."""
+    kind = path.name.split(".")[1]
+    if kind == "parquet":
+        return write_parquet(path, LINES, 50)
+    if kind == "jsonl":
+        write_jsonl(path.with_name("plain.jsonl"), LINES)
+        content = path.with_name("plain.jsonl").read_bytes()
+    elif kind == "txt":
+        content = "".join(line + "\n" for line in LINES).encode()
+    else:
+        with path.with_name("plain.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, delimiter="\t" if kind == "tsv" else ",")
+            writer.writerows([["id", "text"], *enumerate(LINES)])
+        content = path.with_name("plain.csv").read_bytes()
+    for suffix, compress in (("gz", gzip.compress), ("bz2", bz2.compress), ("zst", pa.Codec("zstd").compress)):
+        if path.name.endswith(suffix):
+            content = compress(content)
+            content = content if isinstance(content, bytes) else content.to_pybytes()
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["a.parquet", "a.jsonl", "a.csv", "a.tsv", "a.txt", "a.jsonl.gz", "a.csv.bz2", "a.txt.zst"]
+)
+@pytest.mark.parametrize("part_rows", [7, 10_000])
+def test_all_formats_give_the_same(job, tmp_path, out, name, part_rows):
+    source = write(tmp_path / name)
+    assert job("--input", source, "--output", out.path, "--part-rows", part_rows) == 0
+    assert [(r["file"], r["row"], r["text"]) for r in out.rows()] == [(name, n, t) for n, t in enumerate(LINES)]
+    assert all(row["label"] == f"{len(row['text'])} characters" for row in out.rows())
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.csv", "a.jsonl.gz"])
+def test_goes_on_in_the_middle_of_every_format(job, tmp_path, out, name):
+    """The first start leaves every second part out, as another shard's, so that the next has to find its place."""
+    source = write(tmp_path / name)
+    options = ("--input", source, "--output", out.path, "--part-rows", 9)
+    for shard in ("0/3", "2/3", "0/3", "1/3"):
+        assert job(*options, "--shard", shard) == 0
+    assert [r["text"] for r in out.rows()] == LINES
+
+
+def test_folders_wildcards_and_several_inputs(job, tmp_path, out):
+    for name in ("x/1.jsonl", "x/y/2.jsonl", "z/1.jsonl", "x/_hidden/3.jsonl", "x/.4.jsonl", "x/notes.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        write_jsonl(tmp_path / name, [name])
+    cases = {
+        ("x",): ["1.jsonl", "y/2.jsonl"],
+        ("x/*.jsonl",): ["1.jsonl"],
+        ("**/[12].jsonl",): ["x/1.jsonl", "x/y/2.jsonl", "z/1.jsonl"],
+        ("x/y", "z"): ["1.jsonl", "2.jsonl"],
+    }
+    for number, (inputs, names) in enumerate(cases.items()):
+        output = Output(tmp_path / f"out-{number}")
+        assert job("--input", *(tmp_path / i for i in inputs), "--output", output.path) == 0
+        assert [row["file"] for row in output.rows()] == names, inputs
+    clash = Output(tmp_path / "out-clash")
+    assert job("--input", tmp_path / "x/1.jsonl", tmp_path / "z/1.jsonl", "--output", clash.path) == 0
+    assert [row["file"] for row in clash.rows()] == [f"{tmp_path}/x/1.jsonl", f"{tmp_path}/z/1.jsonl"]
+
+
+def test_a_filesystem_of_fsspec(job, out):
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/in/a.txt", b"one\ntwo\nthree\n")
+    assert job("--input", "memory://in", "--output", "memory://out", "--part-rows", 2) == 0
+    assert {"/out/_SUCCESS", "/out/_manifest.json"} <= set(memory.find("/out"))
+    assert sorted(p for p in memory.find("/out/data")) == [f"/out/data/part-00000-00000{n}.parquet" for n in range(2)]
+    assert job("--input", "memory://in", "--output", "memory://out", "--part-rows", 2) == 0
+
+
+def test_kept_columns_keep_their_types(job, tmp_path, out):
+    table = pa.table({"body": ["a", "b"], "n": pa.array([1, 2], pa.int8()), "when": pa.array([1, 2], pa.timestamp("s")),
+                      "kind": pa.array(["x", "y"]).dictionary_encode()})  # fmt: skip
+    pq.write_table(table, tmp_path / "a.parquet")
+    options = ("--column", "body", "--keep", "n,when,kind")
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, *options) == 0
+    schema = pq.read_schema(out.path / "data" / "part-00000-000000.parquet")
+    assert schema.names == ["file", "row", "n", "when", "kind", "label", "score"]
+    assert [str(schema.field(n).type) for n in ("n", "when", "kind")] == ["int8", "timestamp[ms]", "string"]
+
+
+BAD_LINES = {
+    "broken UTF-8": (b'{"text": "\xff\xfe"}', "UTF-8"),
+    "no JSON": (b'{"text": "half', "no JSON"),
+    "two objects": (b'{"text": "a"}{"text": "b"}', "no JSON"),
+    "a list": (b"[1]", "no JSON object"),
+    "a number": (b'{"text": 5}', "needs text"),
+    "null": (b'{"text": null}', "no value"),
+    "no such key": (b'{"txt": "a"}', "no value"),
+    "half a character": (b'{"text": "\\ud800"}', "no UTF-8"),
+    "100 MB": (b'{"text": "' + b"x" * 100_000_000 + b'"}', "100000012 bytes"),
+    "deep": (b"[" * 100_000, "JSON"),
+    "fails in the model": (b'{"text": "RAISE"}', "ValueError: this text cannot be: RAISE"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LINES)
+def test_a_bad_line_among_good_ones(job, tmp_path, out, case, capsys):
+    line, reason = BAD_LINES[case]
+    source = tmp_path / "a.jsonl"
+    source.write_bytes(b'{"text": "before"}\n\n' + line + b'\n{"text": "after"}')
+    assert job("--input", source, "--output", tmp_path / "strict") == 65
+    said = capsys.readouterr().err
+    assert "a.jsonl, row 2:" in said
+    assert reason in said
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5) == 0
+    assert [(row["row"], row["text"]) for row in out.rows()] == [(0, "before"), (3, "after")]
+    [bad] = out.quarantined()
+    assert (bad["file"], bad["row"], bad["count"]) == ("a.jsonl", 2, 1)
+    assert reason in bad["reason"]
+    assert out.read_json("_manifest.json")["bad"] == 1
+
+
+def test_bad_rows_of_csv(job, tmp_path, out):
+    source = tmp_path / "a.csv"
+    source.write_bytes(b'\xef\xbb\xbfid,text\n1,one\n2\n3,"three\nlines",\n4,\xff\n\n5,"fi\nve"\n6,six')
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 1, "--keep", "id") == 0
+    assert [(row["row"], row["id"]) for row in out.rows()] == [(0, "1"), (4, "5"), (5, "6")]
+    assert [(row["row"], row["reason"]) for row in out.quarantined()] == [
+        (1, "1 fields where the header has 2"),
+        (2, "3 fields where the header has 2"),
+        (3, "column 'text' is no UTF-8"),
+    ]
+
+
+def test_bad_rows_of_parquet(job, tmp_path, out):
+    broken = pa.array([b"good", b"\xff\xfe", None, b"last"], pa.binary()).cast(pa.string(), safe=False)
+    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
+    arguments = ("--input", tmp_path / "a.parquet", "--output", out.path, "--on-error", "quarantine", "--max-bad", 1)
+    assert job(*arguments) == 0
+    assert [row["text"] for row in out.rows()] == ["good", "last"]
+    assert [row["row"] for row in out.quarantined()] == [1, 2]
+
+
+def test_more_bad_rows_than_allowed(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["good"] * 80 + ["RAISE"] * 20)
+    options = ("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 10)
+    assert job(*options, "--max-bad", 0.19) == 65
+    assert "20 of 100 rows are bad" in capsys.readouterr().err
+    assert not out.complete
+    assert job(*options, "--max-bad", 0.2) == 0
+    assert len(out.rows()) == 80
+    assert out.quarantined() == []
+
+
+def test_a_truncated_parquet_file_and_a_damaged_row_group(job, tmp_path, out, capsys):
+    source = tmp_path / "in"
+    source.mkdir()
+    write_parquet(source / "good.parquet", texts(50))
+    write_parquet(source / "half.parquet", texts(50))
+    whole = (source / "half.parquet").read_bytes()
+    (source / "half.parquet").write_bytes(whole[: len(whole) // 2])
+    write_parquet(source / "hole.parquet", texts(50), 25)
+    start = pq.ParquetFile(source / "hole.parquet").metadata.row_group(1).column(1).data_page_offset
+    content = bytearray((source / "hole.parquet").read_bytes())
+    content[start : start + 60] = b"\xff" * 60
+    (source / "hole.parquet").write_bytes(content)
+    assert job("--input", source, "--output", tmp_path / "strict") == 65
+    assert "half.parquet, row 0: the file cannot be read" in capsys.readouterr().err
+    options = ("--on-error", "quarantine", "--max-bad", 1, "--part-rows", 10)
+    assert job("--input", source, "--output", out.path, *options) == 0
+    names = [row["file"] for row in out.rows()]
+    assert (names.count("good.parquet"), names.count("hole.parquet"), names.count("half.parquet")) == (50, 25, 0)
+    holes = [(r["row"], r["count"]) for r in out.quarantined() if r["file"] == "hole.parquet"]
+    assert sum(count for _, count in holes) == 25
+    assert holes[0][0] == 25
+
+
+def test_a_truncated_archive_keeps_what_came_before(job, tmp_path, out):
+    lines = [os.urandom(20).hex() for _ in range(20_000)]
+    whole = gzip.compress("".join(line + "\n" for line in lines).encode())
+    (tmp_path / "a.txt.gz").write_bytes(whole[: len(whole) // 2])
+    options = ("--on-error", "quarantine", "--part-rows", 1000)
+    assert job("--input", tmp_path / "a.txt.gz", "--output", out.path, *options) == 0
+    rows = [row["text"] for row in out.rows()]
+    assert len(rows) >= 1000
+    assert rows == lines[: len(rows)]
+    [bad] = out.quarantined()
+    assert bad["row"] == len(rows)
+    assert "cannot be read from here on" in bad["reason"]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.parquet"])
+def test_empty_input_gives_an_empty_result_with_its_columns(job, tmp_path, out, name):
+    if name.endswith("parquet"):
+        write_parquet(tmp_path / name, [])
+    else:
+        (tmp_path / name).write_text("id,text\n" if name.endswith("csv") else "")
+    assert job("--input", tmp_path / name, "--output", out.path) == 0
+    assert out.rows() == []
+    assert pq.read_table(out.path / "data").column_names == ["file", "row", "text", "label", "score"]
+
+
+@pytest.mark.parametrize("other", ['{"body": "no text here"}', '{"text": ["a", "list"]}'])
+def test_a_schema_that_changes_between_jsonl_files(job, tmp_path, out, other):
+    write_jsonl(tmp_path / "a.jsonl", ["fine"] * 20)
+    (tmp_path / "b.jsonl").write_text(other + "\n")
+    assert job("--input", tmp_path / "*.jsonl", "--output", out.path, "--on-error", "quarantine") == 0
+    assert [row["file"] for row in out.quarantined()] == ["b.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (pa.table({"body": ["x"]}), "b.parquet: no column 'text'; there are body"),
+        (pa.table({"text": [1], "id": [1]}), "b.parquet: column 'text' holds int64, the model needs text"),
+        (pa.table({"text": ["x"], "id": ["seven"]}), "b.parquet: column 'id'"),
+    ],
+)
+def test_a_schema_that_changes_between_parquet_files(job, tmp_path, out, capsys, second, said):
+    write_parquet(tmp_path / "a.parquet", ["fine"])
+    pq.write_table(second, tmp_path / "b.parquet")
+    assert job("--input", tmp_path / "*.parquet", "--output", out.path, "--keep", "id,text", "--on-error", "skip") == 65
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_that_may_not_be_read(job, tmp_path, out, capsys, monkeypatch):
+    """Root may read everything, so the refusal is made."""
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    reading = job.module("reading")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "a.jsonl")
+        yield
+
+    monkeypatch.setattr(reading, "text_parts", refuse)
+    assert job("--input", source, "--output", out.path) == 65
+    assert "a.jsonl may not be read" in capsys.readouterr().err
+
+
+def test_input_changed_since_the_first_start(job, tmp_path, out, capsys):
+    source = tmp_path / "in"
+    source.mkdir()
+    for name in ("same", "grows", "goes"):
+        write_jsonl(source / f"{name}.jsonl", texts(20))
+    arguments = ("--input", source, "--output", out.path)
+    assert job(*arguments, "--shard", "0/2") == 0
+    write_jsonl(source / "grows.jsonl", texts(21))
+    (source / "goes.jsonl").unlink()
+    write_jsonl(source / "new.jsonl", texts(1))
+    capsys.readouterr()
+    assert job(*arguments, "--shard", "0/2") == 78
+    said = capsys.readouterr().err
+    for part in ("files new: new.jsonl", "files gone: goes.jsonl", "files changed: grows.jsonl"):
+        assert part in said, said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--shard", "0/3"], "--shards was 2, now 3"),
+        (["--shard", "0/2", "--part-rows", "5"], "--part-rows was 10000, now 5"),
+        (["--shard", "0/2", "--on-error", "skip"], "--on-error was fail, now skip"),
+        (["--shard", "2/2"], "the index 2 has to be 0 to 1"),
+        (["--shard", "x"], "needs an index and a count"),
+        (["--keep", "nothing"], "no column 'nothing'"),
+        (["--column", "body"], "no column 'body'"),
+        (["--batch-size", "0"], "--batch-size"),
+        (["--max-bad", "2"], "--max-bad"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_other_options_are_refused_before_anything_is_done(job, tmp_path, out, capsys, options, said):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
+    assert job("--input", source, "--output", out.path, "--shard", "0/2") == 0
+    before = sorted(out.path.rglob("*"))
+    capsys.readouterr()
+    assert job("--input", source, "--output", out.path, *options) == 78
+    assert said in capsys.readouterr().err
+    assert sorted(out.path.rglob("*")) == before
+
+
+def test_code_changed_since_the_first_start(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
+    arguments = ("--input", source, "--output", out.path)
+    assert job(*arguments, "--shard", "0/2") == 0
+    extra = job.child / "src" / "row_counter" / "extra.py"
+    extra.write_text("NEW = 1\n")
+    try:
+        assert job(*arguments, "--shard", "0/2") == 78
+    finally:
+        extra.unlink()
+    assert "the code has changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["nowhere", "nowhere/*.jsonl", "empty", "other"])
+def test_no_input(job, tmp_path, out, capsys, missing):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.xlsx").write_text("")
+    assert job("--input", tmp_path / missing, "--output", out.path) == 78
+    assert missing.partition("/")[0] in capsys.readouterr().err

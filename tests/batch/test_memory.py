@@ -1,0 +1,39 @@
+"""The memory that a run needs does not grow with its input."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.batch.conftest import write_parquet
+
+LIMIT = 1.1
+
+
+def peak(job, source, output) -> int:
+    """Return the highest memory of a run in KiB."""
+    process = job.start("--input", source, "--output", output)
+    with open(f"/proc/{process.pid}/status") as status:  # kept open: it is gone when the process ends
+        highest = 0
+        while process.poll() is None:
+            status.seek(0)
+            found = re.search(r"VmHWM:\s+(\d+)", status.read())
+            highest = max(highest, int(found[1]) if found else 0)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    return highest
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["parquet", "jsonl"])
+def test_a_million_rows_need_no_more_than_100_thousand(job, tmp_path, kind):
+    lines = [f"this is row {n} of some text to be read, in words that do not matter" for n in range(1_000_000)]
+    small, large = tmp_path / f"small.{kind}", tmp_path / f"large.{kind}"
+    for path, rows in ((small, 100_000), (large, 1_000_000)):
+        if kind == "parquet":
+            write_parquet(path, lines[:rows], 100_000)
+        else:
+            path.write_text("".join(f'{{"text": "{line}"}}\n' for line in lines[:rows]))
+    needed = [peak(job, path, tmp_path / f"out-{path.stem}") for path in (small, large)]
+    assert needed[1] <= LIMIT * needed[0], f"{needed[0]} KiB for 100,000 rows, {needed[1]} KiB for 1,000,000"

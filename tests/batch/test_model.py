@@ -1,0 +1,196 @@
+"""What the job does with a model that runs out of memory, fails, or answers strangely."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.batch.conftest import PACKAGE, texts, write_jsonl
+
+# What CuPy and the CUDA libraries say; the text is all there is, since the error is a plain RuntimeError.
+CUDA_WORDS = ["CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"]
+
+
+@pytest.fixture
+def model(job, monkeypatch) -> Iterator[type]:
+    """Return the class of the child's model, for a test to change."""
+    sys.modules.pop(f"{PACKAGE}.model", None)
+    yield job.module("job") and __import__(f"{PACKAGE}.model", fromlist=["Model"]).Model
+    sys.modules.pop(f"{PACKAGE}.model", None)
+
+
+def test_sorted_by_length_and_given_back_in_order(job, model, tmp_path, out, monkeypatch):
+    seen: list[list[int]] = []
+    predict = model.predict
+    monkeypatch.setattr(model, "predict", lambda self, b: seen.append([len(t) for t in b]) or predict(self, b))
+    lines = texts(200)
+    source = write_jsonl(tmp_path / "a.jsonl", lines)
+    assert job("--input", source, "--output", out.path, "--batch-size", 16, "--part-rows", 80) == 0
+    assert [row["text"] for row in out.rows()] == lines
+    parts = seen[1:]
+    assert [len(batch) for batch in parts] == [16] * 5 + [16] * 5 + [16, 16, 8]
+    first = [length for batch in parts[:5] for length in batch]
+    assert first == sorted(first, reverse=True), "the longest come first"
+
+
+def test_out_of_memory_halves_the_batch_and_remembers(job, model, tmp_path, out, monkeypatch):
+    room, calls = 4000, []
+    predict = model.predict
+
+    def limited(self, batch):
+        size = len(batch) * max(map(len, batch))
+        calls.append((len(batch), max(map(len, batch)), size > room))
+        if size > room:
+            raise MemoryError("no room")
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", limited)
+    lines = texts(600)
+    source = write_jsonl(tmp_path / "a.jsonl", lines)
+    assert job("--input", source, "--output", out.path, "--batch-size", 64, "--part-rows", 150) == 0
+    assert [row["text"] for row in out.rows()] == lines
+    failed = [call for call in calls if call[2]]
+    assert 1 <= len(failed) <= 12, f"{len(failed)} of {len(calls)} batches did not fit: what did not fit was forgotten"
+    assert max(size for size, _, _ in calls[2:]) > 16, "short texts must not pay for long ones"
+
+
+@pytest.mark.parametrize("words", CUDA_WORDS)
+def test_words_of_cuda_for_no_memory_halve_the_batch_too(job, model, tmp_path, out, monkeypatch, words):
+    predict = model.predict
+
+    def limited(self, batch):
+        if len(batch) > 9:
+            raise RuntimeError(words)
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", limited)
+    source = write_jsonl(tmp_path / "a.jsonl", texts(50))
+    assert job("--input", source, "--output", out.path) == 0
+    assert len(out.rows()) == 50
+
+
+def test_a_row_too_large_for_the_memory_is_a_bad_row(job, model, tmp_path, out, monkeypatch):
+    predict = model.predict
+
+    def limited(self, batch):
+        if max(map(len, batch)) > 5000:
+            raise MemoryError("no room")
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", limited)
+    source = write_jsonl(tmp_path / "a.jsonl", ["x" * 9000 if n == 33 else f"row {n}" for n in range(100)])
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine") == 0
+    assert [row["row"] for row in out.rows()] == [n for n in range(100) if n != 33]
+    [bad] = out.quarantined()
+    assert (bad["row"], bad["reason"]) == (33, "memory ran out for this row alone: MemoryError: no room")
+
+
+def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path, out, monkeypatch, capsys):
+    device = job.module("predicting").device
+    predict = model.predict
+    parts = [0]
+
+    def lost(self, batch):
+        parts[0] += 1
+        if parts[0] == 5:
+            raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+        return predict(self, batch)
+
+    source = write_jsonl(tmp_path / "a.jsonl", texts(60))
+    arguments = ("--input", source, "--output", out.path, "--part-rows", 10, "--on-error", "quarantine")
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "predict", lost)
+        assert device.is_device_lost(RuntimeError("cudaErrorIllegalAddress: an illegal memory access"))
+        assert job(*arguments) == 1
+    assert "the GPU is lost" in capsys.readouterr().err
+    assert len(list(out.path.glob("_records/*"))) == 3
+    assert job(*arguments) == 0
+    assert len(out.rows()) == 60
+
+
+ANSWERS: dict[str, tuple[Any, int, str]] = {
+    "one too few": (lambda batch: [{"a": 1}] * (len(batch) - 1), 78, "has to give one for each"),
+    "a column that is there": (lambda batch: [{"text": "x"}] * len(batch), 78, "the key 'text'"),
+    "nothing": (lambda batch: [{}] * len(batch), 78, "empty"),
+    "an object": (lambda batch: [{"a": object()}] * len(batch), 78, "cannot be a column 'a'"),
+    "an error at once": (lambda batch: 1 / 0, 78, "fails on its own examples: ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+def test_answers_that_cannot_be_used(job, model, tmp_path, out, monkeypatch, capsys, case):
+    answer, code, said = ANSWERS[case]
+    monkeypatch.setattr(model, "predict", lambda self, batch: answer(batch))
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert job("--input", source, "--output", out.path) == code
+    assert said in capsys.readouterr().err
+
+
+def test_answers_of_all_kinds_become_columns(job, model, tmp_path, out, monkeypatch):
+    numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
+
+    def answers(self, batch):
+        vector = numpy.array([0.5, 0.25], numpy.float32)
+        return [{"s": t, "i": len(t), "f": 0.1, "b": True, "l": [1.0, 2.0], "v": vector} for t in batch]
+
+    monkeypatch.setattr(model, "predict", answers)
+    source = write_jsonl(tmp_path / "a.jsonl", ["one", "three"])
+    assert job("--input", source, "--output", out.path, "--keep", "") == 0
+    assert out.rows()[1] == {"file": "a.jsonl", "row": 1, "s": "three", "i": 5, "f": 0.1, "b": True,
+                             "l": [1.0, 2.0], "v": [0.5, 0.25]}  # fmt: skip
+
+
+def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, monkeypatch, capsys):
+    predict, calls = model.predict, [0]
+
+    def breaks(self, batch):
+        calls[0] += 1
+        if calls[0] > 3:
+            raise ValueError("no weights")
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", breaks)
+    source = write_jsonl(tmp_path / "a.jsonl", texts(50))
+    assert job("--input", source, "--output", out.path, "--part-rows", 10, "--on-error", "skip") == 1
+    assert "fails on its own examples now" in capsys.readouterr().err
+
+
+def test_a_model_that_cannot_be_imported(job, tmp_path, out):
+    file = job.child / "src" / PACKAGE / "model.py"
+    before = file.read_text()
+    file.write_text("import nothing_of_this_name\n")
+    try:
+        process = job.start("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path)
+        _, said = process.communicate(timeout=30)
+    finally:
+        file.write_text(before)
+    assert process.returncode == 78
+    assert "model.py cannot be imported: No module named 'nothing_of_this_name'" in said
+
+
+def test_metrics_for_prometheus(job, tmp_path, out):
+    metrics = tmp_path / "job.prom"
+    source = write_jsonl(tmp_path / "a.jsonl", [*texts(50), "RAISE"])
+    options = ("--on-error", "skip", "--metrics-file", metrics, "--shard", "0/1")
+    assert job("--input", source, "--output", out.path, *options) == 0
+    text = metrics.read_text()
+    for line in ('job_rows{shard="0/1"} 51.0', 'job_bad_rows{shard="0/1"} 1.0', 'job_done{shard="0/1"} 1.0'):
+        assert line in text, text
+
+
+def test_provenance_tells_how_to_make_it_again(job, tmp_path, out):
+    source = write_jsonl(tmp_path / "a.jsonl", texts(30))
+    arguments = ("--input", source, "--output", out.path, "--part-rows", 10)
+    assert job(*arguments, "--shard", "0/2") == 0
+    assert job(*arguments, "--shard", "1/2") == 0
+    story = out.read_json("_provenance.json")
+    assert story["command"].startswith(f"python -m {PACKAGE}.job run --input {source}")
+    assert (story["rows"], story["written"], story["bad"]) == (30, 30, 0)
+    assert (story["input"]["files"], story["input"]["bytes"]) == (1, source.stat().st_size)
+    assert story["versions"]["pyarrow"]
+    assert story["device"]["device"] == "cpu"
+    assert story["parameters"]["part_rows"] == 10
+    assert [(run["shard"], run["exit_code"]) for run in story["runs"]] == [("0/2", 0), ("1/2", 0)]

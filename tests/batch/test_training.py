@@ -1,0 +1,122 @@
+"""Training goes on where it was stopped, to the same weights; what it writes; what it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.batch import training
+from tests.batch.conftest import PACKAGE
+from tests.templates.test_child import own_copy, run
+
+
+@pytest.fixture(scope="module")
+def whole(render, tmp_path_factory) -> tuple[Path, Path]:
+    """Return a rendered plain child, and the output of a training in it that nobody stopped."""
+    child = render(AnswerSet("batch", "plain", project_name="row-counter"))
+    output = tmp_path_factory.mktemp("training") / "whole"
+    process = training.start(sys.executable, child, PACKAGE, output)
+    _, said = process.communicate()
+    assert process.returncode == 0, said
+    return child, output
+
+
+def test_it_learns_and_writes_what_people_look_at(whole):
+    _, output = whole
+    course = training.outcome(output)["course"]
+    assert len(course) == 3
+    losses = [float(epoch["loss"]) for epoch in course]
+    assert losses == sorted(losses, reverse=True), losses
+    assert float(course[-1]["accuracy"]) > 2 / 8, "no better than a guess"
+    assert (output / "loss.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    result = json.loads((output / "result.json").read_text())
+    assert result["best"]["epoch"] == 3
+    assert result["settings"]["accumulate"] == 3
+    assert not (output / "_tmp").exists()
+
+
+@pytest.mark.slow
+def test_stopped_training_reaches_the_same_weights(whole, tmp_path):
+    child, output = whole
+    codes = training.stop_at_random(sys.executable, child, PACKAGE, tmp_path / "out", 1, (0.6, 1.6))
+    assert len(codes) > 2, "it was never stopped"
+    assert set(codes) <= {0, -signal.SIGKILL, -signal.SIGTERM, 143}, codes
+    assert training.outcome(tmp_path / "out") == training.outcome(output), codes
+
+
+def test_sigterm_saves_and_does_not_end_with_success(whole, tmp_path):
+    child, _ = whole
+    process = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
+    while not (tmp_path / "out" / "checkpoint.npz").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
+    before = (tmp_path / "out" / "checkpoint.npz").read_bytes()
+    process.terminate()
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 143, said
+    assert (tmp_path / "out" / "checkpoint.npz").read_bytes() != before
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
+def test_early_stopping(whole, tmp_path):
+    child, _ = whole
+    options = ("--epochs", "60", "--patience", "1", "--learning-rate", "0.5", "--device", "cpu")
+    process = training.start(sys.executable, child, PACKAGE, tmp_path / "out", *options)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["epochs"] == result["best"]["epoch"] + 1 < 60
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--batch-size", "8"), "batch_size was 32, now 8"),
+        ((*training.OPTIONS, "--seed", "7"), "seed was 0, now 7"),
+        (("--batch-size", "100000"), "do not fill one step"),
+        (("--precision", "float16"), "needs the framework torch"),
+        (("--epochs", "0"), "--epochs"),
+    ],
+)
+def test_another_training_is_refused(whole, tmp_path, options, said):
+    child, output = whole
+    before = {path.name: path.read_bytes() for path in output.iterdir() if path.is_file()}
+    process = training.start(sys.executable, child, PACKAGE, output, *options)
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 78, words
+    assert said in words
+    assert {path.name: path.read_bytes() for path in output.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.slow
+def test_stopped_training_with_torch_reaches_the_same_weights(render, tmp_path, torch_build):
+    child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)
+    run(child, "scripts/setup", "--framework", torch_build)
+    python = str(child / ".venv" / "bin" / "python")
+    process = training.start(python, child, "topic_finder", tmp_path / "whole")
+    assert process.wait(300) == 0, process.communicate()
+    codes = training.stop_at_random(python, child, "topic_finder", tmp_path / "out", 2, (3.0, 8.0))
+    assert len(codes) > 2, "it was never stopped"
+    assert training.outcome(tmp_path / "out") == training.outcome(tmp_path / "whole"), codes
+
+
+@pytest.mark.slow
+def test_torchrun_with_two_processes_learns_what_one_does(render, tmp_path, torch_build):
+    """Two processes with half the batch each see the same examples in a step; dropout differs, so the loss is near."""
+    child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)
+    run(child, "scripts/setup", "--framework", torch_build)
+    options = ("--epochs", "2", "--device", "cpu")
+    module = ("-m", "topic_finder.job", "train", *options)
+    launch = (".venv/bin/python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    own = {"PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
+    run(child, *launch, *module, "--output", "build/two", "--batch-size", "32", **own)
+    run(child, ".venv/bin/python", *module, "--output", "build/one", "--batch-size", "64", **own)
+    [one, two] = [training.outcome(child / "build" / name)["course"] for name in ("one", "two")]
+    assert [epoch["steps"] for epoch in one] == [epoch["steps"] for epoch in two]
+    assert [float(epoch["loss"]) for epoch in two] == pytest.approx([float(epoch["loss"]) for epoch in one], rel=0.02)

@@ -1,0 +1,47 @@
+"""Runs a training again and again, stopping it at random moments, and compares it with one that nobody stops."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+OPTIONS = ("--epochs", "3", "--batch-size", "32", "--accumulate", "3", "--checkpoint-steps", "10", "--device", "cpu")
+
+
+def start(python: str, child: Path, package: str, output: Path, *options: str) -> subprocess.Popen[str]:
+    """Start a training with one thread, so that sums are always added up in the same order."""
+    environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
+    environment |= {"PYTHONPATH": str(child / "src"), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    command = [python, "-m", f"{package}.job", "train", "--output", str(output), *(options or OPTIONS)]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def stop_at_random(
+    python: str, child: Path, package: str, output: Path, seed: int, seconds: tuple[float, float]
+) -> list[int]:
+    """Start a training until it ends by itself, with SIGKILL and SIGTERM in turn at random times; return the codes."""
+    chance = random.Random(seed)
+    codes: list[int] = []
+    while 0 not in codes:
+        process = start(python, child, package, output)
+        try:
+            # Later and later, so that there is an end whatever the machine's speed.
+            process.communicate(timeout=chance.uniform(*seconds) * (1 + len(codes) / 3))
+        except subprocess.TimeoutExpired:
+            process.send_signal([signal.SIGKILL, signal.SIGTERM][len(codes) % 2])
+            process.communicate(timeout=120)
+        codes.append(process.returncode)
+    return codes
+
+
+def outcome(output: Path) -> dict[str, object]:
+    """Return the checksum of the best weights and the course without the times."""
+    [best] = output.glob("best.*")
+    with (output / "metrics.csv").open() as file:
+        course = [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
+    return {"weights": hashlib.sha256(best.read_bytes()).hexdigest(), "course": course}
