@@ -137,6 +137,7 @@ def test_waves_wait_for_the_ones_before_and_max_open_holds_back(tmp_path: Path) 
     assert BRANCH in fleet.branches("three")
 
 
+@pytest.mark.slow
 def test_moved_child_and_foreign_branch_are_left_alone(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"moved": {}, "foreign": {}})
     fleet.plan()
@@ -153,6 +154,7 @@ def test_moved_child_and_foreign_branch_are_left_alone(tmp_path: Path) -> None:
     assert fleet.branches("foreign")[BRANCH] == theirs
 
 
+@pytest.mark.slow
 def test_rollback_reverts_what_was_merged_and_takes_back_what_was_not(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"merged": {"own.txt": "mine\n"}, "waiting": {}})
     fleet.plan()
@@ -172,6 +174,7 @@ def test_rollback_reverts_what_was_merged_and_takes_back_what_was_not(tmp_path: 
     assert "_commit: v1.0.0" in shown.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "message"),
     [("remote", "git clone"), ("template", "follows another template"), ("tag", "no version v1.0.0 any more")],
@@ -195,6 +198,7 @@ def test_broken_child_is_one_line_and_stops_nothing(tmp_path: Path, damage: str,
     assert fleet.record("good")["outcome"] == "clean"
 
 
+@pytest.mark.slow
 def test_read_only_remote_is_told_and_not_half_pushed(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"good": {}, "locked": {}})
     fleet.plan()
@@ -207,6 +211,7 @@ def test_read_only_remote_is_told_and_not_half_pushed(tmp_path: Path) -> None:
     assert (BRANCH in fleet.branches("good"), BRANCH in fleet.branches("locked")) == (True, False)
 
 
+@pytest.mark.slow
 def test_second_run_at_once_is_refused(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     running = subprocess.Popen(
@@ -224,7 +229,7 @@ def test_second_run_at_once_is_refused(tmp_path: Path) -> None:
         running.wait()
 
 
-@pytest.mark.parametrize("kind", ["github", "gitlab"])
+@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
 def test_requests_are_opened_once_and_conflicts_are_drafts(tmp_path: Path, kind: str) -> None:
     fleet = Fleet(tmp_path, {"clean": EDITS["clean"], "conflict": EDITS["conflict"]})
     with serve(kind) as server:
