@@ -12,7 +12,7 @@ from .check import check_rows
 from .plan import write_bake_file
 
 GIGABYTE = 10**9
-ROOM = 14 * GIGABYTE  # the largest row: 7 GB of layers and 6 GB of packages in the installer's cache
+ROOM = 12 * GIGABYTE  # the largest row: 6.5 GB of layers, and its packages in the cache of the installer
 
 
 def run(command: list[str], problem: str) -> None:
