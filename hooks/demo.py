@@ -19,7 +19,7 @@ from typing import Any
 from copier import run_copy
 
 ROOT = Path(__file__).resolve().parent.parent
-DEMO = ROOT / "build" / "demo"
+DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo"))
 NEXT = {
     "service": ("scripts/run", "open http://localhost:8000/docs", "${EDITOR:-vi} src/demo/model.py"),
     "batch": (
@@ -57,7 +57,7 @@ def step(title: str, *command: str, quiet: bool = True) -> str:
 
 def render(project_type: str, framework: str) -> None:
     """Render the type into build/demo with default answers for all other questions."""
-    print(f"-- render: a {project_type} on {framework} into {DEMO.relative_to(ROOT)}", flush=True)
+    print(f"-- render: a {project_type} on {framework} into {os.path.relpath(DEMO)}", flush=True)
     shutil.rmtree(DEMO, ignore_errors=True)
     answers = {"project_name": "demo", "project_type": project_type, "framework": framework}
     run_copy(str(ROOT), DEMO, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
@@ -77,7 +77,7 @@ def write_input() -> Path:
     (folder / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with (folder / "lines.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"id": number, "text": line}) + "\n" for number, line in enumerate(lines))
-    print(f"-- input: {len(lines)} lines of Python's language reference in {folder.relative_to(ROOT)}")
+    print(f"-- input: {len(lines)} lines of Python's language reference in {os.path.relpath(folder)}")
     return folder
 
 
@@ -173,7 +173,7 @@ def main() -> int:
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
-    print(f"\nAll of it took {time.monotonic() - start:.0f} s. Go on with:\n\n  cd {DEMO.relative_to(ROOT)}")
+    print(f"\nAll of it took {time.monotonic() - start:.0f} s. Go on with:\n\n  cd {os.path.relpath(DEMO)}")
     print("".join(f"  {command}\n" for command in NEXT[options.type]))
     return 0
 

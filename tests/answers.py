@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from itertools import product
 
-import pytest
-
 TYPES = ("library", "batch", "service")
 FRAMEWORKS = ("plain", "torch", "tensorflow")
 DRIVERS = ("580", "525")
@@ -58,8 +56,3 @@ def every_answer_set() -> list[AnswerSet]:
     long_name = "z" + "-9" * 19 + "z"
     sets += [AnswerSet("service", "torch", project_name=long_name, gpu_resource="nvidia.com/mig-1g.10gb")]
     return sets
-
-
-def in_groups(sets: list[AnswerSet]) -> list[object]:
-    """Return the sets as test parameters that stay on one worker, so that each is rendered once."""
-    return [pytest.param(s, id=s.id, marks=pytest.mark.xdist_group(s.id)) for s in sets]

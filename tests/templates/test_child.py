@@ -82,7 +82,6 @@ def library(render, tmp_path_factory) -> Path:
     return child
 
 
-@pytest.mark.xdist_group("scripts")
 class TestScripts:
     """The scripts of a child that is set up."""
 
@@ -93,11 +92,14 @@ class TestScripts:
         text = run(library, f"scripts/{verb}", "--help")
         assert f"usage: scripts/{verb}" in text, text
 
-    @pytest.mark.parametrize("verb", ["setup", "lint", "build", "smoke", "update"])
+    @pytest.mark.parametrize("verb", ["setup", "lint", "build", "smoke"])
     def test_a_wrong_option_is_refused(self, library, verb):
         text = run(library, f"scripts/{verb}", "--wrong", expect=2)
         assert "unknown" in text, text
         assert len(text.strip().splitlines()) == 1, text
+
+    def test_a_wrong_option_of_update_is_refused(self, library):
+        assert "unrecognized arguments: --wrong" in run(library, "scripts/update", "--wrong", expect=2)
 
     def test_run_says_where_it_runs(self, library):
         assert "run: in .venv, " in run(library, "scripts/run", "a text", "README.md")

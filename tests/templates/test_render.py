@@ -12,14 +12,14 @@ import pytest
 import yaml
 from pathspec import GitIgnoreSpec
 
-from tests.answers import AnswerSet, every_answer_set, in_groups
+from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
 from tests.templates import checks
 
 CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())
 
 
-@pytest.fixture(params=in_groups(every_answer_set()))
+@pytest.fixture(params=every_answer_set(), ids=lambda answers: answers.id)
 def answers(request: pytest.FixtureRequest) -> AnswerSet:
     """Return each answer set in turn."""
     return request.param
