@@ -6,8 +6,8 @@
   rollback  close the requests of a version, and open a reverting one where it was merged
   report    write fleet.html, fleet.json and fleet.xml of what is known
 
-A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed,
-1 errors or nothing could be done; the worst child decides.
+A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed, 6 a child
+that cannot be updated or pushed (the worst child decides); 1 nothing could be done, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ from fleetkit import report
 from fleetkit.apply import apply_child, check_waves, roll_back, to_push
 from fleetkit.children import WAVES, Child, Fleet, FleetError, load
 from fleetkit.plan import plan_child
+from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State
 from fleetkit.status import status_of
 from safe_update import UpdateError, versions
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
-CODES = {"error": 1, "test failed": 5, "at risk": 4, "conflict": 3}
+CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3}
 
 
-def own_cache(folder: str) -> None:
-    """Give this worker a cache of its own: Copier locks none."""
-    os.environ["COPIER_CACHE_DIR"] = str(Path(folder) / "copier" / str(os.getpid()))
+def start_worker(folder: str) -> None:
+    """Give this worker a cache of its own, since Copier locks none, and let it share its checkouts of the template."""
+    own = Path(folder) / "copier" / str(os.getpid())
+    os.environ["COPIER_CACHE_DIR"] = str(own / "cache")
+    share_checkouts(own / "checkouts")
+    read_yaml_fast()
+    compile_templates_once()
 
 
 def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Child], what: str) -> list[Record]:
@@ -91,7 +96,7 @@ def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     else:
         print("child           version         behind          image           support         last outcome")
         tell(records, ("name", "version", "behind", "image", "image_state", "outcome", "error"))
-    return int(any("error" in record for record in records))
+    return CODES["error"] if any("error" in record for record in records) else 0
 
 
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
@@ -103,7 +108,7 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
     state.write_plan({"to": options.to, "finished": False, "wave": options.wave})
     context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
-    with ProcessPoolExecutor(options.jobs, context, own_cache, (str(state.folder / "cache"),)) as pool:
+    with ProcessPoolExecutor(options.jobs, context, start_worker, (str(state.folder / "cache"),)) as pool:
         records = each(pool, Plan(state, options), chosen, "plan")
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
     state.write_plan({"to": options.to, "finished": True, "wave": options.wave})
@@ -122,7 +127,8 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "apply_error"))
     report.write(state, known(state, fleet), options.report, f"Fleet after apply of {plan['to']}, wave {options.wave}")
     failed = any("apply_error" in record for record in records)
-    return 1 if failed else worst([record for record in known(state, fleet) if record["wave"] == options.wave])
+    wave = [record for record in known(state, fleet) if record["wave"] == options.wave]
+    return CODES["error"] if failed else worst(wave)
 
 
 def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
@@ -133,7 +139,7 @@ def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: roll_back(state, fleet, child, options.to), chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
-    return int(any("rollback_error" in record for record in records))
+    return CODES["error"] if any("rollback_error" in record for record in records) else 0
 
 
 def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:

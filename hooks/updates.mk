@@ -10,3 +10,18 @@ oldest-copier-lock: $(READY) ## resolve the lock of the oldest supported Copier,
 .PHONY: release-check
 release-check: $(READY) ## show what the next release changes in children, and refuse what would hurt them
 	@$(PYTHON) -W ignore hooks/release_check.py $(ARGS)
+
+FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet $(or $(FLEET_FILE),fleet.yml)
+
+.PHONY: fleet-plan
+fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION=vX.Y.Z FLEET_FILE=fleet.yml)
+	@$(FLEET) plan --template "$(TEMPLATE)" $(if $(VERSION),--to $(VERSION)) --test 'scripts/setup && scripts/test'; \
+	code=$$?; case $$code in 3 | 4 | 5 | 6) echo "make: some children need a person (exit code $$code), see build/fleet/fleet.html" ;; *) exit $$code ;; esac
+
+.PHONY: fleet-apply
+fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest)
+	@$(FLEET) apply --wave $(WAVE)
+
+.PHONY: bench-fleet
+bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
+	@$(PYTHON) -W ignore benchmarks/fleet/run.py

@@ -7,6 +7,9 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+from packaging.version import Version
+from safe_update import version_of
+
 from fleetkit.plan import OUTCOMES
 from fleetkit.state import Record, State
 
@@ -74,7 +77,7 @@ def write(state: State, records: list[Record], folder: Path, title: str) -> None
         "title": title,
         "plan": state.plan(),
         "counts": {name: counts[name] for name in OUTCOMES if counts[name]},
-        "versions": dict(sorted(versions.items())),
+        "versions": dict(sorted(versions.items(), key=lambda item: version_of(item[0]) or Version("0"))),
         "children": records,
     }
     (folder / "fleet.json").write_text(json.dumps(data, indent=1), encoding="utf-8")

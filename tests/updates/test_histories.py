@@ -12,7 +12,7 @@ import pytest
 from tests.updates.test_safe_update import Program, program, template  # noqa: F401  (fixtures)
 from tests.updates.tiny import Child, Template, make_child
 
-QUICK, ALL, CHUNK = 10, 300, 10
+QUICK, ALL, CHUNK = 5, 300, 5
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 
 

@@ -154,7 +154,9 @@ def test_own_tests_of_an_updated_child_pass(family: Family, tmp_path: Path, vers
         assert done.returncode == 0, f"{version} {answers.id}: scripts/{verb} fails: {done.stdout}{done.stderr}"
 
 
-@pytest.mark.parametrize("project_type", TYPES)
+@pytest.mark.parametrize(
+    "project_type", ["library", *(pytest.param(name, marks=pytest.mark.slow) for name in ("batch", "service"))]
+)
 def test_oldest_copier_updates_too(family: Family, tmp_path: Path, project_type: str) -> None:
     answers = AnswerSet(project_type, "plain")
     oldest = Family(family.path, installed("oldest", tmp_path / "home"), family.released, family.work_tree)
