@@ -155,6 +155,7 @@ def ratios(result: dict[str, dict]) -> dict[str, float]:
 def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     """Return the seconds from the start to the end of a run without work, and those of importing the framework."""
     nothing = folder / "nothing.parquet"
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), nothing)
     run = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--input", str(nothing), "--output"]
     imports = [
         sys.executable,
@@ -208,13 +209,15 @@ def main() -> None:
             "starting model, real lines": (starting, even(200_000 // part), everyone),
             "starting model, uneven": (starting, uneven(60_000 // part), ["bare", "job"]),
             "encoder, real lines": (encoder, even(1_500 // part), everyone),
-            "encoder, uneven": (encoder, uneven(768 // part), ["bare", "job"]),
+            "encoder, uneven": (encoder, uneven(384 // part), ["bare", "job"]),
         }
         for name, (source, texts, ways) in cases.items():
             if options.only and options.only not in name:
                 continue
             print(f"-- {name}", flush=True)
-            result = compare(source, texts, ways, options.rounds, folder)
+            own = folder / name.replace(" ", "-")
+            own.mkdir()
+            result = compare(source, texts, ways, options.rounds, own)
             results[name] = {"ways": result, "ratios": ratios(result), "machine": machine()}
             print(f"   {results[name]['ratios']}", flush=True)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -250,6 +250,34 @@ def test_a_file_that_may_not_be_read(job, tmp_path, out, capsys, monkeypatch):
     assert "a.jsonl may not be read" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.parquet"])
+def test_a_network_that_fails_is_tried_again_and_not_quarantined(job, tmp_path, out, monkeypatch, capsys, name):
+    """pyarrow tells a broken connection and a broken file by the same OSError without an errno."""
+    source = write(tmp_path / name)
+    inputs = job.module("inputs")
+
+    class Remote(inputs.fs.PyFileSystem):
+        broken = False
+
+        def open_input_file(self, path):
+            if self.broken:
+                raise OSError("When reading information for key: AWS Error NETWORK_CONNECTION")
+            return super().open_input_file(path)
+
+    arguments = ("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 1)
+    far = Remote(inputs.fs.FSSpecHandler(pytest.importorskip("fsspec").filesystem("file")))
+    monkeypatch.setattr(inputs, "open_filesystem", lambda location: (far, location))
+    real = job.module("textfiles" if name == "a.txt" else "parquetfiles")
+    begin = real.text_parts if name == "a.txt" else real.parquet_parts
+    monkeypatch.setattr(job.module("reading"), begin.__name__, lambda *a: setattr(Remote, "broken", True) or begin(*a))
+    assert job(*arguments) == 1
+    assert "NETWORK_CONNECTION" in capsys.readouterr().err
+    assert not (out.path / "_quarantine").exists()
+    Remote.broken = False
+    monkeypatch.undo()
+    assert not out.complete
+
+
 def test_input_changed_since_the_first_start(job, tmp_path, out, capsys):
     source = tmp_path / "in"
     source.mkdir()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.batch.conftest import PACKAGE, texts, write_jsonl
+from tests.conftest import ROOT
 
 # What CuPy and the CUDA libraries say; the text is all there is, since the error is a plain RuntimeError.
 CUDA_WORDS = ["CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"]
@@ -181,6 +182,15 @@ def test_metrics_for_prometheus(job, tmp_path, out):
         assert line in text, text
 
 
+def test_provenance_in_an_image(job, tmp_path, out, monkeypatch):
+    for name, value in {"APP_VERSION": "v1-3-gabc", "APP_IMAGE": "unknown", "IMAGE": "a/b@sha256:1"}.items():
+        monkeypatch.setenv(name, value)
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", texts(3)), "--output", out.path) == 0
+    story = out.read_json("_provenance.json")
+    assert story["code"]["commit"] == "v1-3-gabc"
+    assert story["image"]["name"] == "a/b@sha256:1"
+
+
 def test_provenance_tells_how_to_make_it_again(job, tmp_path, out):
     source = write_jsonl(tmp_path / "a.jsonl", texts(30))
     arguments = ("--input", source, "--output", out.path, "--part-rows", 10)
@@ -192,5 +202,7 @@ def test_provenance_tells_how_to_make_it_again(job, tmp_path, out):
     assert (story["input"]["files"], story["input"]["bytes"]) == (1, source.stat().st_size)
     assert story["versions"]["pyarrow"]
     assert story["device"]["device"] == "cpu"
+    assert story["code"]["template"] == (ROOT / "VERSION").read_text().strip()
+    assert len(story["code"]["sha256"]) == 64
     assert story["parameters"]["part_rows"] == 10
     assert [(run["shard"], run["exit_code"]) for run in story["runs"]] == [("0/2", 0), ("1/2", 0)]

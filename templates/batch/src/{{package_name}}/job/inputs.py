@@ -35,6 +35,15 @@ class InputFile:
     format: str
     filesystem: fs.FileSystem = field(compare=False, repr=False)
 
+    def blames(self, error: Exception) -> bool:
+        """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
+
+        pyarrow raises OSError for broken content too, then without an errno; but so it does for a network that fails.
+        """
+        if not isinstance(error, OSError):
+            return isinstance(error, ArrowException)
+        return not error.errno and isinstance(self.filesystem, fs.LocalFileSystem)
+
     def identity(self) -> dict[str, Any]:
         """Return what has to stay the same between two starts."""
         return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}

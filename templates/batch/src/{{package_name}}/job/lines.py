@@ -1,5 +1,6 @@
 """Lines of a file of any size, read block by block, with the byte at which each run of lines ends."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -28,14 +29,15 @@ class LineReader:
     r"""Reads lines from a binary stream. `position` is the byte after the last line that `take` returned.
 
     A line ends with \n, which is left off; the last one may lack it. `broken` says why the rest of the file cannot be
-    read, as in a truncated archive; an error of the disk or the network is raised instead (OSError with an errno).
+    read, as in a truncated archive; an error that `blames` does not blame on the content is raised instead.
     """
 
-    def __init__(self, stream: Any, position: int, limit: int) -> None:
+    def __init__(self, stream: Any, position: int, limit: int, blames: Callable[[Exception], bool]) -> None:
         self.position = position
         self.broken = ""
         self._stream = stream
         self._limit = limit
+        self._blames = blames
         self._ready: list[Line] = []
         self._next = 0
         self._tail: list[bytes] = []
@@ -81,7 +83,7 @@ class LineReader:
         try:
             return self._stream.read(BLOCK)
         except (OSError, ArrowException) as error:
-            if getattr(error, "errno", None):
+            if not self._blames(error):
                 raise
             self.broken = f"the file cannot be read from here on: {error}"
             self._tail, self._tail_size = [], 0

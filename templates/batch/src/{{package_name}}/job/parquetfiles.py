@@ -20,12 +20,13 @@ def parquet_parts(
     """Yield the wanted parts of a file from part `first` on, and at its end the number of its parts.
 
     Raises BadInput when a column is missing or of another type. A file or a row group that cannot be read is a bad row
-    for all the rows in it; an error of the disk or the network is raised (OSError with an errno).
+    for all the rows in it; an error of the disk or the network is raised.
     """
     try:
         source = pq.ParquetFile(file.filesystem.open_input_file(file.path), memory_map=False, pre_buffer=False)
     except (OSError, pa.ArrowException) as error:
-        _raise_if_outside(error)
+        if not file.blames(error):
+            raise
         if wanted(0):
             bad = [BadRow(0, f"the file cannot be read: {error}")]
             yield Part(file, file_index, 0, 0, 1, True, 0, empty_table(columns), bad=bad)
@@ -36,19 +37,13 @@ def parquet_parts(
     count = max(1, -(-total // rows))
     _check(source.schema_arrow, columns, file.name)
     wanted_parts = [index for index in range(first, count) if wanted(index)]
-    for index, tables, bad in _cut(source, columns, rows, wanted_parts):
+    for index, tables, bad in _cut(file, source, columns, rows, wanted_parts):
         start, end = index * rows, min((index + 1) * rows, total)
         table, unfit = _checked(tables, columns, file.name)
         bad = sorted(bad + unfit, key=lambda b: b.row)
         through = end / max(1, total)
         yield Part(file, file_index, index, start, end - start, index == count - 1, 0, table, through, bad)
     yield count
-
-
-def _raise_if_outside(error: Exception) -> None:
-    """Raise an error of the disk, the network or the permissions; the others say that the content is wrong."""
-    if getattr(error, "errno", None):
-        raise error
 
 
 def _rows_of_part(metadata: pq.FileMetaData, limits: Limits) -> int:
@@ -70,7 +65,7 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
 
 
 def _cut(
-    source: pq.ParquetFile, columns: Columns, rows: int, wanted: list[int]
+    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, wanted: list[int]
 ) -> Iterator[tuple[int, list[pa.Table], list[BadRow]]]:
     """Yield (index, tables, bad rows) of each wanted part; the tables have a column with the row's number."""
     group_end = np.cumsum([source.metadata.row_group(g).num_rows for g in range(source.metadata.num_row_groups)])
@@ -82,7 +77,7 @@ def _cut(
         if not pending or end <= pending[0] * rows:
             continue
         position = int(begin)
-        for table, broken in _read_group(source, group, columns, position, int(end)):
+        for table, broken in _read_group(file, source, group, columns, position, int(end)):
             size = broken.count if broken else len(table)
             while pending and position + size > pending[0] * rows:
                 start, stop = max(position, pending[0] * rows), min(position + size, (pending[0] + 1) * rows)
@@ -100,7 +95,7 @@ def _cut(
 
 
 def _read_group(
-    source: pq.ParquetFile, group: int, columns: Columns, begin: int, end: int
+    file: InputFile, source: pq.ParquetFile, group: int, columns: Columns, begin: int, end: int
 ) -> Iterator[tuple[pa.Table, BadRow | None]]:
     """Yield the rows of a row group in pieces; what cannot be read of it comes last, as one bad row for all of it."""
     position = begin
@@ -113,7 +108,8 @@ def _read_group(
             yield pa.table([pa.chunked_array([numbers]), table[columns.text], *kept], names=fields), None
             position += len(table)
     except (OSError, pa.ArrowException) as error:
-        _raise_if_outside(error)
+        if not file.blames(error):
+            raise
         reason = " ".join(str(error).split())
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
 

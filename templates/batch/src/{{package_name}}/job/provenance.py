@@ -16,6 +16,7 @@ from .. import device
 from .plan import NAME as PLAN
 from .plan import code_fingerprint, to_json
 from .store import Store, read_all
+from .template import TEMPLATE
 
 RUNS = "_runs"
 PACKAGE = __package__.partition(".")[0]
@@ -67,25 +68,33 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def code_version() -> dict[str, Any]:
-    """Return the commit (git's, or APP_VERSION from the image's build) and the fingerprint of the code itself."""
-    commit, changed = _built_in("APP_VERSION"), None
+    """Return the commit (from git, or in an image what scripts/build has put there), and the code's own fingerprint."""
+    commit, changed = _environment("APP_VERSION"), None
     folder = Path(__file__).resolve().parent
     try:
         commit = commit or _git(folder, "rev-parse", "HEAD")
-        changed = bool(_git(folder, "status", "--porcelain", "--", "."))
+        changed = bool(_git(folder, "status", "--porcelain", "--", ".."))
     except (OSError, subprocess.SubprocessError):
         pass
-    return {"commit": commit, "changed_since": changed, "template": _template_version(), "sha256": code_fingerprint()}
+    return {"commit": commit, "changed_since": changed, "template": TEMPLATE, "sha256": code_fingerprint()}
 
 
 def image() -> dict[str, Any] | None:
-    """Return the image (IMAGE, or APP_IMAGE from its build) and its base image, None outside of one."""
+    """Return the image that this runs in and its base image, None outside of one.
+
+    The manifests pass the image with its digest as IMAGE; APP_IMAGE is the name that it was built with.
+    """
     try:
         base = json.loads(Path("/opt/base/image.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         base = None
-    own = os.environ.get("IMAGE") or _built_in("APP_IMAGE")
+    own = _environment("IMAGE") or _environment("APP_IMAGE")
     return {"name": own, "base": base} if own or base else None
+
+
+def _environment(name: str) -> str | None:
+    value = os.environ.get(name)
+    return None if value in ("", "unknown") else value
 
 
 def versions() -> dict[str, str]:
@@ -107,13 +116,3 @@ def _built_in(name: str) -> str | None:
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", *arguments]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=10).stdout.strip()
-
-
-def _template_version() -> str | None:
-    """Return the version of the template, from the file that Copier keeps its answers in."""
-    for folder in Path(__file__).resolve().parents:
-        answers = folder / ".copier-answers.yml"
-        if answers.is_file():
-            lines = answers.read_text(encoding="utf-8").splitlines()
-            return next((line.partition(":")[2].strip(" '\"") for line in lines if line.startswith("_commit:")), None)
-    return os.environ.get("TEMPLATE_VERSION")

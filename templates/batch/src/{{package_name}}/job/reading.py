@@ -66,7 +66,7 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
             return pq.read_schema(file.filesystem.open_input_file(file.path))
         lines = first_lines(file, limits)
     except (OSError, pa.ArrowException) as error:
-        if getattr(error, "errno", None) and not isinstance(error, PermissionError | FileNotFoundError):
+        if not file.blames(error) and not isinstance(error, PermissionError | FileNotFoundError):
             raise
         return None
     if file.format in DELIMITERS:

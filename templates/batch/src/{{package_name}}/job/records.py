@@ -22,12 +22,11 @@ Record = list[str] | str
 class CsvReader:
     """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them."""
 
-    def __init__(self, stream: Any, position: int, limit: int, delimiter: str) -> None:
-        self.position = position
-        self._lines = LineReader(stream, position, limit)
+    def __init__(self, lines: LineReader, limit: int, delimiter: str) -> None:
+        self._lines = lines
+        self.position = self._read = lines.position
         csv.field_size_limit(max(limit, csv.field_size_limit()))
         self._records = csv.reader(self._texts(), delimiter=delimiter)
-        self._read = position
         self._ahead: Record | None = None
         self._advance()
 

@@ -50,7 +50,7 @@ def text_parts(
 
 def first_lines(file: InputFile, limits: Limits) -> list[bytes]:
     """Return some lines from the beginning of a file, whole ones that are not too long."""
-    lines = LineReader(_open_stream(file), 0, limits.row_size).take(100, 1 << 20)
+    lines = LineReader(_open_stream(file), 0, limits.row_size, file.blames).take(100, 1 << 20)
     return [line.removeprefix(BYTE_ORDER_MARK) for line in lines if not isinstance(line, TooLong)]
 
 
@@ -64,14 +64,17 @@ def _open(file: InputFile, start: Start, limits: Limits) -> tuple[Any, Callable[
     """Return the reader of records at the start, and the function that parses them."""
     if file.format not in DELIMITERS:
         stream, position = _open_at(file, start.position)
-        return LineReader(stream, position, limits.row_size), parse_json if file.format == "jsonl" else parse_lines
-    first = LineReader(_open_stream(file), 0, limits.row_size)
+        return LineReader(
+            stream, position, limits.row_size, file.blames
+        ), parse_json if file.format == "jsonl" else parse_lines
+    first = LineReader(_open_stream(file), 0, limits.row_size, file.blames)
     lines = first.take(1, 1)
     if lines and isinstance(lines[0], TooLong):
         raise BadInput(f"{file.name}: the header has {lines[0].size} bytes")
     header = read_header(lines[0], file.format) if lines else []
     stream, position = _open_at(file, max(start.position, first.position))
-    reader = CsvReader(stream, position, limits.row_size, DELIMITERS[file.format])
+    lines_after = LineReader(stream, position, limits.row_size, file.blames)
+    reader = CsvReader(lines_after, limits.row_size, DELIMITERS[file.format])
     return reader, csv_parser(header, file.name)
 
 
