@@ -34,6 +34,7 @@ in_docker() {
     ensure_image "$stage"
     options=$(gpu_options)
     say "in the Docker image $(stage_image "$stage"), ${options:-no GPU}"
+    [[ -f .env ]] && options+=" --env-file .env"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
     exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \

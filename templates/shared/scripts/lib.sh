@@ -6,6 +6,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 base_image=${BASE_IMAGE:-{{ base_image }}}
 image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
 
+# Settings of your own, read by every script, for example MAX_BATCH_SIZE=64.
+# shellcheck source=/dev/null
+if [[ -f .env ]]; then set -a; source .env; set +a; fi
+
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "${*:2}"; exit "$1"; }
 

@@ -1,4 +1,4 @@
-"""The command line: `run` predicts, `merge` completes what shards have done, `train` learns."""
+"""The command line: `run` predicts, `merge` completes what shards did, `train` learns, `profile` measures."""
 
 import argparse
 import os
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="job", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="run|merge|train")
+    commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
@@ -72,6 +72,7 @@ def _parser() -> Parser:
     speed.add_argument("--push-gateway", metavar="URL", help="Prometheus push gateway")
     _add_merge(commands)
     _add_train(commands)
+    _add_profile(commands)
     return parser
 
 
@@ -106,6 +107,21 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
         return action.help if action.default is None else super()._get_help_string(action)
 
 
+def _add_profile(commands: Any) -> None:
+    profile = commands.add_parser("profile", help="show where the time goes on a small input", formatter_class=_Help)
+    profile.set_defaults(start=_profile)
+    profile.add_argument("--input", nargs="+", required=True, metavar="PATH")
+    profile.add_argument("--output", default="build/profile", metavar="FOLDER", help="for the chart and the trace")
+    profile.add_argument("--column", default="text", help="the column with the text")
+    profile.add_argument("--rows", type=_positive, default=2000, help="about how many rows are read")
+    sizes = [8, 32, 64, 128, 256]
+    profile.add_argument("--batch-sizes", type=_positive, nargs="+", default=sizes, help="the sizes to compare")
+    device = os.environ.get("DEVICE", "auto")
+    profile.add_argument(
+        "--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment"
+    )
+
+
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     index, count = find_shard(options.shard)
     worker, workers = own_number()
@@ -132,6 +148,13 @@ def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from .training import TrainOptions, train_job
 
     return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
+
+
+def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    take_local_gpu()
+    from .profiling import ProfileOptions, profile_job
+
+    return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
 
 
 def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:

@@ -11,7 +11,7 @@ from .inputs import find_files
 from .manifest import Ledger, finish, missing_parts
 from .plan import NAME as PLAN
 from .plan import Plan
-from .predicting import Predictor
+from .predicting import Model, Predictor
 from .progress import Metrics, Progress, say
 from .provenance import RunRecord, provenance
 from .reading import find_columns
@@ -36,8 +36,8 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
     clash = set(columns.kept.names) & set(RESERVED)
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
-    device_name = _choose_device(options.device)
-    model = _load_model(device_name)
+    device_name = choose_device(options.device)
+    model = load_model(device_name)
     # Nothing that is loaded by now goes away: the garbage collector need not walk through all of it again and again.
     gc.freeze()
     predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
@@ -67,7 +67,8 @@ def merge_job(output: str) -> int:
     return DONE
 
 
-def _choose_device(requested: str) -> str:
+def choose_device(requested: str) -> str:
+    """Return the device to use and say why. Raises JobError when the one asked for cannot be used."""
     try:
         chosen = device.choose(requested)
     except device.DeviceError as error:
@@ -76,12 +77,13 @@ def _choose_device(requested: str) -> str:
     return chosen
 
 
-def _load_model(device_name: str):  # type: ignore[no-untyped-def]  # the owner's class
+def load_model(device_name: str) -> Model:
+    """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
     try:
-        from ..model import Model
+        from ..model import Model as Own
     except (ImportError, SyntaxError) as error:
         raise BadConfiguration(f"src/{__package__.partition('.')[0]}/model.py cannot be imported: {error}") from error
-    model = Model()
+    model = Own()
     model.load(device_name)
     return model
 

@@ -60,10 +60,10 @@ class Ledger:
 
     def write(self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool) -> Record:
         """Bring a part to the output; it counts as finished when its record is there, which comes last."""
-        content = _parquet(table)
+        content = as_parquet(table)
         if bad and quarantine:
             rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": b.reason} for b in bad]
-            quarantined = _parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
+            quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
         self._store.write(f"{self._store.parts}/{part.name}.parquet", content)
         count = sum(b.count for b in bad)
@@ -86,7 +86,8 @@ class Ledger:
         return record
 
 
-def _parquet(table: pa.Table) -> bytes:
+def as_parquet(table: pa.Table) -> bytes:
+    """Return the table as a Parquet file, the same bytes for the same table."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return sink.getvalue().to_pybytes()

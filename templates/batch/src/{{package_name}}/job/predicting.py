@@ -16,6 +16,9 @@ class Model(Protocol):
 
     examples: Any
 
+    def load(self, device: str) -> None:
+        """Bring the model to "cpu" or "cuda"."""
+
     def predict(self, batch: list[str]) -> Answers:
         """Return a dict for each text."""
 

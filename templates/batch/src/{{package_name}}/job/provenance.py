@@ -67,8 +67,8 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def code_version() -> dict[str, Any]:
-    """Return the commit (from git, or CODE_VERSION in the environment), and the fingerprint of the code itself."""
-    commit, changed = os.environ.get("CODE_VERSION"), None
+    """Return the commit (git's, or APP_VERSION from the image's build) and the fingerprint of the code itself."""
+    commit, changed = _built_in("APP_VERSION"), None
     folder = Path(__file__).resolve().parent
     try:
         commit = commit or _git(folder, "rev-parse", "HEAD")
@@ -79,12 +79,12 @@ def code_version() -> dict[str, Any]:
 
 
 def image() -> dict[str, Any] | None:
-    """Return the image that this runs in (IMAGE in the environment) and its base image, None outside of one."""
+    """Return the image (IMAGE, or APP_IMAGE from its build) and its base image, None outside of one."""
     try:
         base = json.loads(Path("/opt/base/image.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         base = None
-    own = os.environ.get("IMAGE")
+    own = os.environ.get("IMAGE") or _built_in("APP_IMAGE")
     return {"name": own, "base": base} if own or base else None
 
 
@@ -97,6 +97,11 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
+
+
+def _built_in(name: str) -> str | None:
+    value = os.environ.get(name)
+    return None if value == "unknown" else value
 
 
 def _git(folder: Path, *arguments: str) -> str:

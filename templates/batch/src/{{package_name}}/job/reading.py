@@ -74,13 +74,17 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
     return _json_schema(lines)
 
 
+def _schema_of_json(content: bytes) -> pa.Schema | None:
+    options = pa_json.ReadOptions(use_threads=False, block_size=len(content) + 1)
+    try:
+        return pa_json.read_json(pa.BufferReader(content), read_options=options).schema
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+
+
 def _json_schema(lines: list[bytes]) -> pa.Schema | None:
-    schemas = []
-    for line in lines:
-        try:
-            schemas.append(pa_json.read_json(pa.BufferReader(line)).schema)
-        except pa.ArrowException:
-            continue
+    whole = _schema_of_json(b"\n".join(lines))
+    schemas = [whole] if whole else [schema for schema in map(_schema_of_json, lines) if schema]
     if not schemas:
         return None
     try:
