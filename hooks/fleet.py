@@ -18,6 +18,8 @@ import multiprocessing
 import os
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -37,8 +39,16 @@ ROOT = Path(__file__).resolve().parent.parent
 CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3}
 
 
+def end_with(parent: int) -> None:
+    """End this process once `parent` is gone, so that a killed run leaves no worker behind."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
 def start_worker(folder: str) -> None:
     """Give this worker a cache of its own, since Copier locks none, and let it share its checkouts of the template."""
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     own = Path(folder) / "copier" / str(os.getpid())
     os.environ["COPIER_CACHE_DIR"] = str(own / "cache")
     share_checkouts(own / "checkouts")

@@ -225,8 +225,14 @@ def test_second_run_at_once_is_refused(tmp_path: Path) -> None:
         refused = fleet.plan()
         assert (refused.returncode, "another run works on" in refused.stderr) == (1, True)
     finally:
-        running.terminate()
+        running.kill()
         running.wait()
+    for _ in range(100):
+        left = subprocess.run(["pgrep", "-f", str(tmp_path / "fleet.yml")], capture_output=True, check=False).stdout
+        if not left:
+            return
+        time.sleep(0.1)
+    pytest.fail(f"a killed run leaves workers behind: {left.decode().split()}")
 
 
 @pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
