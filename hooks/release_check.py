@@ -192,7 +192,13 @@ class Check:
 
     def check_files(self, where: str, old: Path, new: Path) -> None:
         """Refuse files that vanish, seeds that become managed and files on no list, in one rendered answer set."""
-        lists = [load(folder, LISTS) for folder in (old, new)]
+        lists: list[dict[str, dict[str, str]]] = []
+        for folder in (old, new):
+            try:
+                lists.append(load(folder, LISTS) or {})
+            except yaml.YAMLError as error:
+                lists.append({})
+                self.refused += [f"{LISTS} ({where}) cannot be read: {error}"] if folder == new else []
         for path in sorted(files_under(old) - files_under(new)):
             self.gone("file", path, f"{path} ({where})")
         for path in sorted(files_under(new)):

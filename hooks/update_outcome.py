@@ -77,7 +77,8 @@ def unmerged_files(tree: Path) -> set[str]:
 
 def has_new_markers(result: bytes | None, ours: bytes | None) -> bool:
     """Tell whether the update wrote conflict markers into a file."""
-    return any(marker in (result or b"") and marker not in (ours or b"") for marker in MARKERS)
+    texts = [{line.rstrip() for line in (text or b"").splitlines()} for text in (result, ours)]
+    return any(marker in texts[0] and marker not in texts[1] for marker in MARKERS)
 
 
 def lost_lines(base: bytes | None, ours: bytes, result: bytes | None) -> list[bytes]:

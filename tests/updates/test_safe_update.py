@@ -264,3 +264,19 @@ def test_failure_while_writing_takes_everything_back(
     assert "taken back: No space left" in program.err
     assert child.status() == {}
     assert child.read("a.txt") == "a\n"
+
+
+def test_text_about_markers_is_no_conflict(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {"a.py": "x = 1\n"})
+    child = make_child(template, tmp_path / "child")
+    template.release("v2.0.0", {"a.py": f'MARK = "{MARKER}before updating"\n'})
+    assert program.files(child) == {"a.py": "updated"}
+
+
+def test_unreadable_list_of_owners_does_not_stop_the_update(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n", "b.txt": "b\n", ".copier-ownership.yml": "managed:\n  a: b: c\n"})
+    child = make_child(template, tmp_path / "child", edits={"b.txt": None})
+    template.release("v2.0.0", {"a.txt": "2\n", "b.txt": "2\n", ".copier-ownership.yml": "managed: {}\n"})
+    assert program.files(child)["b.txt"] == "opted out"
