@@ -206,10 +206,10 @@ def main() -> None:
         starting = make_child(folder / "starting", None)
         encoder = make_child(folder / "encoder", HERE / "encoder_model.py")
         cases: dict[str, tuple[Path, list[str], list[str]]] = {
-            "starting model, real lines": (starting, even(200_000 // part), everyone),
+            "starting model, real lines": (starting, even(400_000 // part), everyone),
             "starting model, uneven": (starting, uneven(60_000 // part), ["bare", "job"]),
             "encoder, real lines": (encoder, even(1_500 // part), everyone),
-            "encoder, uneven": (encoder, uneven(384 // part), ["bare", "job"]),
+            "encoder, uneven": (encoder, uneven(768 // part), ["bare", "job"]),
         }
         for name, (source, texts, ways) in cases.items():
             if options.only and options.only not in name:
