@@ -21,13 +21,15 @@ class AnswerSet:
     project_name: str = "topic-finder"
     description: str = "Find the topic of a text"
     gpu_resource: str = "nvidia.com/gpu"
+    pipeline: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """Name the set by the answers that select files."""
         cluster = "" if self.project_type == "library" else "-kubernetes" if self.kubernetes else "-no_kubernetes"
         special = "" if self.project_name == "topic-finder" else f"-{self.project_name}"
-        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{special}"
+        tools = "".join(f"-{tool}" for tool in self.pipeline)
+        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{tools}{special}"
 
     @property
     def package_name(self) -> str:
@@ -36,7 +38,9 @@ class AnswerSet:
 
     def as_dict(self) -> dict[str, object]:
         """Return the answers to the questions that are asked for this type."""
-        answers: dict[str, object] = asdict(self)
+        answers: dict[str, object] = asdict(self) | {"pipeline": list(self.pipeline)}
+        if self.project_type != "batch" or not self.kubernetes:
+            del answers["pipeline"]
         if self.project_type == "library":
             del answers["kubernetes"], answers["gpu_resource"]
         elif not self.kubernetes:
@@ -51,6 +55,11 @@ def every_answer_set() -> list[AnswerSet]:
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
         if project_type != "library" or kubernetes
     ]
+    sets += [
+        AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow"))
+        for framework in ("torch", "tensorflow")
+    ]
+    sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
     awkward = "Says \"5 × 3 = 15\" for $HOME, {{ x }}, #1 & 'more': \\n <b>né</b> 🙂"
     sets += [AnswerSet(t, "plain", project_name="a", description=awkward) for t in TYPES]
     long_name = "z" + "-9" * 19 + "z"

@@ -49,7 +49,49 @@ get_serializable(OrderedDict(), settings, flyte_task.predict_all)
 @pytest.fixture(scope="module")
 def folder(render) -> Path:
     """Return the folder with the pipelines of a torch child."""
-    return render(AnswerSet("batch", "torch")) / "deploy" / "pipelines"
+    return render(AnswerSet("batch", "torch", pipeline=("pachyderm", "flyte"))) / "deploy" / "pipelines"
+
+
+@pytest.mark.parametrize("tools", [(), ("flyte",), ("pachyderm", "kubeflow")], ids="+".join)
+def test_only_the_files_of_the_tools_that_were_asked_for(render, tools):
+    folder = render(AnswerSet("batch", "torch", pipeline=tools)) / "deploy" / "pipelines"
+    names = {"flyte": "flyte_task.py", "pachyderm": "pachyderm.json", "kubeflow": "kubeflow.yaml"}
+    expected = {names[tool] for tool in tools} | ({"README.md"} if tools else set())
+    assert {file.name for file in folder.glob("*")} == expected, f"pipeline={list(tools)}"
+    if tools:
+        text = (folder / "README.md").read_text()
+        assert {tool for tool in names if names[tool] in text} == set(tools), folder / "README.md"
+
+
+def test_an_update_keeps_the_tools_and_adds_one(template, tmp_path):
+    child, command = tmp_path / "child", [sys.executable, "-W", "ignore", "-m", "copier"]
+    answers = ["--data", "project_name=a", "--data", "project_type=batch", "--data", "pipeline=[flyte]"]
+
+    def git(*arguments: str) -> None:
+        subprocess.run(
+            ["git", "-C", child, "-c", "user.name=Owner", "-c", "user.email=owner@example.com", *arguments],
+            check=True,
+            capture_output=True,
+        )
+
+    def run(*arguments: str | Path, cwd: Path = tmp_path) -> None:
+        done = subprocess.run([*command, *arguments], check=False, capture_output=True, text=True, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+
+    def commit() -> None:
+        git("add", "-A")
+        git("commit", "--allow-empty", "-m", "What the template brings")
+
+    run("copy", "--quiet", "--defaults", "--vcs-ref", "HEAD", *answers, template, child)
+    git("init")
+    commit()
+    update = ("update", "--quiet", "--defaults", "--vcs-ref", "HEAD")
+    run(*update, cwd=child)
+    assert yaml.safe_load((child / ".copier-answers.yml").read_text())["pipeline"] == ["flyte"]
+    commit()
+    run(*update, "--data", "pipeline=[flyte, pachyderm]", cwd=child)
+    names = {file.name for file in (child / "deploy" / "pipelines").iterdir()}
+    assert names == {"README.md", "flyte_task.py", "pachyderm.json"}
 
 
 def test_pachyderm_asks_for_a_gpu_and_keeps_files_apart(folder):
@@ -65,12 +107,11 @@ def test_pachyderm_asks_for_a_gpu_and_keeps_files_apart(folder):
     ("framework", "kinds"), [("torch", ["TrainingRuntime", "TrainJob"]), ("tensorflow", ["TFJob"])]
 )
 def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
-    file = render(AnswerSet("batch", framework)) / "deploy" / "pipelines" / "kubeflow.yaml"
+    file = render(AnswerSet("batch", framework, pipeline=("kubeflow",))) / "deploy" / "pipelines" / "kubeflow.yaml"
     objects = list(yaml.safe_load_all(file.read_text()))
     assert [o["kind"] for o in objects] == kinds
     assert "topic_finder.job" in str(objects[-1])
     assert "'nvidia.com/gpu': 4" in str(objects[-1])
-    assert not (render(AnswerSet("batch", "plain")) / "deploy" / "pipelines" / "kubeflow.yaml").exists()
 
 
 @pytest.mark.slow
