@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 from . import build, check, lock, promote, sbom
 from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
@@ -15,7 +16,7 @@ def parser() -> argparse.ArgumentParser:
     main = argparse.ArgumentParser(prog="image_tools", description=__doc__)
     verbs = main.add_subparsers(dest="verb", required=True)
 
-    def verb(name: str, action: Callable, help_text: str) -> argparse.ArgumentParser:
+    def verb(name: str, action: Callable[..., Any], help_text: str) -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=help_text)
         sub.set_defaults(action=action)
         sub.add_argument("--image", default="", help="name of a row; all live rows when left out")

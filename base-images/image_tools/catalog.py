@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from packaging.markers import Marker
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -32,13 +33,13 @@ class Pin:
 
     def applies(self, environment: dict[str, str]) -> bool:
         """Tell whether the package is installed on that platform (keys as in PEP 508)."""
-        return not self.marker or Requirement(f"{self.name} ; {self.marker}").marker.evaluate(environment)
+        return not self.marker or Marker(self.marker).evaluate(environment)
 
 
 def read_catalog(path: Path = CATALOG) -> dict[str, Any]:
     """Return the catalogue; raise ImageError when it is not the mapping it should be."""
     try:
-        catalog = yaml.safe_load(path.read_text())
+        catalog: Any = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise ImageError(f"{path}: cannot read the catalogue: {str(error).splitlines()[0]}") from error
     if not isinstance(catalog, dict) or not isinstance(catalog.get("images"), list):
@@ -48,10 +49,11 @@ def read_catalog(path: Path = CATALOG) -> dict[str, Any]:
 
 def find_row(catalog: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the row called `name`; raise ImageError with the known names when there is none."""
-    for row in catalog["images"]:
+    rows: list[dict[str, Any]] = catalog["images"]
+    for row in rows:
         if row["name"] == name:
             return row
-    known = ", ".join(row["name"] for row in catalog["images"])
+    known = ", ".join(row["name"] for row in rows)
     raise ImageError(f"unknown image {name!r}: base-images/catalog.yml has {known}")
 
 

@@ -108,7 +108,7 @@ def driver_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
 def line_problems(catalog: dict[str, Any], row: dict[str, Any], pins: dict[str, Pin]) -> list[str]:
     """Return packages of another CUDA major, packages of no layer, and requirements that the lock does not meet."""
     major = str(row["cuda"]).split(".")[0]
-    wrong = [name for name in pins if (found := re.search(r"-cu(\d\d)$", name)) and found[1] != major]
+    wrong = [name for name in pins if (named := re.search(r"-cu(\d\d)$", name)) and named[1] != major]
     found = [f"holds {name}, which is for another CUDA than {row['cuda']}" for name in wrong]
     for name in pins:
         try:

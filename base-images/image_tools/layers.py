@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import IO, Any, cast
 
 import docker
 import zstandard
@@ -33,7 +33,7 @@ class ChunkReader(io.RawIOBase):
         """Tell io that this can be read."""
         return True
 
-    def readinto(self, buffer: memoryview) -> int:
+    def readinto(self, buffer: Any) -> int:
         """Fill the buffer from the next chunk; return the number of bytes, 0 at the end."""
         if not self.rest:
             self.rest = next(self.chunks, b"")
@@ -65,7 +65,9 @@ def measure(client: docker.DockerClient, tag: str) -> list[Layer]:
             if digest in wanted:
                 counter = Counter()
                 packer = zstandard.ZstdCompressor(level=LEVEL, threads=2)
-                packer.copy_stream(archive.extractfile(member), counter, size=member.size)
+                packer.copy_stream(
+                    cast(IO[bytes], archive.extractfile(member)), cast(IO[bytes], counter), size=member.size
+                )
                 found[digest] = Layer(digest, member.size, counter.size)
     return [found[digest] for digest in wanted]
 
@@ -89,6 +91,6 @@ def pulled(old: list[Layer], new: list[Layer]) -> dict[str, int]:
     return {"by_content": total(fresh), "by_chain": total(new[same:])}
 
 
-def as_json(layers: list[Layer]) -> list[dict[str, int | str]]:
+def as_json(layers: list[Layer]) -> list[dict[str, Any]]:
     """Return the layers for a result file."""
-    return json.loads(json.dumps([layer.__dict__ for layer in layers]))
+    return [asdict(layer) for layer in layers]

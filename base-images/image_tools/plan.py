@@ -31,7 +31,7 @@ def layer_of(catalog: dict[str, Any], package: str) -> str:
     """Return the name of the first layer that names the package."""
     for layer in catalog["layers"]:
         if any(fnmatch.fnmatchcase(package, pattern) for pattern in layer["packages"]):
-            return layer["name"]
+            return str(layer["name"])
     raise ImageError(f"base-images/catalog.yml: no layer takes the package {package}; the last layer needs '*'")
 
 
