@@ -1,9 +1,4 @@
-"""Run and check declarative Jenkinsfiles from Python tests; the schema of a trace is in README.md beside this file.
-
-    trace = run_pipeline(child / "Jenkinsfile", child, branch="main", labels={"linux": None, "gpu": fake_smi_folder})
-    assert trace.result == "SUCCESS"
-    assert trace.stage("GPU smoke test").label == "gpu"
-"""
+"""Run and check declarative Jenkinsfiles from Python tests; the schema of a trace is in README.md beside this file."""
 
 from __future__ import annotations
 
@@ -218,9 +213,14 @@ class Trace:
 
 
 def check(*jenkinsfiles: Path) -> list[Problem]:
-    """Check the structure and the syntax of Jenkinsfiles; nothing in them is run. Return all problems in order."""
+    """Check the structure and the syntax of Jenkinsfiles; nothing in them is run. Return all problems in order.
+
+    Raises ValueError for a file that is not there.
+    """
     done = jvm.call(["check", "--json", *map(str, jenkinsfiles)])
-    return _problems(done.stdout) if done.stdout.strip() else []
+    if done.exit_code not in (0, 2, 3):
+        raise ValueError(f"the check ended with {done.exit_code}: {done.stderr.strip()}")
+    return _problems(done.stdout)
 
 
 def run_pipeline(
