@@ -241,6 +241,7 @@ def run_pipeline(
     timer: bool = False,
     env: Mapping[str, str] | None = None,
     timeouts: Mapping[str, float] | None = None,
+    resources: Mapping[str, int] | None = None,
     changed: Iterable[str] = (),
     previous_result: str | None = None,
     build_number: int = 1,
@@ -253,8 +254,9 @@ def run_pipeline(
     docker: the command for docker agents (README.md, "Docker agents"); without it such a stage fails.
     approve: the answer to every `input`, or by stage name (a stage not named is approved).
     input_values: answers to the parameters of inputs. timer: started by cron, not by a push.
-    env: more variables of the whole build. timeouts: seconds that replace the `timeout` of a stage, by its name;
-    "" is the pipeline's own. changed: the paths that `changeset` sees. previous_result: for `changed`, `fixed`.
+    env: more variables of the whole build. timeouts: seconds that replace the `timeout`s of a stage, by its name;
+    "" is the pipeline's own. resources: how many lockable resources have a label (one, where it is not named).
+    changed: the paths that `changeset` sees. previous_result: for `changed`, `fixed`, `regression`.
 
     Raises PipelineRefused when the static check refuses the file, ValueError for arguments the runner refuses.
     """
@@ -273,7 +275,7 @@ def run_pipeline(
     for name, secret in (credentials or {}).items():
         command += ["--credential", f"{name}={_credential(secret)}"]
     command += _pairs("--param", params) + _pairs("--env", env) + _pairs("--input-value", input_values)
-    command += _pairs("--stage-timeout", timeouts)
+    command += _pairs("--stage-timeout", timeouts) + _pairs("--lockable", resources)
     command += ["--docker", str(docker)] if docker else []
     if isinstance(approve, bool):
         command += ["--input", "approve" if approve else "abort"]

@@ -16,6 +16,7 @@ class Build {
     final Map<String, Object> params = [:]
     final Console console
     final Set<Long> milestones = []
+    final Set<String> replacedTimeouts = Collections.synchronizedSet(new HashSet<String>())
     String result
     String description
     String displayName
@@ -69,7 +70,7 @@ class Build {
         context.stage?.warn(worse)
     }
 
-    String currentResult() { result ?: 'SUCCESS' }
+    String currentResult() { Results.worst([result, context.result]) }
 
     /** The value of an environment variable here, or null. */
     String variable(String name) {

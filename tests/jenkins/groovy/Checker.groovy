@@ -34,10 +34,7 @@ class Checker {
         try {
             checker.module(Syntax.parse(file.getText('UTF-8')))
         } catch (MultipleCompilationErrorsException broken) {
-            Syntax.errors(broken).each { List one ->
-                checker.problems << new Problem(file: file.path, line: (int) one[0], what: "syntax: ${one[1]}".toString(),
-                                                kind: 'syntax')
-            }
+            checker.problems.addAll(Problem.syntax(file.path, broken))
         }
         checker.problems.sort { Problem one -> one.line }
         checker

@@ -1,15 +1,16 @@
 package jenkinsfile
 
+import java.lang.reflect.Modifier
+
 /** What a Jenkinsfile is compiled to: names are resolved as Jenkins does, steps are looked up in the step classes. */
 abstract class PipelineScript extends Script {
     private Build build
-    private List<Object> steps
+    private StepLibrary steps
     Closure definition
 
     void bind(Build build) {
         this.build = build
-        steps = [new FlowSteps(build), new FileSteps(build), new ShellSteps(build), new CredentialSteps(build),
-                 new ReportSteps(build), new BuildSteps(build)]
+        this.steps = new StepLibrary(build)
     }
 
     void pipeline(Closure body) { definition = body }
@@ -30,25 +31,46 @@ abstract class PipelineScript extends Script {
         throw new MissingPropertyException(name, Binding)
     }
 
-    Object methodMissing(String name, Object arguments) {
-        Object[] given = arguments as Object[]
-        Object provider = steps.find { it.metaClass.respondsTo(it, name, given) && !name.startsWith('_') }
-        if (provider) {
-            if (given.length && given[-1] instanceof Closure) { given[-1] = onScript((Closure) given[-1]) }
-            return provider.metaClass.invokeMethod(provider, name, given)
-        }
-        if (steps.any { it.metaClass.respondsTo(it, name) }) {
-            throw new StepFailure("step '${name}' does not take ${given.collect { it?.class?.simpleName }}")
-        }
-        throw new StepFailure("No such DSL method '${name}' found among steps")
-    }
+    Object methodMissing(String name, Object arguments) { steps.call(name, arguments as Object[]) }
 
-    /** A block sees steps and variables only, not the sections around it. */
+    /** A block of the pipeline as a step sees it: with steps and variables, without the sections around it. */
     Closure onScript(Closure body) {
-        if (!(body.delegate instanceof Block)) { return body }
         Closure freed = body.rehydrate(this, this, this)
         freed.resolveStrategy = Closure.OWNER_FIRST
         freed
+    }
+}
+
+/** The steps by name: the public methods of the step classes. */
+class StepLibrary {
+    private final Map<String, Object> providers = [:]
+
+    StepLibrary(Build build) {
+        [new FlowSteps(build), new FileSteps(build), new ShellSteps(build), new CredentialSteps(build),
+         new ReportSteps(build), new BuildSteps(build)].each { Object provider ->
+            provider.class.declaredMethods.findAll { Modifier.isPublic(it.modifiers) && !it.synthetic }
+                .each { providers[it.name] = provider }
+        }
+    }
+
+    Object call(String name, Object[] arguments) {
+        Object provider = providers[name]
+        if (provider == null) { throw new StepFailure("No such DSL method '${name}' found among steps") }
+        Object[] given = takes(provider, name, arguments) ? arguments : unnamed(arguments)
+        if (!takes(provider, name, given)) {
+            throw new StepFailure("step '${name}' does not take ${given.collect { it?.class?.simpleName }}")
+        }
+        provider.metaClass.invokeMethod(provider, name, given)
+    }
+
+    private static boolean takes(Object provider, String name, Object[] given) {
+        provider.metaClass.respondsTo(provider, name, given) as boolean
+    }
+
+    /** dir(path: 'x') is dir('x'). */
+    private static Object[] unnamed(Object[] given) {
+        if (!given || !(given[0] instanceof Map) || ((Map) given[0]).size() != 1) { return given }
+        ([((Map) given[0]).values().first()] + (given.tail() as List)) as Object[]
     }
 }
 
@@ -79,7 +101,7 @@ class CurrentBuild {
 
     CurrentBuild(Build build) { this.build = build }
 
-    String getResult() { build.result }
+    String getResult() { build.result ?: build.context.result }
 
     void setResult(String result) {
         if (!(result in Results.ORDER)) { throw new StepFailure("'${result}' is no result of a build") }
