@@ -75,13 +75,13 @@ class Directives {
     }
 
     /** Ask, then run `body` with the answers in the environment. */
-    void withInput(Closure declared, Closure body) {
-        if (!declared) { body.call(); return }
+    void withInput(Closure written, Closure body) {
+        if (!written) { body.call(); return }
         Map asked = [parameters: []]
         Map<String, Closure> fields = ['message', 'id', 'ok', 'submitter', 'submitterParameter'].collectEntries { name ->
             [name, { given -> asked[name] = given }] }
         new Block(build.script, fields + [parameters: { Closure inner -> asked.parameters = declared(inner) }])
-            .read(declared)
+            .read(written)
         Map answers = new Inputs(build).ask(asked)
         build.within({ inner -> answers.each { name, value -> inner.overrides[name] = String.valueOf(value) } }, body)
     }

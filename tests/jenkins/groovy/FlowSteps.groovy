@@ -130,8 +130,8 @@ class FlowSteps {
                 }
             }, body)
         } finally {
-            build.locks.release(names)
             names.each { build.event('unlock', resource: it) }
+            build.locks.release(names)
         }
     }
 

@@ -4,13 +4,13 @@ import java.lang.reflect.Modifier
 
 /** What a Jenkinsfile is compiled to: names are resolved as Jenkins does, steps are looked up in the step classes. */
 abstract class PipelineScript extends Script {
-    private Build build
-    private StepLibrary steps
+    private Build currentRun
+    private StepLibrary stepLibrary
     Closure definition
 
     void bind(Build build) {
-        this.build = build
-        this.steps = new StepLibrary(build)
+        this.currentRun = build
+        this.stepLibrary = new StepLibrary(build)
     }
 
     void pipeline(Closure body) { definition = body }
@@ -18,20 +18,31 @@ abstract class PipelineScript extends Script {
     @Override
     Object getProperty(String name) {
         switch (name) {
-            case 'env': return new EnvironmentView(build)
-            case 'params': return build.params.asImmutable()
-            case 'currentBuild': return new CurrentBuild(build)
+            case 'env': return new EnvironmentView(currentRun)
+            case 'params': return currentRun.params.asImmutable()
+            case 'currentBuild': return new CurrentBuild(currentRun)
             case 'scm': return 'scm'
             case ['binding', 'class', 'metaClass', 'definition']: return super.getProperty(name)
         }
         if (binding.hasVariable(name)) { return binding.getVariable(name) }
-        String variable = build.variable(name)
+        String variable = currentRun.variable(name)
         if (variable != null) { return variable }
-        if (build.params.containsKey(name)) { return build.params[name] }
+        if (currentRun.params.containsKey(name)) { return currentRun.params[name] }
+        if (metaClass.hasProperty(this, name)) { return metaClass.getProperty(this, name) }
         throw new MissingPropertyException(name, Binding)
     }
 
-    Object methodMissing(String name, Object arguments) { steps.call(name, arguments as Object[]) }
+    /** A @Field is set where it is; every other name becomes a variable of the whole script. */
+    @Override
+    void setProperty(String name, Object value) {
+        if (metaClass.hasProperty(this, name)) {
+            metaClass.setProperty(this, name, value)
+        } else {
+            super.setProperty(name, value)
+        }
+    }
+
+    Object methodMissing(String name, Object arguments) { stepLibrary.call(name, arguments as Object[]) }
 
     /** A block of the pipeline as a step sees it: with steps and variables, without the sections around it. */
     Closure onScript(Closure body) {
