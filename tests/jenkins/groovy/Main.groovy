@@ -123,7 +123,7 @@ class RunCommand {
         Throwable error = null
         try {
             script.run()
-            Section pipeline = new ModelReader(script, checker.stages*.line).pipeline(script.definition)
+            Section pipeline = new ModelReader(script, checker.stages*.line).pipeline(script.pipelineDefinition)
             error = new Interpreter(build).run(pipeline)
         } catch (UsageError wrong) {
             throw wrong

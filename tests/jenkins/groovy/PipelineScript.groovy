@@ -6,14 +6,14 @@ import java.lang.reflect.Modifier
 abstract class PipelineScript extends Script {
     private Build currentRun
     private StepLibrary stepLibrary
-    Closure definition
+    Closure pipelineDefinition
 
     void bind(Build build) {
         this.currentRun = build
         this.stepLibrary = new StepLibrary(build)
     }
 
-    void pipeline(Closure body) { definition = body }
+    void pipeline(Closure body) { pipelineDefinition = body }
 
     @Override
     Object getProperty(String name) {
@@ -22,7 +22,7 @@ abstract class PipelineScript extends Script {
             case 'params': return currentRun.params.asImmutable()
             case 'currentBuild': return new CurrentBuild(currentRun)
             case 'scm': return 'scm'
-            case ['binding', 'class', 'metaClass', 'definition']: return super.getProperty(name)
+            case ['binding', 'class', 'metaClass', 'pipelineDefinition']: return super.getProperty(name)
         }
         if (binding.hasVariable(name)) { return binding.getVariable(name) }
         String variable = currentRun.variable(name)
