@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ class Stage:
 
     @property
     def ran(self) -> bool:
-        """Whether the stage's body was reached."""
+        """Whether it was entered, which its agent or options may still have failed."""
         return self.skipped is None
 
     @property
@@ -217,10 +217,11 @@ def check(*jenkinsfiles: Path) -> list[Problem]:
 
     Raises ValueError for a file that is not there.
     """
-    done = jvm.call(["check", "--json", *map(str, jenkinsfiles)])
+    given = {str(path.absolute()): path for path in jenkinsfiles}
+    done = jvm.call(["check", "--json", *given])
     if done.exit_code not in (0, 2, 3):
         raise ValueError(f"the check ended with {done.exit_code}: {done.stderr.strip()}")
-    return _problems(done.stdout)
+    return [replace(problem, file=given[str(problem.file)]) for problem in _problems(done.stdout)]
 
 
 def run_pipeline(
@@ -260,8 +261,16 @@ def run_pipeline(
 
     Raises PipelineRefused when the static check refuses the file, ValueError for arguments the runner refuses.
     """
-    folder = workdir or Path(tempfile.mkdtemp(prefix="jenkins-"))
-    command = ["run", str(jenkinsfile), "--workdir", str(folder), "--source", str(source), "--json"]
+    folder = (workdir or Path(tempfile.mkdtemp(prefix="jenkins-"))).absolute()
+    command = [
+        "run",
+        str(jenkinsfile.absolute()),
+        "--workdir",
+        str(folder),
+        "--source",
+        str(source.absolute()),
+        "--json",
+    ]
     command += ["--trace", str(folder / "trace.json"), "--log", str(folder / "log.txt")]
     if tag is not None:
         command += ["--tag", tag]
@@ -271,12 +280,12 @@ def run_pipeline(
     elif branch is not None:
         command += ["--branch", branch]
     for name, first in (labels if isinstance(labels, Mapping) else dict.fromkeys(labels)).items():
-        command += ["--label", f"{name}={first}" if first else name]
+        command += ["--label", f"{name}={first.absolute()}" if first else name]
     for name, secret in (credentials or {}).items():
         command += ["--credential", f"{name}={_credential(secret)}"]
     command += _pairs("--param", params) + _pairs("--env", env) + _pairs("--input-value", input_values)
     command += _pairs("--stage-timeout", timeouts) + _pairs("--lockable", resources)
-    command += ["--docker", str(docker)] if docker else []
+    command += ["--docker", str(docker.absolute())] if docker else []
     if isinstance(approve, bool):
         command += ["--input", "approve" if approve else "abort"]
     else:
@@ -333,4 +342,4 @@ def _plain(value: object) -> str:
 def _credential(secret: Secret) -> str:
     if isinstance(secret, tuple):
         return f"usernamePassword:{secret[0]}:{secret[1]}"
-    return f"file:{secret}" if isinstance(secret, Path) else f"string:{secret}"
+    return f"file:{secret.absolute()}" if isinstance(secret, Path) else f"string:{secret}"

@@ -45,7 +45,7 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "agent beside parallel": (
         pipeline("stage('A') {\n agent any\n parallel {\n" + ECHO + "}\n}"), 6, "'agent' is not allowed", "inside"),
     "parallel in parallel": (
-        pipeline("stage('A') {\n parallel {\n stage('B') {\n parallel {\n" + ECHO + "}\n}\n}\n}"), 8, "inside", "nested"),
+        pipeline("stage('A') {\n parallel {\n stage('B') {\n parallel {\n" + ECHO + "}\n}\n}\n}"), 8, "inside", "use"),
     "empty environment": (pipeline(ECHO, top="environment {\n}"), 3, "empty", "NAME"),
     "environment twice": (pipeline(ECHO, top="environment {\n A = '1'\n A = '2'\n}"), 5, "'A' is set twice", "keep"),
     "environment name": (pipeline(ECHO, top="environment {\n $A = '1'\n}"), 4, "'$A' cannot name", "letters"),
@@ -62,14 +62,14 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "cron of 4 fields": (pipeline(ECHO, top="triggers {\n cron('H 3 * *')\n}"), 4, "4 fields", "cron takes 5"),
     "empty when": (pipeline(stage("echo 'x'", sections="when {\n}")), 6, "no condition", "branch"),
     "unknown condition": (pipeline(stage("echo 'x'", sections="when {\nbrnach 'x'\n}")), 7, "'brnach'", "'branch'"),
-    "code in when": (pipeline(stage("echo 'x'", sections="when {\nparams.X == 'a'\n}")), 7, "something", "expression {"),
+    "code in when": (pipeline(stage("echo 'x'", sections="when {\nparams.X == 'a'\n}")), 7, "something", "expression"),
     "not with two": (
         pipeline(stage("echo 'x'", sections="when {\nnot {\nbranch 'a'\nbranch 'b'\n}\n}")), 7, "2 conditions", "one"),
     "unknown post": (pipeline(ECHO, top="post {\n finally { echo 'x' }\n}"), 4, "unexpected token: finally", ""),
     "post condition": (pipeline(ECHO, top="post {\n sucess { echo 'x' }\n}"), 4, "'sucess'", "'success'"),
     "step in post": (pipeline(ECHO, top="post {\n echo 'x'\n}"), 4, "'echo' is no condition", "always"),
     "input without message": (pipeline(stage("echo 'x'", sections="input {\n ok 'Go'\n}")), 6, "no message", "message"),
-    "matrix without axes": (pipeline("stage('A') {\n matrix {\n stages {\n" + ECHO + "}\n}\n}"), 6, "no 'axes'", "axes"),
+    "matrix without axes": (pipeline("stage('A') {\n matrix {\n stages {\n" + ECHO + "}\n}\n}"), 6, "no 'axes'", "add"),
     "axis without values": (
         pipeline("stage('A') {\n matrix {\n axes {\n axis {\n name 'X'\n}\n}\n stages {\n" + ECHO + "}\n}\n}"),
         8, "no values", "one of them"),

@@ -192,6 +192,28 @@ def test_docker_agent_runs_through_the_wrapper(run: Run, tmp_path: Path) -> None
     assert refused.error == "a docker agent needs a docker command: --docker WRAPPER"
 
 
+def test_docker_command_mounts_the_workspace_and_passes_variables(run: Run, tmp_path: Path, source: Path) -> None:
+    (tmp_path / "docker").write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    (source / "Dockerfile").write_text("FROM scratch\n")
+    sections = """
+        agent { dockerfile { filename 'Dockerfile'
+                             args '--gpus all'
+                             additionalBuildArgs '--build-arg A=1' } }
+        environment { MINE = 'set' }
+    """
+    path = f"{tmp_path}:/usr/bin:/bin"
+    trace = run(pipeline(stage("sh 'true'", sections=sections), agent="none"), env={"PATH": path},
+                docker=Path(__file__).parent / "docker_agent")  # fmt: skip
+    image = trace.stage("Only").image
+    assert f"<build><--file><./Dockerfile><--tag><{image}><--build-arg><A=1><.>" in trace.log
+    output, workspace = trace.commands[0].output, next(iter(trace.events))["workspace"]
+    assert output.startswith("<run><--rm><--init><--user>")
+    assert f"<--volume><{workspace}:{workspace}><--volume><{workspace}@tmp:{workspace}@tmp>" in output
+    assert "<--env><MINE>" in output
+    assert f"<--gpus><all><{image}><sh><-xe>" in output
+
+
 def test_environment_is_inherited_overridden_and_expanded(run: Run) -> None:
     sections = """
         environment { B = 'stage'
@@ -276,8 +298,21 @@ def test_answer_for_an_unknown_stage_is_refused(run: Run) -> None:
         run(pipeline(INPUT, agent="none"), approve={"Aks": False})
 
 
-CONDITIONS = "cleanup notBuilt failure unstable unsuccessful success aborted regression fixed changed always".split()
-POST = "post {\n" + "".join(f"{name} {{ echo '{name}' }}\n" for name in CONDITIONS) + "}"
+POST = """
+post {
+    cleanup { echo 'x' }
+    notBuilt { echo 'x' }
+    failure { echo 'x' }
+    unstable { echo 'x' }
+    unsuccessful { echo 'x' }
+    success { echo 'x' }
+    aborted { echo 'x' }
+    regression { echo 'x' }
+    fixed { echo 'x' }
+    changed { echo 'x' }
+    always { echo 'x' }
+}
+"""
 
 
 @pytest.mark.parametrize(
