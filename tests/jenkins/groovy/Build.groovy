@@ -72,10 +72,11 @@ class Build {
 
     String currentResult() { Results.worst([result, context.result]) }
 
-    /** The value of an environment variable here, or null. */
+    /** The value of an environment variable here, or null. Parameters are variables too, as strings. */
     String variable(String name) {
         Context here = context
-        here.overrides.containsKey(name) ? here.overrides[name] : environment[name]
+        if (here.overrides.containsKey(name)) { return here.overrides[name] }
+        params.containsKey(name) ? String.valueOf(params[name]) : environment[name]
     }
 
     /** All environment variables here. */

@@ -181,8 +181,9 @@ class Interpreter {
         Throwable error = stageError
         Catalog.POST.each { String condition ->
             Closure body = section.post[condition]
-            String logical = Results.worst([build.currentResult(), Results.of(error), build.context.stage?.warning])
-            if (!body || !applies(condition, logical)) { return }
+            String whole = Results.worst([build.currentResult(), Results.of(error)])
+            String logical = Results.worst([whole, build.context.stage?.warning])
+            if (!body || !applies(condition, whole, logical)) { return }
             try {
                 build.within({ it.post = condition; it.result = logical }) {
                     build.event('post', condition: condition)
@@ -196,15 +197,14 @@ class Interpreter {
         error
     }
 
-    private boolean applies(String condition, String result) {
+    /** whole: the result of the build so far; result: with what the stage has noted for itself. */
+    private boolean applies(String condition, String whole, String result) {
         String before = build.settings['previous-result']
         switch (condition) {
             case ['always', 'cleanup']: return true
-            case 'changed': return before != result
-            case 'fixed': return result == 'SUCCESS' && before in ['UNSTABLE', 'FAILURE']
-            case 'regression':
-                return before && Results.worst([before, result]) == result && before != result &&
-                    result in ['FAILURE', 'UNSTABLE', 'ABORTED']
+            case 'changed': return before != whole
+            case 'fixed': return whole == 'SUCCESS' && before in ['UNSTABLE', 'FAILURE']
+            case 'regression': return before && Results.worst([before, whole]) != before
             case 'unsuccessful': return result != 'SUCCESS'
             case 'notBuilt': return result == 'NOT_BUILT'
             default: return result == condition.toUpperCase()

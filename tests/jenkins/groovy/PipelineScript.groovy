@@ -27,7 +27,6 @@ abstract class PipelineScript extends Script {
         if (binding.hasVariable(name)) { return binding.getVariable(name) }
         String variable = currentRun.variable(name)
         if (variable != null) { return variable }
-        if (currentRun.params.containsKey(name)) { return currentRun.params[name] }
         if (metaClass.hasProperty(this, name)) { return metaClass.getProperty(this, name) }
         throw new MissingPropertyException(name, Binding)
     }
@@ -165,10 +164,6 @@ class Cause {
 
     static String of(String trigger) { NAMES[trigger ?: 'push'] }
 
-    /** Jenkins takes TimerTrigger for hudson.triggers.TimerTrigger$TimerTriggerCause, so the short names count too. */
-    static boolean matches(String trigger, String wanted) {
-        String cause = of(trigger)
-        String last = wanted.tokenize('.$').last()
-        cause == last || cause == last + 'Cause' || cause == last - 'Trigger' + 'TriggerCause'
-    }
+    /** Jenkins compares with the beginning of the class' own name, so that TimerTrigger is TimerTriggerCause too. */
+    static boolean matches(String trigger, String wanted) { of(trigger).toLowerCase().startsWith(wanted.toLowerCase()) }
 }
