@@ -1,0 +1,57 @@
+"""Run small Jenkinsfiles; without Groovy and Java these tests are skipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Protocol
+
+import pytest
+
+from tests.jenkins import jvm
+from tests.jenkins.runner import Trace, run_pipeline
+
+
+class Run(Protocol):
+    """Runs a pipeline given as text."""
+
+    def __call__(self, text: str, **arguments: Any) -> Trace:
+        """Run it; the arguments are those of run_pipeline."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _groovy() -> None:
+    missing = jvm.missing()
+    if missing:
+        pytest.skip(f"no Jenkinsfile can be run: {missing}")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a folder with one file, `tracked.txt`."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "tracked.txt").write_text("tracked\n")
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path: Path, source: Path) -> Run:
+    """Return a function that runs a pipeline given as text on `source`."""
+
+    def of(text: str, **arguments: Any) -> Trace:
+        jenkinsfile = tmp_path / "Jenkinsfile"
+        jenkinsfile.write_text(dedent(text).lstrip("\n"))
+        return run_pipeline(jenkinsfile, source, **{"workdir": tmp_path / "work", **arguments})
+
+    return of
+
+
+def pipeline(stages: str, *, agent: str = "any", top: str = "") -> str:
+    """Wrap stages, and sections of the pipeline if given, into a pipeline."""
+    return f"pipeline {{\n agent {agent}\n{dedent(top)}\n stages {{\n{dedent(stages)}\n }}\n}}\n"
+
+
+def stage(steps: str, *, name: str = "Only", sections: str = "") -> str:
+    """Return one stage with these steps, and with sections such as post."""
+    return f"stage('{name}') {{\n{dedent(sections)}\nsteps {{\n{dedent(steps)}\n}}\n}}\n"
