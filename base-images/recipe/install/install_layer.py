@@ -60,7 +60,8 @@ def trim(rules: list[dict], kit: Path, report: Path) -> set[Path]:
     touched: set[Path] = set()
     entries = []
     for rule in rules:
-        gone = [path for pattern in rule.get("remove", []) for path in SITE.glob(pattern) if not path.is_dir()]
+        found = {path for pattern in rule.get("remove", []) for path in SITE.glob(pattern)}  # patterns may overlap
+        gone = sorted(path for path in found if not path.is_dir())
         stripped = libraries(rule.get("strip", []))
         bound = [path for path in libraries(rule.get("bind", [])) if search_before_environment(path)]
         before = sum(path.lstat().st_size for path in gone + stripped)
