@@ -95,8 +95,11 @@ def main() -> int:
         if not interactive and not any(answer.startswith("project_name=") for answer in options.answer):
             raise NewError("the name is missing: give --answer project_name=NAME")
         start(options.template, target, options.answer, interactive, options.version)
-    except (NewError, OSError) as error:
+    except NewError as error:
         print(f"new: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"new: {target} cannot be written ({error.strerror}): take another place", file=sys.stderr)
         return 1
     print(f"{target} is ready. Go on with:\n")
     print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
