@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import statistics
 import subprocess
@@ -132,6 +133,22 @@ def measure_change(client: docker.DockerClient, name: str = "torch-cu13", rounds
     return {"rebuild_s": seconds, "median_s": statistics.median(seconds), "pulled_bytes": bytes_pulled[0]}
 
 
+def describe(catalog: Path, lock: str) -> None:
+    """Make the row torch-cu13 of a copy of the catalogue say what its lock holds, because the build compares them."""
+    versions = dict(re.findall(r"(?m)^([a-z0-9-]+)==([^ \\]+)", lock))
+    said = {
+        "framework_version": versions["torch"],
+        "cuda": ".".join(versions["nvidia-cuda-runtime"].split(".")[:2]),
+        "cudnn": versions["nvidia-cudnn-cu13"],
+        "nccl": versions["nvidia-nccl-cu13"],
+    }
+    head, name, rest = catalog.read_text().partition("  - name: torch-cu13\n")
+    row, end, others = rest.partition("  - name: ")
+    for key, value in said.items():
+        row = re.sub(rf'(?m)^    {key}: ".*"$', f'    {key}: "{value}"', row)
+    catalog.write_text(head + name + row + end + others)
+
+
 def build_other_torch(folder: Path, request: str, lock: str | None) -> tuple[str, str]:
     """Build torch-cu13 with another torch in a copy of base-images; return the tag and the lock it came to."""
     row = folder / "base-images" / "torch-cu13"
@@ -142,11 +159,12 @@ def build_other_torch(folder: Path, request: str, lock: str | None) -> tuple[str
     registry = f"update.example.com/{request.replace('==', '-')}"
     environment = os.environ | {"PYTHONPATH": str(folder / "base-images")}
     tool = [sys.executable, "-m", "image_tools"]
-    for verb in ("lock", "plan"):  # `build` would refuse: the catalogue of the copy names another torch
-        command = [*tool, verb, "--image", "torch-cu13", "--registry", registry]
-        subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    options = ["--image", "torch-cu13", "--registry", registry]
+    subprocess.run([*tool, "lock", *options], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    describe(folder / "base-images" / "catalog.yml", row.joinpath("requirements.lock").read_text())
+    subprocess.run([*tool, "plan", *options], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
     bake = ["docker", "buildx", "bake", "--file", "build/images/docker-bake.json", "--load", "torch-cu13"]
-    subprocess.run(bake, cwd=folder, check=True, capture_output=True)
+    subprocess.run(bake, cwd=folder, check=True, stdout=subprocess.DEVNULL)
     return f"{registry}/torch-cu13:{RELEASE}", row.joinpath("requirements.lock").read_text()
 
 
