@@ -55,6 +55,12 @@ dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --custom-compile-command 'make dev-lock' requirements-dev.in --output-file requirements-dev.lock
 
+.PHONY: build-lock
+build-lock: $(READY) ## resolve the build tools that libraries package with
+	@echo 'hatchling>=1.27' | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make build-lock' - \
+	    --output-file templates/library/scripts/tools/build.lock
+
 .PHONY: clean
 clean: ## remove what was made here
 	rm -rf build .venv
