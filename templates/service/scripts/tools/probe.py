@@ -54,7 +54,8 @@ def main() -> None:
             sys.exit(f"probe: {len(texts)} texts were answered with {status} {answer}")
     p95 = sorted(times)[int(REQUESTS * 0.95)]
     device = ask("/livez")[1]["device"]
-    print(f"probe: ready after {ready:.1f} s, {REQUESTS} requests on {device}, 95 % within {p95:.1f} ms", file=sys.stderr)
+    said = f"ready after {ready:.1f} s, {REQUESTS} requests on {device}, 95 % within {p95:.1f} ms"
+    print(f"probe: {said}", file=sys.stderr)
     if P95_MS and p95 > P95_MS:
         sys.exit(f"probe: 95 % of the requests within {p95:.1f} ms, the limit is {P95_MS:.0f} ms")
 
