@@ -90,7 +90,7 @@ class Report:
 class Stage:
     """One stage of the build: ran, skipped or never reached. In a matrix each cell has its own stages.
 
-    `path` names the stages around it and itself; a cell is named as Jenkins does, "Name - FLAVOR = 'torch'".
+    `path` names the stages around it and itself; a cell is named as Jenkins does, "Matrix - FLAVOR = 'torch'".
     `result` is SUCCESS, UNSTABLE, FAILURE, ABORTED or NOT_BUILT; `skipped` says why it did not run, else None.
     """
 

@@ -1,0 +1,143 @@
+"""Compile the runner once, and keep one Java machine that answers many calls.
+
+The compiled classes are kept under build/jenkinsfile, by a digest of the sources.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+SOURCES = HERE / "groovy"
+COMPILED = HERE.parent.parent / "build" / "jenkinsfile"
+JARS = (Path("/usr/share/java/groovy-all.jar"), Path("/usr/share/groovy/embeddable/groovy-all.jar"))
+OPTIONS = ("-Xmx512m", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+OPENED = ("java.base/java.lang", "java.base/java.util", "java.base/java.io", "java.base/java.lang.invoke")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one command of the runner gave."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+def missing() -> str | None:
+    """Say what is missing here to run Jenkinsfiles, or return None."""
+    absent = [name for name in ("java", "groovyc") if shutil.which(name) is None]
+    if absent or not any(jar.exists() for jar in JARS):
+        return f"{' and '.join(absent) or 'groovy-all.jar'}: not found (Debian: apt-get install groovy default-jre-headless)"
+    return None
+
+
+def command() -> list[str]:
+    """Return the command line of the runner; compile it if its sources changed. Raises RuntimeError."""
+    absent = missing()
+    if absent:
+        raise RuntimeError(absent)
+    jar = next(jar for jar in JARS if jar.exists())
+    opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
+    return ["java", *OPTIONS, *opened, "-cp", f"{jar}:{_classes()}", "jenkinsfile.Main"]
+
+
+def _classes() -> Path:
+    sources = sorted(SOURCES.glob("*.groovy"))
+    digest = hashlib.sha256(b"\0".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    target = COMPILED / digest
+    if target.is_dir():
+        return target
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="compiling-", dir=COMPILED))
+    environment = {**os.environ, "JAVA_HOME": str(_java_home()), "JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
+    done = subprocess.run(
+        ["groovyc", "-d", str(made), *map(str, sources)], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        shutil.rmtree(made)
+        raise RuntimeError(f"groovyc: {done.stdout}{done.stderr}")
+    try:
+        made.rename(target)
+    except OSError:  # another process was faster
+        shutil.rmtree(made)
+    return target
+
+
+def _java_home() -> Path:
+    java = shutil.which("java")
+    assert java
+    return Path(java).resolve().parent.parent
+
+
+class Machine:
+    """One Java machine that answers commands, one after the other."""
+
+    def __init__(self) -> None:
+        """Start it; it ends when its input does. Raises RuntimeError when Groovy or Java is missing."""
+        self._lock = threading.Lock()
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            [*command(), "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+            encoding="utf-8",
+        )
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    def call(self, arguments: list[str], seconds: float) -> Answer:
+        """Run one command. Raises TimeoutError after `seconds`, RuntimeError when the machine ended."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with self._lock:
+            timer = threading.Timer(seconds, self._process.kill)
+            timer.start()
+            try:
+                self._process.stdin.write(json.dumps({"args": arguments, "env": dict(os.environ)}) + "\n")
+                self._process.stdin.flush()
+                line = self._process.stdout.readline()
+            finally:
+                fired = not timer.is_alive()
+                timer.cancel()
+        if not line:
+            if fired:
+                raise TimeoutError(f"the runner did not end within {seconds} s: {' '.join(arguments)}")
+            self._errors.seek(0)
+            raise RuntimeError(f"the runner ended: {self._errors.read()[-2000:]}")
+        return Answer(**json.loads(line))
+
+    def close(self) -> None:
+        """End it."""
+        if self._process.stdin and self.alive:
+            self._process.stdin.close()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+
+
+_machine: Machine | None = None
+
+
+def call(arguments: list[str], seconds: float = 900) -> Answer:
+    """Run one command of the runner in this process' own Java machine, which is started when first needed."""
+    global _machine
+    if _machine is None or not _machine.alive:
+        _machine = Machine()
+        atexit.register(_machine.close)
+    return _machine.call(arguments, seconds)
