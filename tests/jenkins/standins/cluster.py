@@ -14,10 +14,8 @@ HOME = Path(os.environ["STANDIN_ENGINE"])
 def main(arguments: list[str]) -> int:
     """Do one command of `kubectl`, as far as scripts/deploy uses it."""
     if arguments[0] == "kustomize":
-        own = str(Path(sys.argv[0]).parent)
-        path = os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if not (Path(p) / "nvidiactl-of").exists())
-        real = shutil.which("kubectl", path=path)
-        if real and not real.startswith(own):
+        path = os.pathsep.join(folder for folder in os.environ["PATH"].split(os.pathsep) if Path(folder) != HOME)
+        if real := shutil.which("kubectl", path=path):
             return subprocess.run([real, *arguments], check=False).returncode
         for file in sorted(Path("deploy/base").glob("*.yaml")):  # no kubectl here: the objects without the overlay
             print(f"---\n{file.read_text()}")

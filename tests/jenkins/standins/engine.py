@@ -8,6 +8,9 @@ A folder holds one engine, so that two agents share nothing but the registry; `n
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import gzip
 import hashlib
 import json
 import os
@@ -37,7 +40,9 @@ def main(arguments: list[str]) -> int:
         case ["image", "inspect", name]:
             return 0 if "-cu1" in name or image(name).exists() else _fail(f"No such image: {name}")
         case ["build", *options]:
-            build(options)
+            with (HOME / "lock").open("w") as lock:  # stages that run side by side build the same image
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                build(options)
         case ["login", "--username", user, "--password-stdin", host]:
             return login(user, host)
         case ["push", name]:
@@ -76,7 +81,8 @@ def build(options: list[str]) -> None:
     """Make an image of the src/ of the current folder; the same files give the same digest."""
     name = options[options.index("--tag") + 1]
     folder = image(name)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        return
     blobs = folder / "oci" / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
@@ -93,15 +99,17 @@ def build(options: list[str]) -> None:
         with tarfile.open(fileobj=file, mode="w") as tar:
             tar.add("src", "app/src", filter=plain)
         file.seek(0)
-        layer = blob(file.read())
+        packed = gzip.compress(file.read(), mtime=0)  # as it is pushed: a registry's digest is of packed layers
+        layer = blob(packed)
+    identity = f"sha256:{hashlib.sha256(gzip.decompress(packed)).hexdigest()}"
     kind = "application/vnd.oci.image"
-    rootfs = {"type": "layers", "diff_ids": [layer["digest"]]}
+    rootfs = {"type": "layers", "diff_ids": [identity]}
     config = {"architecture": "amd64", "os": "linux", "config": {"WorkingDir": "/app"}, "rootfs": rootfs}
     manifest = {
         "schemaVersion": 2,
         "mediaType": f"{kind}.manifest.v1+json",
         "config": {"mediaType": f"{kind}.config.v1+json", **blob(json.dumps(config).encode())},
-        "layers": [{"mediaType": f"{kind}.layer.v1.tar", **layer}],
+        "layers": [{"mediaType": f"{kind}.layer.v1.tar+gzip", **layer}],
     }
     index = {"mediaType": manifest["mediaType"], **blob(json.dumps(manifest).encode())}
     (folder / "oci" / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
@@ -180,15 +188,16 @@ def run(options: list[str]) -> int:
         shutil.copytree(image(name) / "app", work)
         if mount:
             (work / target.removeprefix("/app/")).symlink_to(source)
-    packages = [str(Path(__file__).parent / "bin"), str(Path(sys.executable).parent)]
+    packages = [str(HOME / "inside"), str(Path(sys.executable).parent)]
     environment |= {
         "PYTHONPATH": str(work / "src"),
         "PATH": ":".join([*packages, environment["PATH"]]),
         "STANDIN_GPU": str(HOME) if gpu and GPU else "",
         "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # those of this repository
     }
-    if gpu and GPU and environment.get("DEVICE") == "cuda":  # the stand-in of a GPU computes on the CPU
-        environment["DEVICE"] = "cpu"
+    if gpu and GPU:  # a stand-in of a GPU computes on the CPU, and no test can compare it with one
+        environment |= {"DEVICE": "cpu", "SMOKE_REQUIRE": "none"}
         command = ["cpu" if word == "cuda" else word for word in command]
     if detach:
         print(start(folder, work, environment))
@@ -208,6 +217,7 @@ def start(folder: Path, work: Path, environment: dict[str, str]) -> str:
     container = HOME / f"c{uuid.uuid4().hex[:12]}"
     folder.rename(container)
     work = container / "app"
+    environment.pop("JENKINS_NODE_COOKIE", None)
     environment["PYTHONPATH"] = str(work / "src")
     (container / "env.json").write_text(json.dumps(environment))
     script = f'"{sys.executable}" -m {package}.serving & echo $! >../pid; wait $!; echo $? >../exit'
@@ -239,15 +249,20 @@ def _exit_code(container: str) -> str:
 def stop(container: str, seconds: float) -> None:
     """Ask the process of a container to end; end it after `seconds`."""
     folder = HOME / container
+    while not (folder / "pid").exists():
+        time.sleep(0.02)
+    end(folder, signal.SIGTERM if seconds else signal.SIGKILL)
     deadline = time.monotonic() + seconds
     while not (folder / "exit").exists():
-        number = signal.SIGTERM if time.monotonic() < deadline else signal.SIGKILL
-        if (folder / "pid").exists():
-            try:
-                os.kill(int((folder / "pid").read_text()), number)
-            except ProcessLookupError:
-                time.sleep(0.05)
-        time.sleep(0.1)
+        if time.monotonic() > deadline:
+            end(folder, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def end(folder: Path, number: signal.Signals) -> None:
+    """Send a signal to the process of a container, if it still runs."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(int((folder / "pid").read_text()), number)
 
 
 if __name__ == "__main__":
