@@ -57,7 +57,9 @@ def make_child(template: Path, copie_session, registry, tmp_path_factory) -> Cal
         shutil.copytree(rendered[answers], child)
         for file in child.rglob("*"):  # every child its own repository in the registry and its own package
             if file.is_file():
-                file.write_text(re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", file.read_text(), flags=re.M))
+                file.write_text(
+                    re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", file.read_text(), flags=re.M)
+                )
         farm.look_beside_docker(child)
         if quick:
             for test in (child / "tests").glob("test_*.py"):

@@ -3,7 +3,7 @@
 Real: every `sh`, the children's scripts, lint, unit tests, service and job; the registry (Debian's docker-registry,
 which asks for a login) and what skopeo pushes, tags and says about it; the package index (pypiserver), wheel and
 upload. Stand-ins, on the PATH of the agent that would have the real thing: docker (standins/engine.py), gpu-smoke on a
-GPU (standins/smoke.py; without a GPU it is the real one), kubectl's cluster (standins/cluster.py). A child's lib.sh is
+GPU (standins/smoke.py; without a GPU it is the real one), kubectl's cluster (standins/cluster.py), and shellcheck where a test does not ask for it. A child's lib.sh is
 changed in one place: it looks for the GPU beside its agent's docker and not in /dev.
 """
 
@@ -131,9 +131,15 @@ class Index(Server):
 
 @dataclass
 class Agents:
-    """The agents of a farm, a folder for each, first on its PATH; labels are those of the pipelines' parameters."""
+    """The agents of a farm, a folder for each, first on its PATH; labels are those of the pipelines' parameters.
+
+    python: where the packages are that a child's image would hold. shellcheck: whether the real one runs (2 seconds a
+    child; the scripts of every child are checked in tests/templates).
+    """
 
     folder: Path
+    python: Path = Path(sys.executable)
+    shellcheck: bool = False
     labels: dict[str, Path] = field(default_factory=dict)
 
     def add(self, label: str, *, gpu: bool = False, cluster: bool = False) -> Path:
@@ -141,20 +147,22 @@ class Agents:
         home = self.folder / label
         (home / "inside").mkdir(parents=True)
         (home / "images").mkdir()
+        (home / "uv").symlink_to(Path(sys.executable).parent / "uv")
         if gpu:
             (home / "nvidiactl").touch()
-        self._program(home / ("kubectl" if cluster else "docker"), "cluster" if cluster else "engine")
-        self._program(home / "inside" / "gpu-smoke", "smoke")
-        (home / "uv").symlink_to(Path(sys.executable).parent / "uv")
+        self._program(
+            home, "kubectl" if cluster else "docker", "-S", str(STANDINS / ("cluster.py" if cluster else "engine.py"))
+        )
+        self._program(home, "inside/gpu-smoke", str(STANDINS / "smoke.py"))
+        if not self.shellcheck:
+            self._program(home, "inside/shellcheck", "-Sc", "pass")
         self.labels[label] = home
         return home
 
-    def _program(self, path: Path, name: str) -> None:
-        home = path.parent if path.parent.name != "inside" else path.parent.parent
-        path.write_text(
-            f"#!/bin/sh\nexport STANDIN_ENGINE='{home}'\nexec '{sys.executable}' '{STANDINS / name}.py' \"$@\"\n"
-        )
-        path.chmod(0o755)
+    def _program(self, home: Path, name: str, *command: str) -> None:
+        words = " ".join(f"'{word}'" for word in (str(self.python), *command))
+        (home / name).write_text(f"#!/bin/sh\nexport STANDIN_ENGINE='{home}'\nexec {words} \"$@\"\n")
+        (home / name).chmod(0o755)
 
 
 def look_beside_docker(child: Path) -> None:

@@ -1,8 +1,8 @@
 """Run and check declarative Jenkinsfiles from Python tests; the schema of a trace is in README.md beside this file.
 
-    trace = run_pipeline(child / "Jenkinsfile", child, branch="main", labels={"linux": None, "gpu": fake_smi_folder})
-    assert trace.result == "SUCCESS"
-    assert trace.stage("GPU smoke test").label == "gpu"
+trace = run_pipeline(child / "Jenkinsfile", child, branch="main", labels={"linux": None, "gpu": fake_smi_folder})
+assert trace.result == "SUCCESS"
+assert trace.stage("GPU smoke test").label == "gpu"
 """
 
 from __future__ import annotations
