@@ -40,7 +40,7 @@ test-slow: $(READY) ## the tests that take minutes
 .PHONY: lint
 lint: $(READY) ## style and types of this repository
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@.venv/bin/shellcheck .ci/run
+	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
 format: $(READY) ## mend the style

@@ -1,80 +1,57 @@
-"""The servers, the children and the agents that the tests of pipelines share."""
+"""Run small Jenkinsfiles; without Groovy and Java these tests are skipped."""
 
 from __future__ import annotations
 
-import re
-import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
+from typing import Any, Protocol
 
 import pytest
 
-from tests.answers import AnswerSet
-from tests.conftest import git
-from tests.jenkins import farm, jvm
+from tests.jenkins import jvm
+from tests.jenkins.runner import Trace, run_pipeline
 
 
-@pytest.fixture(scope="session")
-def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[farm.Registry, farm.Index]]:
-    """A registry and a package index; skips with the reason where the programs are missing."""
-    if reason := jvm.missing() or farm.missing():
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("servers")
-    registry, index = farm.Registry(folder / "registry"), farm.Index(folder / "index")
-    yield registry, index
-    registry.stop()
-    index.stop()
+class Run(Protocol):
+    """Runs a pipeline given as text."""
+
+    def __call__(self, text: str, **arguments: Any) -> Trace:
+        """Run it; the arguments are those of run_pipeline."""
 
 
-@pytest.fixture(scope="session")
-def registry(servers: tuple[farm.Registry, farm.Index]) -> farm.Registry:
-    """The container registry."""
-    return servers[0]
+@pytest.fixture(scope="session", autouse=True)
+def _groovy() -> None:
+    missing = jvm.missing()
+    if missing:
+        pytest.skip(f"no Jenkinsfile can be run: {missing}")
 
 
-@pytest.fixture(scope="session")
-def index(servers: tuple[farm.Registry, farm.Index]) -> farm.Index:
-    """The package index."""
-    return servers[1]
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Return a folder with one file, `tracked.txt`."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "tracked.txt").write_text("tracked\n")
+    return folder
 
 
-@pytest.fixture(scope="session")
-def make_child(template: Path, copie_session, registry, tmp_path_factory) -> Callable[..., Path]:  # type: ignore[no-untyped-def]
-    """Return a function that gives a fresh, committed child whose images go to the test's registry.
+@pytest.fixture
+def run(tmp_path: Path, source: Path) -> Run:
+    """Return a function that runs a pipeline given as text on `source`."""
 
-    `quick` puts one small unit test in place of the child's own: tests are the owner's files, and their time is not
-    what a test of the pipeline is about.
-    """
-    rendered: dict[AnswerSet, Path] = {}
+    def of(text: str, **arguments: Any) -> Trace:
+        jenkinsfile = tmp_path / "Jenkinsfile"
+        jenkinsfile.write_text(dedent(text).lstrip("\n"))
+        return run_pipeline(jenkinsfile, source, **{"workdir": tmp_path / "work", **arguments})
 
-    def make(answers: AnswerSet, *, name: str, quick: bool = True) -> Path:
-        if answers not in rendered:
-            told = answers.as_dict() | {"registry": f"{registry.host}/ml"}
-            result = copie_session.copy(extra_answers=told, template_dir=template)
-            assert result.exit_code == 0, f"{answers.id} does not render: {result.exception!r}"
-            rendered[answers] = result.project_dir
-        child = tmp_path_factory.mktemp("children") / name
-        shutil.copytree(rendered[answers], child)
-        for file in child.rglob("*"):  # every child its own repository in the registry and its own package
-            if file.is_file():
-                file.write_text(
-                    re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", file.read_text(), flags=re.M)
-                )
-        farm.look_beside_docker(child)
-        if quick:
-            for test in (child / "tests").glob("test_*.py"):
-                test.unlink()
-            package = answers.package_name
-            text = f"from {package}.model import Model\n\n\ndef test_it_has_examples():\n    assert Model.examples\n"
-            (child / "tests" / "test_quick.py").write_text(text)
-        git(child, "init", "--quiet", "--initial-branch=main")
-        commit(child, "Start from the template")
-        return child
-
-    return make
+    return of
 
 
-def commit(child: Path, message: str) -> None:
-    """Commit everything in a child."""
-    git(child, "add", "--all")
-    git(child, "commit", "--quiet", f"--message={message}")
+def pipeline(stages: str, *, agent: str = "any", top: str = "") -> str:
+    """Wrap stages, and sections of the pipeline if given, into a pipeline."""
+    return f"pipeline {{\n agent {agent}\n{dedent(top)}\n stages {{\n{dedent(stages)}\n }}\n}}\n"
+
+
+def stage(steps: str, *, name: str = "Only", sections: str = "") -> str:
+    """Return one stage with these steps, and with sections such as post."""
+    return f"stage('{name}') {{\n{dedent(sections)}\nsteps {{\n{dedent(steps)}\n}}\n}}\n"

@@ -37,7 +37,7 @@ def missing() -> str | None:
     """Say what is missing here to run Jenkinsfiles, or return None."""
     absent = [name for name in ("java", "groovyc") if shutil.which(name) is None]
     if absent or not any(jar.exists() for jar in JARS):
-        return f"{' and '.join(absent) or 'groovy-all.jar'}: not found (Debian: apt-get install groovy default-jre-headless)"
+        return f"no {' and no '.join(absent) or 'groovy-all.jar'} here (Debian: groovy and default-jre-headless)"
     return None
 
 
@@ -85,7 +85,7 @@ class Machine:
     def __init__(self) -> None:
         """Start it; it ends when its input does. Raises RuntimeError when Groovy or Java is missing."""
         self._lock = threading.Lock()
-        self._errors = tempfile.TemporaryFile("w+")
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the machine)
         self._process = subprocess.Popen(
             [*command(), "serve"],
             stdin=subprocess.PIPE,

@@ -1,20 +1,29 @@
-"""Run and check declarative Jenkinsfiles from Python tests; the schema of a trace is in README.md beside this file.
-
-trace = run_pipeline(child / "Jenkinsfile", child, branch="main", labels={"linux": None, "gpu": fake_smi_folder})
-assert trace.result == "SUCCESS"
-assert trace.stage("GPU smoke test").label == "gpu"
-"""
+"""Run and check declarative Jenkinsfiles from Python tests; the schema of a trace is in README.md beside this file."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from tests.jenkins import jvm
+from tests.jenkins.trace import Command, Event, Report, Stage, Trace, read_trace
+
+__all__ = [
+    "Command",
+    "Event",
+    "PipelineRefused",
+    "Problem",
+    "Report",
+    "Secret",
+    "Stage",
+    "Trace",
+    "check",
+    "read_trace",
+    "run_pipeline",
+]
 
 Secret = str | tuple[str, str] | Path
 """A fake credential: a secret text, a (user, password) pair, or the path of a secret file."""
@@ -44,183 +53,16 @@ class PipelineRefused(Exception):
         self.problems = list(problems)
 
 
-@dataclass(frozen=True)
-class Event:
-    """One step or decision, in the order it happened. `data` holds what README.md lists for `step`."""
-
-    number: int
-    at_ms: int
-    step: str
-    stage: int | None
-    label: str | None
-    node: str | None
-    image: str | None
-    post: str | None
-    data: Mapping[str, Any]
-
-    def __getitem__(self, key: str) -> Any:
-        return self.data[key]
-
-
-@dataclass(frozen=True)
-class Command:
-    """One `sh` that ran. `exit_code` is None when it was stopped. `output` is masked, at most 64 KiB."""
-
-    script: str
-    exit_code: int | None
-    output: str
-    duration_ms: int
-    label: str | None
-    node: str | None
-    image: str | None
-    post: str | None
-
-
-@dataclass(frozen=True)
-class Report:
-    """What one `junit` step counted."""
-
-    files: tuple[str, ...]
-    total: int
-    failed: int
-    skipped: int
-
-
-@dataclass(frozen=True)
-class Stage:
-    """One stage of the build: ran, skipped or never reached. In a matrix each cell has its own stages.
-
-    `path` names the stages around it and itself; a cell is named as Jenkins does, "Matrix - FLAVOR = 'torch'".
-    `result` is SUCCESS, UNSTABLE, FAILURE, ABORTED or NOT_BUILT; `skipped` says why it did not run, else None.
-    """
-
-    number: int
-    name: str
-    path: tuple[str, ...]
-    line: int
-    axes: Mapping[str, str]
-    label: str | None
-    node: str | None
-    image: str | None
-    result: str
-    skipped: str | None
-    error: str | None
-    started_ms: int | None
-    duration_ms: int
-    events: tuple[Event, ...] = field(repr=False)
-
-    @property
-    def ran(self) -> bool:
-        """Whether the stage's body was reached."""
-        return self.skipped is None
-
-    @property
-    def commands(self) -> list[Command]:
-        """The `sh` steps of this stage, its post part included (`command.post` names the condition)."""
-        keys = ("script", "exit_code", "output", "duration_ms")
-        return [
-            Command(*(e[key] for key in keys), label=e.label, node=e.node, image=e.image, post=e.post)
-            for e in self.of("sh")
-        ]
-
-    @property
-    def locks(self) -> list[str]:
-        """The names of the resources that it held."""
-        return [event["resource"] for event in self.of("lock")]
-
-    @property
-    def stashes(self) -> dict[str, list[str]]:
-        """The files of each stash that it made."""
-        return {event["name"]: event["files"] for event in self.of("stash")}
-
-    @property
-    def unstashed(self) -> list[str]:
-        """The names of the stashes that it took."""
-        return [event["name"] for event in self.of("unstash")]
-
-    @property
-    def archived(self) -> list[str]:
-        """The files that it archived."""
-        return [file for event in self.of("archiveArtifacts") for file in event["files"]]
-
-    @property
-    def reports(self) -> list[Report]:
-        """What its `junit` steps counted."""
-        return [Report(tuple(e["files"]), e["total"], e["failed"], e["skipped"]) for e in self.of("junit")]
-
-    @property
-    def inputs(self) -> list[tuple[str, str]]:
-        """(message, answer) of each `input`; the answer is "approve" or "abort"."""
-        return [(event["message"], event["answer"]) for event in self.of("input")]
-
-    @property
-    def credentials(self) -> list[str]:
-        """The ids of the credentials that it was given."""
-        return [event["id"] for event in self.of("credentials")]
-
-    def of(self, step: str) -> list[Event]:
-        """Return the stage's own events of one kind, without those of the stages inside it."""
-        return [event for event in self.events if event.step == step]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """One build. `log` is its whole console text, masked; `workdir` holds workspaces, archive/ and trace.json."""
-
-    result: str
-    error: str | None
-    params: Mapping[str, Any]
-    events: tuple[Event, ...] = field(repr=False)
-    all_stages: tuple[Stage, ...] = field(repr=False)
-    log: str = field(repr=False)
-    workdir: Path
-    duration_ms: int
-    description: str | None = None
-
-    def stages(self, name: str | None = None, **axes: str) -> list[Stage]:
-        """Return the stages in the order of the file, of one name and of the cells with these axis values."""
-        named = [stage for stage in self.all_stages if name in (None, stage.name)]
-        return [stage for stage in named if axes.items() <= dict(stage.axes).items()]
-
-    def stage(self, name: str, **axes: str) -> Stage:
-        """Return the one stage of that name, e.g. stage("Build", FLAVOR="torch"). Raises LookupError."""
-        found = self.stages(name, **axes)
-        if len(found) != 1:
-            known = sorted({" / ".join(stage.path) for stage in self.all_stages})
-            raise LookupError(f"{len(found)} stages are named {name!r} with {axes or 'any axes'}; there are: {known}")
-        return found[0]
-
-    @property
-    def ran(self) -> list[str]:
-        """The names of the stages that ran, in the order in which they started."""
-        started = [stage for stage in self.all_stages if stage.ran and stage.started_ms is not None]
-        return [stage.name for stage in sorted(started, key=lambda stage: (stage.started_ms or 0, stage.number))]
-
-    @property
-    def skipped(self) -> dict[str, str]:
-        """Why each stage that did not run was left out, by name."""
-        return {stage.name: stage.skipped for stage in self.all_stages if stage.skipped is not None}
-
-    @property
-    def commands(self) -> list[Command]:
-        """Every `sh` of the build in the order in which they ended, of stages and of the pipeline's own post part."""
-        keys = ("script", "exit_code", "output", "duration_ms")
-        return [
-            Command(*(e[key] for key in keys), label=e.label, node=e.node, image=e.image, post=e.post)
-            for e in self.events
-            if e.step == "sh"
-        ]
-
-    @property
-    def archive(self) -> Path:
-        """The folder with the archived files; it exists only if something was archived."""
-        return self.workdir / "archive"
-
-
 def check(*jenkinsfiles: Path) -> list[Problem]:
-    """Check the structure and the syntax of Jenkinsfiles; nothing in them is run. Return all problems in order."""
-    done = jvm.call(["check", "--json", *map(str, jenkinsfiles)])
-    return _problems(done.stdout) if done.stdout.strip() else []
+    """Check the structure and the syntax of Jenkinsfiles; nothing in them is run. Return all problems in order.
+
+    Raises ValueError for a file that is not there.
+    """
+    given = {str(path.absolute()): path for path in jenkinsfiles}
+    done = jvm.call(["check", "--json", *given])
+    if done.exit_code not in (0, 2, 3):
+        raise ValueError(f"the check ended with {done.exit_code}: {done.stderr.strip()}")
+    return [replace(problem, file=given[str(problem.file)]) for problem in _problems(done.stdout)]
 
 
 def run_pipeline(
@@ -241,6 +83,7 @@ def run_pipeline(
     timer: bool = False,
     env: Mapping[str, str] | None = None,
     timeouts: Mapping[str, float] | None = None,
+    resources: Mapping[str, int] | None = None,
     changed: Iterable[str] = (),
     previous_result: str | None = None,
     build_number: int = 1,
@@ -253,13 +96,22 @@ def run_pipeline(
     docker: the command for docker agents (README.md, "Docker agents"); without it such a stage fails.
     approve: the answer to every `input`, or by stage name (a stage not named is approved).
     input_values: answers to the parameters of inputs. timer: started by cron, not by a push.
-    env: more variables of the whole build. timeouts: seconds that replace the `timeout` of a stage, by its name;
-    "" is the pipeline's own. changed: the paths that `changeset` sees. previous_result: for `changed`, `fixed`.
+    env: more variables of the whole build. timeouts: seconds that replace the `timeout`s of a stage, by its name;
+    "" is the pipeline's own. resources: how many lockable resources have a label (one, where it is not named).
+    changed: the paths that `changeset` sees. previous_result: for `changed`, `fixed`, `regression`.
 
     Raises PipelineRefused when the static check refuses the file, ValueError for arguments the runner refuses.
     """
-    folder = workdir or Path(tempfile.mkdtemp(prefix="jenkins-"))
-    command = ["run", str(jenkinsfile), "--workdir", str(folder), "--source", str(source), "--json"]
+    folder = (workdir or Path(tempfile.mkdtemp(prefix="jenkins-"))).absolute()
+    command = [
+        "run",
+        str(jenkinsfile.absolute()),
+        "--workdir",
+        str(folder),
+        "--source",
+        str(source.absolute()),
+        "--json",
+    ]
     command += ["--trace", str(folder / "trace.json"), "--log", str(folder / "log.txt")]
     if tag is not None:
         command += ["--tag", tag]
@@ -269,12 +121,12 @@ def run_pipeline(
     elif branch is not None:
         command += ["--branch", branch]
     for name, first in (labels if isinstance(labels, Mapping) else dict.fromkeys(labels)).items():
-        command += ["--label", f"{name}={first}" if first else name]
+        command += ["--label", f"{name}={first.absolute()}" if first else name]
     for name, secret in (credentials or {}).items():
         command += ["--credential", f"{name}={_credential(secret)}"]
     command += _pairs("--param", params) + _pairs("--env", env) + _pairs("--input-value", input_values)
-    command += _pairs("--stage-timeout", timeouts)
-    command += ["--docker", str(docker)] if docker else []
+    command += _pairs("--stage-timeout", timeouts) + _pairs("--lockable", resources)
+    command += ["--docker", str(docker.absolute())] if docker else []
     if isinstance(approve, bool):
         command += ["--input", "approve" if approve else "abort"]
     else:
@@ -289,31 +141,6 @@ def run_pipeline(
     if done.exit_code not in EXIT_CODES:
         raise ValueError(f"the runner ended with {done.exit_code}: {done.stderr.strip()}")
     return read_trace(folder)
-
-
-def read_trace(workdir: Path) -> Trace:
-    """Read trace.json and log.txt of a run's folder."""
-    written = json.loads((workdir / "trace.json").read_text(encoding="utf-8"))
-    common = ("number", "at_ms", "step", "stage", "label", "node", "image", "post")
-    events = tuple(
-        Event(*(e[key] for key in common), data={key: value for key, value in e.items() if key not in common})
-        for e in written["events"]
-    )
-    stages = tuple(
-        Stage(**{**s, "path": tuple(s["path"])}, events=tuple(e for e in events if e.stage == s["number"]))
-        for s in written["stages"]
-    )
-    return Trace(
-        result=written["result"],
-        error=written["error"],
-        params=written["params"],
-        events=events,
-        all_stages=stages,
-        log=(workdir / "log.txt").read_text(encoding="utf-8"),
-        workdir=workdir,
-        duration_ms=written["duration_ms"],
-        description=written["description"],
-    )
 
 
 def _problems(text: str) -> list[Problem]:
@@ -331,4 +158,4 @@ def _plain(value: object) -> str:
 def _credential(secret: Secret) -> str:
     if isinstance(secret, tuple):
         return f"usernamePassword:{secret[0]}:{secret[1]}"
-    return f"file:{secret}" if isinstance(secret, Path) else f"string:{secret}"
+    return f"file:{secret.absolute()}" if isinstance(secret, Path) else f"string:{secret}"

@@ -16,6 +16,7 @@ class Build {
     final Map<String, Object> params = [:]
     final Console console
     final Set<Long> milestones = []
+    final Set<String> replacedTimeouts = Collections.synchronizedSet(new HashSet<String>())
     String result
     String description
     String displayName
@@ -69,12 +70,13 @@ class Build {
         context.stage?.warn(worse)
     }
 
-    String currentResult() { result ?: 'SUCCESS' }
+    String currentResult() { Results.worst([result, context.result]) }
 
-    /** The value of an environment variable here, or null. */
+    /** The value of an environment variable here, or null. Parameters are variables too, as strings. */
     String variable(String name) {
         Context here = context
-        here.overrides.containsKey(name) ? here.overrides[name] : environment[name]
+        if (here.overrides.containsKey(name)) { return here.overrides[name] }
+        params.containsKey(name) ? String.valueOf(params[name]) : environment[name]
     }
 
     /** All environment variables here. */

@@ -26,7 +26,7 @@ class Catalog {
 
     /** Agent types and the settings of each. */
     static final Map<String, Set<String>> AGENTS = [
-        label: [] as Set, node: ['label', 'customWorkspace'] as Set,
+        label: ['customWorkspace', 'label', 'retries'] as Set, node: ['customWorkspace', 'label', 'retries'] as Set,
         docker: ['alwaysPull', 'args', 'customWorkspace', 'image', 'label', 'registryCredentialsId', 'registryUrl',
                  'reuseNode'] as Set,
         dockerfile: ['additionalBuildArgs', 'args', 'customWorkspace', 'dir', 'filename', 'label',

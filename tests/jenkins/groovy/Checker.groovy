@@ -34,10 +34,7 @@ class Checker {
         try {
             checker.module(Syntax.parse(file.getText('UTF-8')))
         } catch (MultipleCompilationErrorsException broken) {
-            Syntax.errors(broken).each { List one ->
-                checker.problems << new Problem(file: file.path, line: (int) one[0], what: "syntax: ${one[1]}".toString(),
-                                                kind: 'syntax')
-            }
+            checker.problems.addAll(Problem.syntax(file.path, broken))
         }
         checker.problems.sort { Problem one -> one.line }
         checker
@@ -50,7 +47,7 @@ class Checker {
     /** Report a name that does not belong there, with the nearest that does. */
     void unknown(ASTNode at, String what, Collection<String> known) {
         String nearest = known.min { String one -> Distance.of(one, what.find(/'(.*)'/) { List<String> m -> m[1] } ?: '') }
-        report(at, what, "did you mean '${nearest}'? There are ${known.sort().join(', ')}")
+        report(at, what, "did you mean '${nearest}'? There are ${known.toList().toSorted().join(', ')}")
     }
 
     /** Return the calls in a block; report whatever else stands there, and names that stand there twice. */

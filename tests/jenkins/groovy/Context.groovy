@@ -15,6 +15,8 @@ class Context implements Cloneable {
     String image
     String imageArguments
     String post
+    /** In a post block: the result that the block was chosen by. */
+    String result
     List<Deadline> deadlines = []
     List<StopSignal> stops = []
     List<String> secrets = []
@@ -35,17 +37,22 @@ class Context implements Cloneable {
     void checkStopped() {
         long now = System.currentTimeMillis()
         for (Deadline deadline : deadlines) {
-            if (!deadline.fired && now >= deadline.at) {
-                deadline.fired = true
+            if (now >= deadline.at && deadline.seen.add(Thread.currentThread().id)) {
                 throw new Interruption('Timeout has been exceeded', 'ABORTED', deadline)
             }
         }
         for (StopSignal stop : stops) {
-            if (stop.reason != null && !stop.seen.contains(Thread.currentThread().id)) {
-                stop.seen.add(Thread.currentThread().id)
+            if (stop.reason != null && stop.seen.add(Thread.currentThread().id)) {
                 throw new Interruption(stop.reason)
             }
         }
+    }
+
+    /** After branches have ended: what has stopped one of them has stopped this thread too. */
+    void inherit() {
+        long here = Thread.currentThread().id
+        deadlines.each { Deadline deadline -> if (deadline.seen) { deadline.seen.add(here) } }
+        stops.each { StopSignal stop -> if (stop.seen) { stop.seen.add(here) } }
     }
 
     String mask(String text) {

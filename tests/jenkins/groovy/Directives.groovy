@@ -61,32 +61,27 @@ class Directives {
     }
 
     /** Run `body` in the options that wrap it, the first written outermost. */
-    void withOptions(Closure declared, String stage, Closure body) {
+    void withOptions(Closure declared, Closure body) {
         List<Map> wrappers = options(declared).findAll { it.name in Catalog.WRAPPERS }
-        nest(wrappers, stage, body).call()
+        nest(wrappers, body).call()
     }
 
-    private Closure nest(List<Map> wrappers, String stage, Closure body) {
+    private Closure nest(List<Map> wrappers, Closure body) {
         if (!wrappers) { return body }
-        Map first = wrappers[0]
-        Closure inner = nest(wrappers.tail(), stage, body)
-        List arguments = first.arguments
-        String limit = build.settings.map('stage-timeout')[stage]
-        if (first.name == 'timeout' && limit) {
-            arguments = [[time: (limit as BigDecimal) * 1000 as long, unit: 'MILLISECONDS',
-                          activity: arguments[0] instanceof Map && arguments[0].activity]]
+        Closure inner = nest(wrappers.tail(), body)
+        return { ->
+            build.script.invokeMethod(wrappers[0].name, (wrappers[0].arguments + [{ -> inner.call() }]) as Object[])
         }
-        return { -> build.script.invokeMethod(first.name, (arguments + [{ -> inner.call() }]) as Object[]) }
     }
 
     /** Ask, then run `body` with the answers in the environment. */
-    void withInput(Closure declared, String stage, Closure body) {
-        if (!declared) { body.call(); return }
+    void withInput(Closure written, Closure body) {
+        if (!written) { body.call(); return }
         Map asked = [parameters: []]
         Map<String, Closure> fields = ['message', 'id', 'ok', 'submitter', 'submitterParameter'].collectEntries { name ->
             [name, { given -> asked[name] = given }] }
         new Block(build.script, fields + [parameters: { Closure inner -> asked.parameters = declared(inner) }])
-            .read(declared)
+            .read(written)
         Map answers = new Inputs(build).ask(asked)
         build.within({ inner -> answers.each { name, value -> inner.overrides[name] = String.valueOf(value) } }, body)
     }

@@ -27,13 +27,13 @@ class Interruption extends RuntimeException {
     }
 }
 
-/** The time limit of one `timeout`. It fires once: what runs afterwards, such as `post`, is not stopped again. */
+/** The time limit of one `timeout`. It stops each thread once: what runs afterwards, such as `post`, goes on. */
 @CompileStatic
 class Deadline {
     final long limitMs
     final boolean activity
     volatile long at
-    volatile boolean fired
+    final Set<Long> seen = Collections.synchronizedSet(new HashSet<Long>())
 
     Deadline(long limitMs, boolean activity) {
         this.limitMs = limitMs

@@ -25,7 +25,11 @@ class FlowSteps {
     Object timeout(Number time, Closure body) { timeout([time: time], body) }
 
     Object timeout(Map given, Closure body) {
-        Deadline deadline = new Deadline(milliseconds(given, 'MINUTES'), given.activity as boolean)
+        String stage = build.context.stage?.name ?: ''
+        String limit = build.settings.map('stage-timeout')[stage]
+        if (limit) { build.replacedTimeouts << stage }
+        long time = limit ? (limit as BigDecimal) * 1000 as long : milliseconds(given, 'MINUTES')
+        Deadline deadline = new Deadline(time, given.activity as boolean)
         try {
             return build.within({ it.deadlines << deadline }, body)
         } catch (Interruption stopped) {
@@ -126,14 +130,14 @@ class FlowSteps {
                 }
             }, body)
         } finally {
-            build.locks.release(names)
             names.each { build.event('unlock', resource: it) }
+            build.locks.release(names)
         }
     }
 
     void parallel(Map given) {
         Map<String, Closure> bodies = given.findAll { it.value instanceof Closure }
-            .collectEntries { name, body -> [name as String, build.script.onScript(body)] }
+            .collectEntries { name, body -> [name as String, body] }
         new Branches(build).run(bodies, given.failFast as boolean || build.failFast)
     }
 

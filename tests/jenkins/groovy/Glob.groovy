@@ -10,7 +10,9 @@ class Glob {
     static final List<String> DEFAULT_EXCLUDES = ['**/.git', '**/.git/**', '**/.gitignore', '**/.gitattributes',
                                                   '**/.gitmodules', '**/*~', '**/#*#', '**/.DS_Store', '**/.svn/**']
 
-    static boolean matches(String pattern, String path) { path ==~ expression(pattern) }
+    static boolean matches(String pattern, String path, boolean caseSensitive) {
+        caseSensitive ? path ==~ expression(pattern) : path.toLowerCase() ==~ expression(pattern.toLowerCase())
+    }
 
     /** Return the files under `folder` that match a comma-separated list of patterns, sorted. */
     static List<String> files(File folder, String includes, String excludes = null, boolean defaultExcludes = true) {

@@ -20,7 +20,7 @@ class Interpreter {
             directives.prepare(pipeline)
             directives.onAgent(pipeline.agent, false) {
                 directives.withEnvironment(pipeline.environment) {
-                    directives.withOptions(pipeline.options, '') {
+                    directives.withOptions(pipeline.options) {
                         error = sequence(pipeline.stages, null, null)
                         posted = true
                         error = post(pipeline, error)
@@ -31,7 +31,16 @@ class Interpreter {
         } catch (Throwable thrown) {
             error = error ?: thrown
         }
-        posted ? error : post(pipeline, error)
+        Throwable last = posted ? error : post(pipeline, error)
+        unreached(pipeline.stages, reason(last) ?: 'failure')
+        last
+    }
+
+    private void unreached(List<Section> stages, String why) {
+        stages.each { Section stage ->
+            if (stage.record.startedMs == null && stage.record.skipped == null) { skip(stage, why) }
+            unreached(inner(stage), why)
+        }
     }
 
     /** Enter all stages into the trace before anything runs. */
@@ -62,6 +71,7 @@ class Interpreter {
         Throwable error = null
         StageRecord record = stage.record
         build.within({ it.stage = record; it.overrides.STAGE_NAME = stage.name; it.overrides.putAll(stage.values) }) {
+            record.skipped = null
             record.startedMs = build.trace.now()
             record.label = build.context.label
             record.node = build.context.node?.name
@@ -78,7 +88,7 @@ class Interpreter {
     /** Why what follows is left out, or null. */
     private String reason(Throwable earlier) {
         if (earlier) { return Results.of(earlier) == 'ABORTED' ? 'aborted' : 'failure' }
-        build.skipAfterUnstable && build.currentResult() == 'UNSTABLE' ? 'unstable' : null
+        build.skipAfterUnstable && build.result == 'UNSTABLE' ? 'unstable' : null
     }
 
     private void skip(Section stage, String why) {
@@ -100,9 +110,9 @@ class Interpreter {
         Throwable error = null
         try {
             if (!when.passed('beforeOptions')) { skipByWhen(stage); return null }
-            directives.withOptions(stage.options, stage.name) {
+            directives.withOptions(stage.options) {
                 if (!when.passed('beforeInput')) { skipByWhen(stage); return }
-                directives.withInput(stage.input, stage.name) {
+                directives.withInput(stage.input) {
                     if (!when.passed('beforeAgent')) { skipByWhen(stage); return }
                     directives.onAgent(stage.agent, directives.skipsCheckout(stage.options)) {
                         if (!when.passed(null)) { skipByWhen(stage); return }
@@ -137,9 +147,9 @@ class Interpreter {
         Throwable error = null
         try {
             if (!when.passed('beforeOptions')) { skipByWhen(stage); return null }
-            directives.withOptions(stage.options, stage.name) {
+            directives.withOptions(stage.options) {
                 if (!when.passed('beforeInput')) { skipByWhen(stage); return }
-                directives.withInput(stage.input, stage.name) {
+                directives.withInput(stage.input) {
                     if (!when.passed(null)) { skipByWhen(stage); return }
                     directives.withEnvironment(stage.environment) { branches(stage) }
                 }
@@ -171,34 +181,30 @@ class Interpreter {
         Throwable error = stageError
         Catalog.POST.each { String condition ->
             Closure body = section.post[condition]
-            String original = build.result
-            String logical = Results.worst([original, Results.of(error), build.context.stage?.warning])
-            if (!body || !applies(condition, logical)) { return }
+            String whole = Results.worst([build.currentResult(), Results.of(error)])
+            String logical = Results.worst([whole, build.context.stage?.warning])
+            if (!body || !applies(condition, whole, logical)) { return }
             try {
-                build.within({ it.post = condition }) {
+                build.within({ it.post = condition; it.result = logical }) {
                     build.event('post', condition: condition)
-                    build.result = logical
                     build.script.onScript(body).call()
                 }
             } catch (Throwable thrown) {
                 build.say("Error when executing ${condition} post condition: ${Errors.text(thrown, build)}")
                 error = error ?: thrown
-            } finally {
-                if (build.result == logical) { build.result = original }
             }
         }
         error
     }
 
-    private boolean applies(String condition, String result) {
+    /** whole: the result of the build so far; result: with what the stage has noted for itself. */
+    private boolean applies(String condition, String whole, String result) {
         String before = build.settings['previous-result']
         switch (condition) {
             case ['always', 'cleanup']: return true
-            case 'changed': return before != result
-            case 'fixed': return result == 'SUCCESS' && before in ['UNSTABLE', 'FAILURE']
-            case 'regression':
-                return before && Results.worst([before, result]) == result && before != result &&
-                    result in ['FAILURE', 'UNSTABLE', 'ABORTED']
+            case 'changed': return before != whole
+            case 'fixed': return whole == 'SUCCESS' && before in ['UNSTABLE', 'FAILURE']
+            case 'regression': return before && Results.worst([before, whole]) != before
             case 'unsuccessful': return result != 'SUCCESS'
             case 'notBuilt': return result == 'NOT_BUILT'
             default: return result == condition.toUpperCase()
@@ -232,6 +238,7 @@ class Branches {
         }
         threads*.start()
         threads*.join()
+        parent.inherit()
         Throwable first = failFast ? errors[0] : errors.find { !(it instanceof Interruption) } ?: errors[0]
         if (first) { throw first }
     }

@@ -2,6 +2,7 @@ package jenkinsfile
 
 import groovy.json.JsonOutput
 import groovy.json.JsonSlurperClassic
+import org.codehaus.groovy.control.MultipleCompilationErrorsException
 
 /** The command: `check FILE...`, `run FILE ...`, and `serve`, which takes such commands as lines of JSON. */
 class Main {
@@ -47,7 +48,7 @@ class Main {
             USAGE
         } catch (Throwable broken) {
             errors.println("jenkinsfile: the runner itself failed: ${broken}")
-            broken.printStackTrace(errors)
+            broken.stackTrace.findAll { it.className.startsWith('jenkinsfile.') }.each { errors.println("  at ${it}") }
             70
         }
     }
@@ -79,10 +80,18 @@ class RunCommand {
             return Problem.exitCode(checker.problems)
         }
         checkNames(checker.stages*.name)
+        ['workspace', 'stash', 'archive'].each { String name -> new File(settings['workdir'], name).deleteDir() }
         new File(settings['workdir']).mkdirs()
         Console console = new Console(settings['log'] ? new File(settings['log']).newWriter('UTF-8') : writer)
         try {
-            Results.EXIT_CODES[execute(new Build(settings, console), checker)]
+            Build build = new Build(settings, console)
+            String result = execute(build, checker)
+            checkTimeouts(build)
+            Results.EXIT_CODES[result]
+        } catch (MultipleCompilationErrorsException broken) {
+            List<Problem> problems = Problem.syntax(settings.jenkinsfile.path, broken)
+            Problem.print(problems, settings.json, writer)
+            Problem.exitCode(problems)
         } finally {
             if (settings['log']) { console.close() }
         }
@@ -98,6 +107,15 @@ class RunCommand {
         }
     }
 
+    private void checkTimeouts(Build build) {
+        settings.map('stage-timeout').keySet().each { String name ->
+            boolean ran = !name || build.trace.stages.any { it.name == name && it.startedMs != null }
+            if (ran && !(name in build.replacedTimeouts)) {
+                throw new UsageError("--stage-timeout ${name}: it ran, but it has no timeout to replace")
+            }
+        }
+    }
+
     private String execute(Build build, Checker checker) {
         PipelineScript script = Compiler.compile(settings.jenkinsfile.getText('UTF-8'))
         script.bind(build)
@@ -105,7 +123,7 @@ class RunCommand {
         Throwable error = null
         try {
             script.run()
-            Section pipeline = new ModelReader(script, checker.stages*.line).pipeline(script.definition)
+            Section pipeline = new ModelReader(script, checker.stages*.line).pipeline(script.pipelineDefinition)
             error = new Interpreter(build).run(pipeline)
         } catch (UsageError wrong) {
             throw wrong

@@ -1,54 +1,86 @@
 package jenkinsfile
 
+import java.lang.reflect.Modifier
+
 /** What a Jenkinsfile is compiled to: names are resolved as Jenkins does, steps are looked up in the step classes. */
 abstract class PipelineScript extends Script {
-    private Build build
-    private List<Object> steps
-    Closure definition
+    private Build currentRun
+    private StepLibrary stepLibrary
+    Closure pipelineDefinition
 
     void bind(Build build) {
-        this.build = build
-        steps = [new FlowSteps(build), new FileSteps(build), new ShellSteps(build), new CredentialSteps(build),
-                 new ReportSteps(build), new BuildSteps(build)]
+        this.currentRun = build
+        this.stepLibrary = new StepLibrary(build)
     }
 
-    void pipeline(Closure body) { definition = body }
+    void pipeline(Closure body) { pipelineDefinition = body }
 
     @Override
     Object getProperty(String name) {
         switch (name) {
-            case 'env': return new EnvironmentView(build)
-            case 'params': return build.params.asImmutable()
-            case 'currentBuild': return new CurrentBuild(build)
+            case 'env': return new EnvironmentView(currentRun)
+            case 'params': return currentRun.params.asImmutable()
+            case 'currentBuild': return new CurrentBuild(currentRun)
             case 'scm': return 'scm'
-            case ['binding', 'class', 'metaClass', 'definition']: return super.getProperty(name)
+            case ['binding', 'class', 'metaClass', 'pipelineDefinition']: return super.getProperty(name)
         }
         if (binding.hasVariable(name)) { return binding.getVariable(name) }
-        String variable = build.variable(name)
+        String variable = currentRun.variable(name)
         if (variable != null) { return variable }
-        if (build.params.containsKey(name)) { return build.params[name] }
+        if (metaClass.hasProperty(this, name)) { return metaClass.getProperty(this, name) }
         throw new MissingPropertyException(name, Binding)
     }
 
-    Object methodMissing(String name, Object arguments) {
-        Object[] given = arguments as Object[]
-        Object provider = steps.find { it.metaClass.respondsTo(it, name, given) && !name.startsWith('_') }
-        if (provider) {
-            if (given.length && given[-1] instanceof Closure) { given[-1] = onScript((Closure) given[-1]) }
-            return provider.metaClass.invokeMethod(provider, name, given)
+    /** A @Field is set where it is; every other name becomes a variable of the whole script. */
+    @Override
+    void setProperty(String name, Object value) {
+        if (metaClass.hasProperty(this, name)) {
+            metaClass.setProperty(this, name, value)
+        } else {
+            super.setProperty(name, value)
         }
-        if (steps.any { it.metaClass.respondsTo(it, name) }) {
-            throw new StepFailure("step '${name}' does not take ${given.collect { it?.class?.simpleName }}")
-        }
-        throw new StepFailure("No such DSL method '${name}' found among steps")
     }
 
-    /** A block sees steps and variables only, not the sections around it. */
+    Object methodMissing(String name, Object arguments) { stepLibrary.call(name, arguments as Object[]) }
+
+    /** A block of the pipeline as a step sees it: with steps and variables, without the sections around it. */
     Closure onScript(Closure body) {
-        if (!(body.delegate instanceof Block)) { return body }
         Closure freed = body.rehydrate(this, this, this)
         freed.resolveStrategy = Closure.OWNER_FIRST
         freed
+    }
+}
+
+/** The steps by name: the public methods of the step classes. */
+class StepLibrary {
+    private final Map<String, Object> providers = [:]
+
+    StepLibrary(Build build) {
+        [new FlowSteps(build), new FileSteps(build), new ShellSteps(build), new CredentialSteps(build),
+         new ReportSteps(build), new BuildSteps(build)].each { Object provider ->
+            provider.class.declaredMethods.findAll { Modifier.isPublic(it.modifiers) && !it.synthetic }
+                .each { providers[it.name] = provider }
+        }
+    }
+
+    Object call(String name, Object[] arguments) {
+        Object provider = providers[name]
+        if (provider == null) { throw new StepFailure("No such DSL method '${name}' found among steps") }
+        Object[] given = takes(provider, name, arguments) ? arguments : unnamed(arguments)
+        if (!takes(provider, name, given)) {
+            throw new StepFailure("step '${name}' does not take ${given.collect { it?.class?.simpleName }}")
+        }
+        provider.metaClass.invokeMethod(provider, name, given)
+    }
+
+    private static boolean takes(Object provider, String name, Object[] given) {
+        provider.metaClass.respondsTo(provider, name, given) as boolean
+    }
+
+    /** dir(path: 'x') is dir('x'). */
+    private static Object[] unnamed(Object[] given) {
+        if (!given || !(given[0] instanceof Map) || ((Map) given[0]).size() != 1) { return given }
+        ([((Map) given[0]).values().first()] + (given.tail() as List)) as Object[]
     }
 }
 
@@ -79,7 +111,7 @@ class CurrentBuild {
 
     CurrentBuild(Build build) { this.build = build }
 
-    String getResult() { build.result }
+    String getResult() { build.result ?: build.context.result }
 
     void setResult(String result) {
         if (!(result in Results.ORDER)) { throw new StepFailure("'${result}' is no result of a build") }
@@ -132,10 +164,6 @@ class Cause {
 
     static String of(String trigger) { NAMES[trigger ?: 'push'] }
 
-    /** Jenkins takes TimerTrigger for hudson.triggers.TimerTrigger$TimerTriggerCause, so the short names count too. */
-    static boolean matches(String trigger, String wanted) {
-        String cause = of(trigger)
-        String last = wanted.tokenize('.$').last()
-        cause == last || cause == last + 'Cause' || cause == last - 'Trigger' + 'TriggerCause'
-    }
+    /** Jenkins compares with the beginning of the class' own name, so that TimerTrigger is TimerTriggerCause too. */
+    static boolean matches(String trigger, String wanted) { of(trigger).toLowerCase().startsWith(wanted.toLowerCase()) }
 }

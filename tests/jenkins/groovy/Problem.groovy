@@ -2,6 +2,7 @@ package jenkinsfile
 
 import groovy.json.JsonOutput
 import groovy.transform.CompileStatic
+import org.codehaus.groovy.control.MultipleCompilationErrorsException
 
 /** One fault of a Jenkinsfile: where, what is wrong, and what would be right. */
 @CompileStatic
@@ -15,6 +16,12 @@ class Problem {
     String kind = 'structure'
 
     String toString() { "${file}:${line}: ${what}${right ? "; ${right}" : ''}" }
+
+    static List<Problem> syntax(String file, MultipleCompilationErrorsException broken) {
+        Syntax.errors(broken).collect { List one ->
+            new Problem(file: file, line: (int) one[0], what: "syntax: ${one[1]}".toString(), kind: 'syntax')
+        }
+    }
 
     static void print(List<Problem> problems, boolean json, PrintWriter writer) {
         if (json) {

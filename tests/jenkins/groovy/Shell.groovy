@@ -176,7 +176,9 @@ class ShellSteps {
         try {
             run.run(command(script, file), environment(), errors)
         } finally {
-            if (errors) { build.say(errors.getText('UTF-8').trim()); errors.delete() }
+            String said = errors?.getText('UTF-8')?.trim()
+            if (said) { build.say(said) }
+            errors?.delete()
             file.delete()
             String output = run.text.take(CommandRun.KEPT).toString()
             build.event('sh', script: context.mask(script.stripIndent().trim()), exit_code: run.exitCode,

@@ -56,8 +56,7 @@ class When {
     private static boolean truth(Object value) { value as boolean }
 
     private boolean branch(Object given) {
-        build.variable('TAG_NAME') == null && build.variable('CHANGE_ID') == null &&
-            compare(given, 'pattern', build.variable('BRANCH_NAME'))
+        compare(given, 'pattern', build.variable('BRANCH_NAME') ?: build.variable('GIT_LOCAL_BRANCH'))
     }
 
     private static boolean compare(Object given, String key, String actual) {
@@ -65,10 +64,10 @@ class When {
         if (actual == null) { return false }
         String pattern = asked[key]
         if (!pattern) { return true }
-        switch (asked.comparator ?: 'GLOB') {
+        switch ((asked.comparator ?: 'GLOB').toUpperCase()) {
             case 'EQUALS': return actual == pattern
             case 'REGEXP': return actual ==~ pattern
-            default: return Glob.matches(pattern, actual)
+            default: return Glob.matches(pattern, actual, asked.caseSensitive as boolean)
         }
     }
 
@@ -85,17 +84,14 @@ class When {
     }
 
     private boolean changeset(Object given) {
-        Map asked = given instanceof Map ? (Map) given : [glob: given]
-        String pattern = asked.glob ?: asked.pattern
-        build.settings.list('changed').any { String path ->
-            asked.comparator == 'REGEXP' ? path ==~ pattern : asked.comparator == 'EQUALS' ? path == pattern :
-                Glob.matches(pattern, path)
-        }
+        Map asked = given instanceof Map ? (Map) given : [pattern: given]
+        build.settings.list('changed').any { path -> compare([pattern: asked.glob] + asked, 'pattern', path) }
     }
 
     private boolean environment(Map given) {
-        String actual = build.variables()[given.name as String]
-        given.ignoreCase ? actual?.equalsIgnoreCase(given.value as String) : actual == (given.value as String)
+        String actual = build.variable(given.name as String) ?: ''
+        String wanted = given.value ?: ''
+        given.ignoreCase ? actual.equalsIgnoreCase(wanted) : actual == wanted
     }
 
     private boolean triggeredBy(Object given) {

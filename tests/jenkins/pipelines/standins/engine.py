@@ -24,6 +24,7 @@ import tempfile
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 HOME = Path(os.environ["STANDIN_ENGINE"])
 GPU = (HOME / "nvidiactl").exists()
@@ -33,12 +34,24 @@ OWN_LOGIN = "agent:agent-password"  # the agent may pull; it holds no login that
 def main(arguments: list[str]) -> int:
     """Do one command of `docker`, as far as the scripts of children use it."""
     match arguments:
+        case ["info", "--format", "{{.DockerRootDir}}"]:
+            print("/on-another-machine")
         case ["info", "--format", *_]:
             print('{"nvidia":{},"runc":{}}' if GPU else '{"runc":{}}')
         case ["info", *_]:
             print("a stand-in")
         case ["image", "inspect", name]:
-            return 0 if "-cu1" in name or image(name).exists() else _fail(f"No such image: {name}")
+            return inspect(name)
+        case ["buildx", "bake", "--file", file, _, "--load", target]:
+            tag = json.loads(Path(file).read_text())["target"][target]["tags"][0]
+            return build_base(tag, Path("base-images") / target)
+        case ["builder", "prune", *_]:
+            pass
+        case ["save", "--output", file, name]:
+            shown = name if "@" not in name else name.split("@")[0] + ":saved"
+            return subprocess.run(
+                ["skopeo", "copy", "--quiet", f"oci:{image(name)}/oci", f"docker-archive:{file}:{shown}"]
+            ).returncode
         case ["build", *options]:
             with (HOME / "lock").open("w") as lock:  # stages that run side by side build the same image
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -77,9 +90,40 @@ def image(name: str) -> Path:
     return HOME / "images" / hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
+def inspect(name: str) -> int:
+    """Say what an image consists of; a base image of a child is always there, and never looked into."""
+    if not image(name).exists():
+        return 0 if "-cu1" in name and name.count("@") == 0 else _fail(f"No such image: {name}")
+    layers = _manifest(image(name))["layers"]
+    print(json.dumps([{"RootFS": {"Layers": [layer["digest"] for layer in layers]}, "Config": {}}]))
+    return 0
+
+
 def build(options: list[str]) -> None:
     """Make an image of the src/ of the current folder; the same files give the same digest."""
-    name = options[options.index("--tag") + 1]
+    make(options[options.index("--tag") + 1], {"app/src": Path("src")})
+
+
+def build_base(name: str, row: Path) -> int:
+    """Make an image of a base image's lock and a list of Debian packages; `broken-ROW` beside the engine fails it."""
+    if (HOME / f"broken-{row.name}").exists():
+        return _fail(f"the build of {row.name} failed")
+    system = HOME / "system"
+    shutil.rmtree(system, ignore_errors=True)
+    system.mkdir()
+    version = (HOME / "openssl").read_text() if (HOME / "openssl").exists() else "3.5.1-1"
+    package = {"Package": "openssl", "Status": "install ok installed", "Architecture": "amd64", "Version": version}
+    (system / "status").write_text("".join(f"{key}: {value}\n" for key, value in package.items()) + "\n")
+    (system / "os-release").write_text('ID=debian\nVERSION_ID="13"\n')
+    files = {"var/lib/dpkg/status": system / "status", "etc/os-release": system / "os-release", "app/lock": row}
+    with (HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        make(name, files)
+    return 0
+
+
+def make(name: str, files: dict[str, Path]) -> None:
+    """Make an image of one layer with these files: path in the image -> path here."""
     folder = image(name)
     if folder.exists():
         return
@@ -97,19 +141,19 @@ def build(options: list[str]) -> None:
 
     with tempfile.TemporaryFile() as file:
         with tarfile.open(fileobj=file, mode="w") as tar:
-            tar.add("src", "app/src", filter=plain)
+            for target, source in files.items():
+                tar.add(source, target, filter=plain)
         file.seek(0)
-        packed = gzip.compress(file.read(), mtime=0)  # as it is pushed: a registry's digest is of packed layers
-        layer = blob(packed)
-    identity = f"sha256:{hashlib.sha256(gzip.decompress(packed)).hexdigest()}"
-    kind = "application/vnd.oci.image"
-    rootfs = {"type": "layers", "diff_ids": [identity]}
+        content = file.read()
+    packed = gzip.compress(content, mtime=0)  # as it is pushed: a registry's digest is of packed layers
+    rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]}
     config = {"architecture": "amd64", "os": "linux", "config": {"WorkingDir": "/app"}, "rootfs": rootfs}
+    kind = "application/vnd.oci.image"
     manifest = {
         "schemaVersion": 2,
         "mediaType": f"{kind}.manifest.v1+json",
         "config": {"mediaType": f"{kind}.config.v1+json", **blob(json.dumps(config).encode())},
-        "layers": [{"mediaType": f"{kind}.layer.v1.tar+gzip", **layer}],
+        "layers": [{"mediaType": f"{kind}.layer.v1.tar+gzip", **blob(packed)}],
     }
     index = {"mediaType": manifest["mediaType"], **blob(json.dumps(manifest).encode())}
     (folder / "oci" / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
@@ -117,12 +161,16 @@ def build(options: list[str]) -> None:
     unpack(folder)
 
 
+def _manifest(folder: Path) -> dict[str, Any]:
+    [entry] = json.loads((folder / "oci" / "index.json").read_text())["manifests"]
+    found: dict[str, Any] = json.loads((folder / "oci" / "blobs" / entry["digest"].replace(":", "/")).read_text())
+    return found
+
+
 def unpack(folder: Path) -> None:
     """Unpack the one layer of an image into app/."""
-    [entry] = json.loads((folder / "oci" / "index.json").read_text())["manifests"]
-    blobs = folder / "oci" / "blobs"
-    manifest = json.loads((blobs / entry["digest"].replace(":", "/")).read_text())
-    with tarfile.open(blobs / manifest["layers"][0]["digest"].replace(":", "/")) as tar:
+    layer = _manifest(folder)["layers"][0]["digest"]
+    with tarfile.open(folder / "oci" / "blobs" / layer.replace(":", "/")) as tar:
         tar.extractall(folder, filter="data")
 
 
@@ -188,6 +236,7 @@ def run(options: list[str]) -> int:
         shutil.copytree(image(name) / "app", work)
         if mount:
             (work / target.removeprefix("/app/")).symlink_to(source)
+    command = [word.replace("/tmp/", f"{folder}/") for word in command]  # a container has a /tmp of its own
     packages = [str(HOME / "inside"), str(Path(sys.executable).parent)]
     environment |= {
         "PYTHONPATH": str(work / "src"),

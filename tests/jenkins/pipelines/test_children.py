@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
-from tests.jenkins import farm
-from tests.jenkins.conftest import commit
+from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace, check, run_pipeline
 
 FIRST = {"No leftovers of an update": "docker", "Lint": "docker", "Test": "docker"}
@@ -203,8 +203,8 @@ def version_is_out(it: Builds) -> None:
     """The version exists already, from another commit."""
     first = it.run(**KINDS["tag"])
     assert first.result == "SUCCESS", first.log
-    with next(it.child.glob("src/*/model.py")).open("a") as file:
-        file.write("# another commit\n")
+    note = next(it.child.glob("src/*/model.py")).with_name("note.py")
+    note.write_text('"""Another commit."""\n')
     commit(it.child, "Change it under the same version")
 
 

@@ -3,8 +3,10 @@
 Real: every `sh`, the children's scripts, lint, unit tests, service and job; the registry (Debian's docker-registry,
 which asks for a login) and what skopeo pushes, tags and says about it; the package index (pypiserver), wheel and
 upload. Stand-ins, on the PATH of the agent that would have the real thing: docker (standins/engine.py), gpu-smoke on a
-GPU (standins/smoke.py; without a GPU it is the real one), kubectl's cluster (standins/cluster.py), and shellcheck where a test does not ask for it. A child's lib.sh is
-changed in one place: it looks for the GPU beside its agent's docker and not in /dev.
+GPU (standins/smoke.py; without a GPU it is the real one), kubectl's cluster (standins/cluster.py), and shellcheck where
+a test does not ask for it. A child's lib.sh is changed in one place: it looks for the GPU beside its agent's docker and
+not in /dev. In the parent's pipeline `make lint` and `make test` stand in too (standins/make.sh): they would run these
+tests again.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ REGISTRY_LOGIN = ("ci", "registry-password")
 INDEX_LOGIN = ("ci", "index-password")
 INDEX = """
 import sys, pypiserver, wsgiref.simple_server
-app = pypiserver.app(roots=[sys.argv[1]], authenticate=["update"], auther=lambda *who: who == (sys.argv[3], sys.argv[4]))
+login = (sys.argv[3], sys.argv[4])
+app = pypiserver.app(roots=[sys.argv[1]], authenticate=["update"], auther=lambda *given: given == login)
 wsgiref.simple_server.make_server("127.0.0.1", int(sys.argv[2]), app).serve_forever()
 """
 
@@ -105,8 +108,9 @@ class Registry(Server):
         try:
             listed = json.loads(self._ask(f"{name}/tags/list")[0])["tags"] or []
         except urllib.error.HTTPError as error:
-            assert error.code == 404, error
-            return {}
+            if error.code == 404:
+                return {}
+            raise
         return {tag: self._ask(f"{name}/manifests/{tag}")[1] for tag in listed}
 
     def tag(self, name: str, source: str, target: str) -> None:
