@@ -29,7 +29,7 @@ smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=nam
 
 .PHONY: promote
 promote: $(READY) ## smoke a digest and give it the release tags (IMAGE=name, DIGEST=sha256:..., REQUIRE=gpu on a GPU node)
-	@$(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) \
+	@$(if $(RECORD),mkdir -p $(dir $(RECORD)) &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) \
 	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE)) $(if $(SMOKE),--smoke $(SMOKE)) \
 	    $(if $(ONLY_CHANGED),--only-changed)
 
