@@ -48,10 +48,7 @@ def main(arguments: list[str]) -> int:
         case ["builder", "prune", *_]:
             pass
         case ["save", "--output", file, name]:
-            shown = name if "@" not in name else name.split("@")[0] + ":saved"
-            return subprocess.run(
-                ["skopeo", "copy", "--quiet", f"oci:{image(name)}/oci", f"docker-archive:{file}:{shown}"]
-            ).returncode
+            return save(image(name), Path(file))
         case ["build", *options]:
             with (HOME / "lock").open("w") as lock:  # stages that run side by side build the same image
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -176,6 +173,26 @@ def unpack(folder: Path) -> None:
         return
     with tarfile.open(file) as tar:
         tar.extractall(folder, filter="data")
+
+
+def save(folder: Path, archive: Path) -> int:
+    """Write an image as `docker save` does: its config and its unpacked layers."""
+    with tempfile.TemporaryDirectory() as unpacked:
+        command = ["skopeo", "copy", "--quiet", "--dest-decompress", f"oci:{folder}/oci", f"dir:{unpacked}"]
+        if code := subprocess.run(command, check=False).returncode:
+            return code
+        manifest = json.loads(Path(unpacked, "manifest.json").read_text())
+        config, layers = manifest["config"]["digest"], [layer["digest"] for layer in manifest["layers"]]
+        names = {digest: digest.removeprefix("sha256:") for digest in (config, *layers)}
+        files = {names[config]: f"{names[config]}.json"} | {
+            names[layer]: f"{names[layer]}/layer.tar" for layer in layers
+        }
+        listed = [{"Config": files[names[config]], "RepoTags": [], "Layers": [files[names[layer]] for layer in layers]}]
+        Path(unpacked, "listed").write_text(json.dumps(listed))
+        with tarfile.open(archive, "w") as tar:
+            for source, target in (files | {"listed": "manifest.json"}).items():
+                tar.add(Path(unpacked, source), target)
+    return 0
 
 
 def login(user: str, host: str) -> int:
