@@ -83,7 +83,7 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
 VALID = {
     "everything": """
         @groovy.transform.Field int counter = 0
-        def helper(x) { return "${x}!" }
+        def loud(x) { return "${x}!" }
         pipeline {
             agent none
             options { timestamps(); buildDiscarder(logRotator(numToKeepStr: '5')); preserveStashes()
@@ -102,7 +102,7 @@ VALID = {
                     steps {
                         somePluginStep(a: 1, b: [2]) { anotherOne 'x' }
                         sh label: 'x', script: 'y'
-                        script { if (true) { echo helper('x') } else { stage('dynamic') { echo 'y' } } }
+                        script { if (true) { echo loud('x') } else { stage('dynamic') { echo 'y' } } }
                     }
                     post { always { junit testResults: 'a.xml', allowEmptyResults: true }
                            cleanup { deleteDir() } }

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.jenkins.conftest import Run, pipeline, stage
+from tests.jenkins.runner import PipelineRefused
 
 
 def test_sh_stops_at_the_first_failure_and_says_its_exit_code(run: Run) -> None:
@@ -239,3 +240,26 @@ def test_runs_do_not_see_each_other(run: Run) -> None:
     assert first.result == second.result == "SUCCESS"
     assert second.commands[0].output.endswith("[]\n")
     assert not second.archive.exists()
+
+
+def test_what_would_leave_the_machine_is_only_noted(run: Run) -> None:
+    trace = run(
+        pipeline(
+            stage("build job: 'other', wait: false\nmail to: 'a@example.com', subject: \"Build ${env.BUILD_NUMBER}\"")
+        )
+    )
+    assert [(event.step, event["given"]) for event in trace.events if event.step in ("build", "mail")] == [
+        ("build", {"job": "other", "wait": "false"}),
+        ("mail", {"to": "a@example.com", "subject": "Build 1"}),
+    ]
+
+
+def test_error_outside_of_the_pipeline_block_fails_the_build_with_its_line(run: Run) -> None:
+    trace = run("def x = [1][5].foo\n" + pipeline(stage("echo 'x'")))
+    assert trace.result == "FAILURE"
+    assert str(trace.error).startswith("Jenkinsfile:1: java.lang.NullPointerException")
+
+
+def test_unknown_class_is_refused_with_its_line(run: Run) -> None:
+    with pytest.raises(PipelineRefused, match=r"Jenkinsfile:2: syntax: unable to resolve class NoSuchThing"):
+        run("// a comment\ndef x = new NoSuchThing()\n" + pipeline(stage("echo 'x'")))

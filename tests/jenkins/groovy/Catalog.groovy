@@ -64,7 +64,7 @@ class Catalog {
         text: ['defaultValue', 'description', 'name', 'trim'] as Set,
     ]
 
-    /** Triggers and what each takes; [] is one plain value. */
+    /** Triggers and what each takes. */
     static final Map<String, Set<String>> TRIGGERS = [
         cron: ['spec'] as Set, pollSCM: ['ignorePostCommitHooks', 'scmpoll_spec', 'spec'] as Set,
         upstream: ['threshold', 'upstreamProjects'] as Set, githubPush: [] as Set,

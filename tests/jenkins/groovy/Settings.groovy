@@ -21,7 +21,7 @@ class Settings {
     final Map<String, List<String>> lists = [:].withDefault { [] as ArrayList<String> }
     File jenkinsfile
     boolean json
-    /** The environment of the command, of which nodes see what Base names. */
+    /** The environment of the command, of which a build sees what BaseEnvironment names. */
     Map<String, String> outside = [:]
 
     Settings(List<String> arguments, Map<String, String> outside) {
