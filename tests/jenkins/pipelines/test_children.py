@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -299,3 +300,22 @@ def test_a_pipeline_without_kubernetes_has_no_deployment(render: Callable[[Answe
     child = render(AnswerSet("service", "plain", kubernetes=False))
     assert not re.search("(?i)deploy|kube|overlay", (child / "Jenkinsfile").read_text())
     assert not (child / "scripts" / "deploy").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("project_type", TYPES)
+def test_a_framework_with_its_own_packages(
+    builds: Callable[..., Builds], request: pytest.FixtureRequest, project_type: str, framework: str
+) -> None:
+    """The child's own unit tests, its job and its service pass in the pipeline with the packages of its lock."""
+    it = builds(project_type, framework, quick=False, shellcheck=True)
+    setup = ["scripts/setup"]
+    if framework == "torch":
+        setup += ["--framework", request.getfixturevalue("torch_build")]
+    subprocess.run(setup, cwd=it.child, check=True)
+    it.agents.use(it.child / ".venv" / "bin" / "python")
+    trace = it.run(branch="main")
+    assert trace.result == "SUCCESS", trace.log
+    assert ran(trace) == CHECKS[project_type] | EXPECTED.get((project_type, "main"), {})
+    assert len(it.released()) == (project_type != "library")

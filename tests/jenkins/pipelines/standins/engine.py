@@ -105,7 +105,7 @@ def build_base(name: str, row: Path) -> int:
     """Make an image of a base image's lock and a list of Debian packages; `broken-ROW` beside the engine fails it."""
     if (HOME / f"broken-{row.name}").exists():
         return _fail(f"the build of {row.name} failed")
-    system = HOME / "system"
+    system = HOME / f"system-{row.name}"
     shutil.rmtree(system, ignore_errors=True)
     system.mkdir()
     version = (HOME / "openssl").read_text() if (HOME / "openssl").exists() else "3.5.1-1"
