@@ -102,12 +102,13 @@ LABELS = {"Build and push": "docker", "GPU smoke test": "gpu", "Promote": "docke
 PASSED = dict.fromkeys(LABELS, "SUCCESS")
 
 
-def test_main_promotes_the_digest_that_was_smoked(parent: Parent) -> None:
+@pytest.mark.parametrize("rows", [FEW, pytest.param(ROWS, marks=pytest.mark.slow)], ids=["few", "all"])
+def test_main_promotes_the_digest_that_was_smoked(parent: Parent, rows: list[str]) -> None:
     """Every row goes from staging over the GPU agent to its release tags, and its record is kept."""
-    trace = parent.run(ROWS, branch="main")
+    trace = parent.run(rows, branch="main")
     assert trace.result == "SUCCESS", trace.log
     assert results(trace, "template") == {"Template tests": "SUCCESS"}
-    for row in ROWS:
+    for row in rows:
         assert results(trace, row) == PASSED, row
         assert {name: trace.stage(name, UNIT=row).label for name in LABELS} == LABELS, row
         assert trace.stage("GPU smoke test", UNIT=row).locks, row
@@ -119,8 +120,10 @@ def test_main_promotes_the_digest_that_was_smoked(parent: Parent) -> None:
     assert farm.REGISTRY_LOGIN[1] not in trace.log
 
 
-@pytest.mark.parametrize("kind", [{"branch": "feature"}, {"change": "7"}])
-def test_branches_and_pull_requests_promote_nothing(parent: Parent, kind: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "kind", [{"branch": "feature"}, {"change": "7"}, {"tag": "v0.1.0"}], ids=["branch", "pull request", "tag"]
+)
+def test_only_main_promotes(parent: Parent, kind: dict[str, str]) -> None:
     """The same checks, by digest on the GPU agent; no release tag."""
     trace = parent.run(FEW[1:], **kind)
     assert trace.result == "SUCCESS", trace.log
@@ -129,22 +132,15 @@ def test_branches_and_pull_requests_promote_nothing(parent: Parent, kind: dict[s
 
 
 def test_a_row_that_fails_holds_back_only_itself(parent: Parent) -> None:
-    """One row does not build: the build is red, the other row is promoted, and so is no image of the first."""
+    """One row does not build and the template's tests fail: the build is red, and the other row is promoted."""
+    (parent.label("docker") / "tests-fail").touch()
     (parent.label("docker") / f"broken-{FEW[0]}").touch()
     trace = parent.run(FEW, branch="main")
     assert trace.result == "FAILURE"
+    assert results(trace, "template") == {"Template tests": "FAILURE"}
     assert results(trace, FEW[0]) == {"Build and push": "FAILURE"}
     assert results(trace, FEW[1]) == PASSED, trace.log
     assert (parent.released(FEW[0]), len(parent.released(FEW[1]))) == (set(), 1)
-
-
-def test_template_tests_that_fail_make_the_build_red(parent: Parent) -> None:
-    """Their cell fails; the images are judged by their own tests."""
-    (parent.label("docker") / "tests-fail").touch()
-    trace = parent.run(FEW[1:], branch="main")
-    assert trace.result == "FAILURE"
-    assert results(trace, "template") == {"Template tests": "FAILURE"}
-    assert results(trace, FEW[1]) == PASSED
 
 
 def unlink_gpu(parent: Parent) -> None:
