@@ -40,7 +40,7 @@ test-slow: $(READY) ## the tests that take minutes
 .PHONY: lint
 lint: $(READY) ## style and types of this repository
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
-	@.venv/bin/shellcheck .ci/run
+	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
 format: $(READY) ## mend the style
@@ -54,6 +54,12 @@ locks: $(READY) ## resolve the locks that new children start with (IMAGES="torch
 dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
 	@.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	    --no-annotate --custom-compile-command 'make dev-lock' requirements-dev.in --output-file requirements-dev.lock
+
+.PHONY: build-lock
+build-lock: $(READY) ## resolve the build tools that libraries package with
+	@echo 'hatchling>=1.27' | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make build-lock' - \
+	    --output-file templates/library/scripts/tools/build.lock
 
 .PHONY: clean
 clean: ## remove what was made here

@@ -23,10 +23,19 @@ smoke-image: $(READY) ## run the smoke test of built images on a machine without
 push: $(READY) ## push built images to a staging tag of REGISTRY (SOURCE=registry they were built for)
 	@$(IMAGE_TOOLS) push $(CHOSEN) $(if $(SOURCE),--source $(SOURCE))
 
+.PHONY: smoke-digest
+smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=name; DIGEST=sha256:... if not pushed from here)
+	@$(IMAGE_TOOLS) smoke-digest $(CHOSEN) $(if $(DIGEST),--digest $(DIGEST)) $(if $(REQUIRE),--require $(REQUIRE))
+
 .PHONY: promote
 promote: $(READY) ## smoke a digest and give it the release tags (IMAGE=name, DIGEST=sha256:..., REQUIRE=gpu on a GPU node)
-	@$(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) \
-	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE))
+	@$(if $(RECORD),mkdir -p $(dir $(RECORD)) &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) \
+	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE)) $(if $(SMOKE),--smoke $(SMOKE)) \
+	    $(if $(ONLY_CHANGED),--only-changed)
+
+.PHONY: adopt
+adopt: $(READY) ## take the release records that CI archived into this repository (FROM=folder)
+	@$(IMAGE_TOOLS) adopt $(FROM)
 
 .PHONY: sbom
 sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom (IMAGE=name)
@@ -34,4 +43,4 @@ sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom
 
 .PHONY: test-images
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
-	@PYTHONPATH=base-images IMAGE=$(IMAGE) $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images $(ARGS)
+	@PYTHONPATH=base-images IMAGE=$(IMAGE) $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins/pipelines $(ARGS)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import build, check, lock, promote, sbom
+from . import build, check, lock, promote, record, sbom
 from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
 
 
@@ -35,6 +35,12 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--digest", default="", help="the digest to promote; the staging tag's when left out")
     sub.add_argument("--record", default="", help="the record file; base-images/released.json when left out")
     sub.add_argument("--require", default="none", help="what the smoke test demands: none, driver, gpu, framework")
+    sub.add_argument("--smoke", default="", help="the report of smoke-digest instead of a smoke test here")
+    sub.add_argument("--only-changed", action="store_true", help="not when the packages are those of the release")
+    sub = verb("smoke-digest", promote.smoke_row, "smoke a pushed digest on this machine's GPU")
+    sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")
+    sub.add_argument("--require", default="", help="driver, gpu or framework; as far as the row goes when left out")
+    verb("adopt", record.adopt, "take the records that CI archived").add_argument("source_folder")
     return main
 
 

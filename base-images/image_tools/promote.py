@@ -4,6 +4,7 @@ import argparse
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from . import registry
 from .build import check_room, engine_folder, local_tag
 from .catalog import BUILD, ImageError, chosen_rows, find_row, lock_path, sha256_of
 from .record import RECORD, check_writable, read_record, write_entry
-from .sbom import write_sbom
+from .sbom import package_changes, write_sbom
 
 VOLATILE_LABELS = ("org.opencontainers.image.created", "org.opencontainers.image.version")
 
@@ -48,23 +49,42 @@ def push_row(catalog: dict[str, Any], name: str, target: str, source: str) -> re
     return pushed
 
 
+def digest_file(name: str) -> Path:
+    """Return the file where `make push` leaves the digest of a row, for the agents that smoke and promote it."""
+    return BUILD / "digest" / name
+
+
 def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Push the local image of each chosen row to a staging tag named after its content."""
     check_room(engine_folder())
     for row in chosen_rows(catalog, arguments.image):
-        push_row(catalog, row["name"], arguments.registry, arguments.source)
+        pushed = push_row(catalog, row["name"], arguments.registry, arguments.source)
+        digest_file(row["name"]).parent.mkdir(parents=True, exist_ok=True)
+        digest_file(row["name"]).write_text(f"{pushed.digest}\n")
 
 
-def smoke_digest(reference: str, require: str) -> dict[str, Any]:
-    """Run the smoke test of a pushed image; return what the record keeps of it; raise ImageError when it fails."""
-    pull = subprocess.run(["docker", "pull", "--quiet", reference], capture_output=True, text=True, check=False)
-    if pull.returncode:
-        raise ImageError(f"{reference}: cannot pull it: {pull.stderr.strip().splitlines()[-1]}")
+def pull(reference: str) -> None:
+    """Bring a pushed image into the local engine. Raises ImageError."""
+    done = subprocess.run(["docker", "pull", "--quiet", reference], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ImageError(f"{reference}: cannot pull it: {done.stderr.strip().splitlines()[-1]}")
+
+
+def smoke_digest(reference: str, require: str, junit: Path | None = None) -> dict[str, Any]:
+    """Run the smoke test of a pushed image; return what the record keeps of it; raise ImageError when it fails.
+
+    junit: where its report goes, also when it fails.
+    """
+    pull(reference)
     mode = ["--mode", "image"] if require == "none" else ["--require", require]
     gpus = [] if require == "none" else ["--gpus", "all"]
     command = ["docker", "run", "--rm", *gpus, reference]
-    script = f"gpu-smoke {' '.join(mode)} --json /tmp/smoke.json; code=$?; cat /tmp/smoke.json >&2; exit $code"
+    script = f"gpu-smoke {' '.join(mode)} --json /tmp/smoke.json --junit /tmp/smoke.xml; code=$?; "
+    script += "cat /tmp/smoke.json /tmp/smoke.xml >&2; exit $code"
     result = subprocess.run([*command, "sh", "-c", script], capture_output=True, text=True, check=False)
+    if junit:
+        junit.parent.mkdir(parents=True, exist_ok=True)
+        junit.write_text(result.stderr[max(result.stderr.find("<?xml"), 0) :])
     if result.returncode:
         print(result.stdout)
         raise ImageError(
@@ -78,7 +98,7 @@ def smoke_summary(text: str, require: str) -> dict[str, Any]:
     """Return what the record keeps of a smoke report: what was demanded, and the verdict of each layer."""
     start = text.find("{")
     try:
-        report = json.loads(text[start:]) if start >= 0 else {}
+        report = json.JSONDecoder().raw_decode(text, start)[0] if start >= 0 else {}
     except ValueError:
         report = {}
     layers = {layer["name"]: layer["state"] for layer in report.get("layers", []) if "name" in layer}
@@ -89,6 +109,37 @@ def smoke_summary(text: str, require: str) -> dict[str, Any]:
         "on_a_gpu": require in ("gpu", "framework", "model"),
         "layers": layers,
     }
+
+
+def smoke_row(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Smoke the pushed digest of a row on this machine's GPU and keep the report for `make promote SMOKE=file`."""
+    row = find_row(catalog, arguments.image)
+    digest = pushed_digest(arguments)
+    require = arguments.require or ("gpu" if row["framework"] == "plain" else "framework")
+    report = BUILD / "smoke" / f"{row['name']}.json"
+    smoke = smoke_digest(f"{arguments.registry}/{row['name']}@{digest}", require, report.with_suffix(".xml"))
+    report.write_text(json.dumps({"digest": digest, "smoke": smoke}) + "\n")
+    print(f"{row['name']}@{digest}: passed as far as {require}; recorded in {report}")
+
+
+def pushed_digest(arguments: argparse.Namespace) -> str:
+    """Return the digest that was told, else the one that `make push` left here. Raises ImageError."""
+    file = digest_file(arguments.image)
+    if not arguments.digest and not file.exists():
+        raise ImageError(f"{arguments.image or 'no image'}: which digest? Say DIGEST=sha256:..., or `make push` first")
+    return str(arguments.digest or file.read_text().strip())
+
+
+def told_smoke(file: Path, digest: str) -> dict[str, Any]:
+    """Return the smoke test that another machine recorded for this very digest. Raises ImageError."""
+    try:
+        report = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise ImageError(f"{file}: cannot read the smoke report: {error}; make one with `make smoke-digest`") from error
+    if report.get("digest") != digest:
+        raise ImageError(f"{file}: is about {report.get('digest')}, not {digest}; no tag was set")
+    smoke: dict[str, Any] = report["smoke"]
+    return smoke
 
 
 def dated_tag(repository: str, release: str, digest: str) -> str:
@@ -111,13 +162,26 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     check_writable(path)
     repository = f"{arguments.registry}/{row['name']}"
     digest = arguments.digest or push_row(catalog, row["name"], arguments.registry, arguments.source).digest
-    known = read_record(path).get(row["name"], {})
+    known = (read_record(path) or read_record(RECORD)).get(row["name"], {})
     if known.get("digest") == digest and known.get("smoke", {}).get("require") == arguments.require:
         print(f"{repository}@{digest}: promoted already as {known['tag']}; nothing to do")
         return
-    pushed = registry.look_up(f"{repository}@{digest}")
-    smoke = smoke_digest(f"{repository}@{digest}", arguments.require)
-    bill = write_sbom(row["name"], f"{repository}@{digest}", path.parent)
+    reference = f"{repository}@{digest}"
+    pushed = registry.look_up(reference)
+    if arguments.smoke:
+        smoke = told_smoke(Path(arguments.smoke), digest)
+        pull(reference)
+    else:
+        smoke = smoke_digest(reference, arguments.require)
+    made = write_sbom(row["name"], reference, BUILD)
+    if arguments.only_changed and known and not (changes := package_changes(RECORD.parent / known["sbom"], made)):
+        print(f"{reference}: the packages are those of {known['tag']}; not promoted")
+        return
+    if arguments.only_changed and known:
+        print("\n".join(changes))
+    bill = path.parent / "sbom" / made.name
+    bill.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(made, bill)
     tag = dated_tag(repository, str(catalog["release"]), digest)
     for name in (tag, str(catalog["release"])):
         registry.set_tag(repository, digest, name)

@@ -1,7 +1,9 @@
 """The release record, base-images/released.json: which digest each row's children build on."""
 
+import argparse
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -43,3 +45,16 @@ def write_entry(path: Path, name: str, entry: dict[str, Any]) -> None:
         file.write(text)
     os.chmod(file.name, 0o644)
     os.replace(file.name, path)
+
+
+def adopt(_: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Take the records that CI archived, FOLDER/*/released.json with their lists of packages, into the repository's."""
+    found = sorted(Path(arguments.source_folder).glob("*/released.json"))
+    if not found:
+        raise ImageError(f"{arguments.source_folder}: holds no */released.json; unpack the archive of a build there")
+    for path in found:
+        for name, entry in read_record(path).items():
+            (RECORD.parent / entry["sbom"]).parent.mkdir(exist_ok=True)
+            shutil.copy(path.parent / entry["sbom"], RECORD.parent / entry["sbom"])
+            write_entry(RECORD, name, entry)
+            print(f"{name}: {entry['tag']} {entry['digest']}")

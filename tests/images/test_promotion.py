@@ -78,7 +78,14 @@ def make(client: object, tmp_path: Path) -> Iterator[Callable[..., None]]:
 def arguments(host: str, record: Path, digest: str = "") -> argparse.Namespace:
     """Return the arguments of `make promote`."""
     return argparse.Namespace(
-        image=NAME, registry=f"{host}/ml", source="test.example.com", digest=digest, record=str(record), require="none"
+        image=NAME,
+        registry=f"{host}/ml",
+        source="test.example.com",
+        digest=digest,
+        record=str(record),
+        require="none",
+        smoke="",
+        only_changed=False,
     )
 
 

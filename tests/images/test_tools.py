@@ -6,13 +6,14 @@ import argparse
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from image_tools import build, check, lock, plan, record
+from image_tools import build, check, lock, plan, promote, record, sbom
 from image_tools.catalog import (
     FOLDER,
     ROOT,
@@ -225,3 +226,56 @@ def test_the_dockerfile_passes_hadolint() -> None:
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_matrix_of_the_pipeline_is_the_catalogue() -> None:
+    """Every row that is built has its cell in the Jenkinsfile, beside that of the template, and no other."""
+    [values] = re.findall(r"name 'UNIT'\n *values (.*)", (ROOT / "Jenkinsfile").read_text())
+    assert re.findall(r"'([^']+)'", values) == ["template", *(row["name"] for row in live_rows(CATALOG))], "Jenkinsfile"
+
+
+def bill(path: Path, **packages: str) -> Path:
+    """Write a list of packages as syft does; the image itself is in it, with a digest that always differs."""
+    root = {"SPDXID": "SPDXRef-DocumentRoot-Image-x", "name": "x", "versionInfo": str(path)}
+    listed = [{"SPDXID": f"SPDXRef-{n}", "name": n, "versionInfo": v} for n, v in packages.items()]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"packages": [root, *listed]}))
+    return path
+
+
+def test_package_changes_are_named(tmp_path: Path) -> None:
+    """New, gone and other versions, and nothing else."""
+    old = bill(tmp_path / "old.json", bash="5.2", zlib1g="1.3", openssl="3.5.1")
+    new = bill(tmp_path / "new.json", bash="5.2", tini="0.19", openssl="3.5.2")
+    expected = ["openssl: 3.5.1 -> 3.5.2", "tini: not there -> 0.19", "zlib1g: 1.3 -> gone"]
+    assert sbom.package_changes(old, new) == expected
+    assert sbom.package_changes(old, old) == []
+    with pytest.raises(ImageError, match="cannot read this list of packages"):
+        sbom.package_changes(tmp_path / "missing.json", new)
+
+
+def test_a_smoke_report_of_another_digest_is_refused(tmp_path: Path) -> None:
+    """A promotion takes the report of the very digest, and says what it got instead."""
+    report = tmp_path / "smoke.json"
+    report.write_text(json.dumps({"digest": "sha256:aa", "smoke": {"verdict": "pass"}}))
+    assert promote.told_smoke(report, "sha256:aa") == {"verdict": "pass"}
+    with pytest.raises(ImageError, match="is about sha256:aa, not sha256:bb; no tag was set"):
+        promote.told_smoke(report, "sha256:bb")
+    with pytest.raises(ImageError, match="cannot read the smoke report"):
+        promote.told_smoke(tmp_path / "missing.json", "sha256:aa")
+
+
+def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record gets the entries and the lists of packages of all rows in the folder, and keeps the others."""
+    monkeypatch.setattr(record, "RECORD", tmp_path / "repository" / "released.json")
+    (tmp_path / "repository").mkdir()
+    record.write_entry(record.RECORD, "plain-cu12", {"tag": "old"})
+    made = tmp_path / "archive" / "plain-cu13"
+    bill(made / "sbom" / "plain-cu13.spdx.json", bash="5.2")
+    entry = {"tag": "2026.11.21", "digest": "sha256:aa", "sbom": "sbom/plain-cu13.spdx.json"}
+    record.write_entry(made / "released.json", "plain-cu13", entry)
+    record.adopt({}, argparse.Namespace(source_folder=str(tmp_path / "archive")))
+    assert record.read_record(record.RECORD) == {"plain-cu12": {"tag": "old"}, "plain-cu13": entry}
+    assert (tmp_path / "repository" / "sbom" / "plain-cu13.spdx.json").exists()
+    with pytest.raises(ImageError, match=r"holds no \*/released.json"):
+        record.adopt({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))

@@ -85,7 +85,7 @@ def library(render, tmp_path_factory) -> Path:
 class TestScripts:
     """The scripts of a child that is set up."""
 
-    VERBS = ("setup", "lint", "test", "build", "smoke", "run", "shell", "lock", "update")
+    VERBS = ("setup", "lint", "test", "build", "smoke", "run", "shell", "lock", "update", "package", "publish")
 
     @pytest.mark.parametrize("verb", VERBS)
     def test_help_says_what_it_does(self, library, verb):
@@ -97,6 +97,13 @@ class TestScripts:
         text = run(library, f"scripts/{verb}", "--wrong", expect=2)
         assert "unknown" in text, text
         assert len(text.strip().splitlines()) == 1, text
+
+    def test_publishing_says_what_is_missing(self, library):
+        assert "run scripts/package first" in run(library, "scripts/publish", expect=2)
+        run(library, "scripts/package")
+        assert "holds version 0.1.0, not v9.9.9" in run(library, "scripts/publish", "v9.9.9", expect=2)
+        assert "PACKAGE_INDEX_URL is not set" in run(library, "scripts/publish", "v0.1.0", expect=2)
+        assert git(library, "status", "--porcelain") == ""
 
     def test_a_wrong_option_of_update_is_refused(self, library):
         assert "unrecognized arguments: --wrong" in run(library, "scripts/update", "--wrong", expect=2)
@@ -145,6 +152,30 @@ class TestScripts:
         fake.write_text("#!/bin/sh\nexit 1\n")
         fake.chmod(0o755)
         assert "no Docker answers" in run(library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (["push", "--wrong"], "unknown option --wrong"),
+        (["promote"], "is no tag"),
+        (["promote", "a tag"], "is no tag"),
+        (["promote", "main"], "run that first"),
+        (["deploy"], "take one of dev prod"),
+        (["deploy", "nowhere"], "take one of dev prod"),
+        (["deploy", "prod"], "run that first"),
+        (["probe", "--wrong"], "unknown option --wrong"),
+    ],
+)
+def test_the_verbs_of_a_release_say_what_is_missing(render, tmp_path, command, expected):
+    child = own_copy(render, AnswerSet("service", "plain"), tmp_path)
+    for name in ("docker", "skopeo", "kubectl"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    text = run(child, f"scripts/{command[0]}", *command[1:], expect=2, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert expected in text, text
+    assert len(text.strip().splitlines()) == 1, text
+    assert "usage: scripts/" in run(child, f"scripts/{command[0]}", "--help")
 
 
 DOCKER = """#!/bin/sh

@@ -14,6 +14,8 @@ from pathspec import GitIgnoreSpec
 
 from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
+from tests.jenkins import jvm
+from tests.jenkins.runner import check
 from tests.templates import checks
 
 CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())
@@ -57,7 +59,8 @@ def test_every_file_parses(answers, child):
 def test_no_template_is_left(answers, child):
     words = re.compile(r"\{\{|\{%|\{#|#\}|%\}|\}\}|copier_conf|StrictUndefined|None\b(?=\n)")
     quoted = json.dumps(answers.description, ensure_ascii=False)
-    harmless = (quoted, answers.description, "{{json .Runtimes}}", "${{", "}}'")
+    go = ("{{json .Runtimes}}", "{{.Digest}}", "{{.State.ExitCode}}")
+    harmless = (quoted, answers.description, *go, "${{", "}}'")
     faults: dict[str, object] = {}
     for name, text in texts(child).items():
         if name.endswith((".py", ".lock")) or "/dashboards/" in name:
@@ -123,6 +126,19 @@ def test_every_script_is_there_and_explains_itself(answers, child):
     verbs = {"setup", "lint", "test", "build", "smoke", "run", "shell", "lock", "update"}
     present = {p.name for p in (child / "scripts").iterdir() if os.access(p, os.X_OK) and p.is_file()}
     assert verbs <= present, f"{answers.id}: scripts without {verbs - present}"
+
+
+def test_jenkins_would_read_the_pipeline(answers, child):
+    if reason := jvm.missing():
+        pytest.skip(reason)
+    assert [str(problem) for problem in check(child / "Jenkinsfile")] == [], answers.id
+
+
+def test_nothing_is_deployed_without_kubernetes(answers, child):
+    deployed = answers.project_type != "library" and answers.kubernetes
+    words = re.search(r"(?i)deploy|kube|overlay", (child / "Jenkinsfile").read_text())
+    assert bool(words) == deployed, f"{answers.id}: Jenkinsfile: {words}"
+    assert (child / "scripts" / "deploy").exists() == deployed, f"{answers.id}: scripts/deploy"
 
 
 def test_every_file_has_one_owner(answers, child):

@@ -29,14 +29,26 @@ ensure_image() {
 
 # in_docker STAGE COMMAND...: run COMMAND on this checkout in the image of STAGE, as the user who asks for it.
 in_docker() {
-    local stage=$1 options
+    local stage=$1 options reference mount=$PWD:/app
     shift
+{% if project_type == 'library' %}
     ensure_image "$stage"
+    reference=$(stage_image "$stage")
+{% else %}
+    if [[ $stage == pushed ]]; then # its own code, and this checkout's build folder for what comes out
+        reference=$(pushed_image)
+        mount=$PWD/build:/app/build
+        pull_pushed "$reference"
+    else
+        ensure_image "$stage"
+        reference=$(stage_image "$stage")
+    fi
+{% endif %}
     options=$(gpu_options)
-    say "in the Docker image $(stage_image "$stage"), ${options:-no GPU}"
+    say "in the Docker image $reference, ${options:-no GPU}"
     [[ -f .env ]] && options+=" --env-file .env"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
     exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
-        --env HOME=/tmp --env DEVICE --env PORT --env SMOKE_REQUIRE --volume "$PWD:/app" "$(stage_image "$stage")" "$@"
+        --env HOME=/tmp --env DEVICE --env PORT --env SMOKE_REQUIRE --volume "$mount" "$reference" "$@"
 }

@@ -18,8 +18,14 @@ case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; es
 
 has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
 source scripts/docker.sh
+{% if project_type != 'library' %}
+source scripts/registry.sh
+{% endif %}
 
 # here (inside the image), venv or docker; RUN_IN=venv or RUN_IN=docker decides where both are possible.
+{% if project_type != 'library' %}
+# RUN_IN=pushed is the very image that scripts/push left in the registry.
+{% endif %}
 place() {
     if [[ -f /opt/base/image.json ]]; then echo here
     elif [[ -n ${RUN_IN:-} ]]; then echo "$RUN_IN"
@@ -40,6 +46,9 @@ in_project() {
         here) say "inside the image, $gpu"; exec "$@" ;;
         venv) say "in .venv, $gpu"; PATH=$PWD/.venv/bin:$PATH exec "$@" ;;
         docker) in_docker "$stage" "$@" ;;
-        *) fail 2 "RUN_IN=$place is unknown: take venv or docker" ;;
+{% if project_type != 'library' %}
+        pushed) in_docker pushed "$@" ;;
+{% endif %}
+        *) fail 2 "RUN_IN=$place is unknown: take {{ 'venv or docker' if project_type == 'library' else 'venv, docker or pushed' }}" ;;
     esac
 }

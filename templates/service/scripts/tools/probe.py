@@ -1,0 +1,64 @@
+"""Wait until the service on this machine is ready and send it the examples of its own interface; for scripts/probe."""
+
+import json
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+URL = f"http://127.0.0.1:{os.environ.get('PORT', '8000')}"
+READY_SECONDS = float(os.environ.get("READY_SECONDS") or 300)
+P95_MS = float(os.environ.get("P95_MS") or 0)
+REQUESTS = 50
+
+
+def ask(path: str, body: Any = None) -> tuple[int, Any]:
+    """Return status and JSON of an answer; status 0 when nobody answers."""
+    data = json.dumps(body).encode() if body else None
+    request = urllib.request.Request(f"{URL}{path}", data, {"content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(errors="replace")
+    except OSError as error:
+        return 0, str(error)
+
+
+def wait() -> float:
+    """Return the seconds until /readyz answers 200; end the program when that takes too long."""
+    started = time.monotonic()
+    while True:
+        status, said = ask("/readyz")
+        seconds = time.monotonic() - started
+        if status == 200:
+            return seconds
+        if seconds > READY_SECONDS:
+            sys.exit(f"probe: not ready after {seconds:.0f} s; /readyz says {status} {said}")
+        time.sleep(0.2)
+
+
+def main() -> None:
+    """Ask, check every answer, say how fast they were."""
+    ready = wait()
+    schema = ask("/openapi.json")[1]["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
+    texts = schema["schema"]["properties"]["texts"]["examples"][0]
+    times = []
+    for _ in range(REQUESTS):
+        started = time.perf_counter()
+        status, answer = ask("/predict", {"texts": texts})
+        times.append((time.perf_counter() - started) * 1e3)
+        if status != 200 or len(answer["predictions"]) != len(texts):
+            sys.exit(f"probe: {len(texts)} texts were answered with {status} {answer}")
+    p95 = sorted(times)[int(REQUESTS * 0.95)]
+    device = ask("/livez")[1]["device"]
+    said = f"ready after {ready:.1f} s, {REQUESTS} requests on {device}, 95 % within {p95:.1f} ms"
+    print(f"probe: {said}", file=sys.stderr)
+    if P95_MS and p95 > P95_MS:
+        sys.exit(f"probe: 95 % of the requests within {p95:.1f} ms, the limit is {P95_MS:.0f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# Read by lib.sh: the image that scripts/push left in the registry, and the login there.
+
+repository=${image%:*}
+pushed_file=build/image.txt # one line, repository@digest
+
+# skopeo speaks plain HTTP to a registry on this machine, and only there.
+registry_tls() { case $repository in localhost[:/]* | 127.0.0.1[:/]*) echo "--$1=false" ;; *) echo "--$1=true" ;; esac; }
+
+# Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script.
+registry_login() {
+    [[ -n ${REGISTRY_PASSWORD:-} ]] || return 0
+    DOCKER_CONFIG=$(mktemp -d)
+    trap 'rm -rf "$DOCKER_CONFIG"' EXIT
+    export DOCKER_CONFIG REGISTRY_AUTH_FILE=$DOCKER_CONFIG/config.json
+    docker login --username "${REGISTRY_USER:-}" --password-stdin "${repository%%/*}" <<<"$REGISTRY_PASSWORD" >/dev/null ||
+        fail 3 "the registry ${repository%%/*} refused the login of ${REGISTRY_USER:-(no REGISTRY_USER)}, or does not answer"
+}
+
+# The digest that a tag of the repository has; nothing when there is no such tag.
+digest_of_tag() {
+    local answer
+    if answer=$(skopeo inspect --no-tags --format {% raw %}'{{.Digest}}'{% endraw %} "$(registry_tls tls-verify)" "docker://$repository:$1" 2>&1); then echo "$answer"; return; fi
+    grep -qiE 'manifest unknown|name unknown|not found' <<<"$answer" || fail 3 "$repository does not answer: ${answer##*msg=}"
+}
+
+pushed_image() {
+    [[ -s $pushed_file ]] || fail 2 "$pushed_file is not here: it names the image that scripts/push left in the registry; run that first"
+    cat "$pushed_file"
+}
+
+pull_pushed() { docker pull --quiet "$1" >/dev/null || fail 3 "cannot pull $1: is this machine logged in to its registry?"; }

@@ -1,0 +1,1 @@
+"""The pipelines of children and of this repository, executed."""

@@ -1,0 +1,81 @@
+"""The servers, the children and the agents that the tests of pipelines share."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.conftest import git
+from tests.jenkins import jvm
+from tests.jenkins.pipelines import farm
+
+
+@pytest.fixture(scope="session")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[farm.Registry, farm.Index]]:
+    """A registry and a package index; skips with the reason where the programs are missing."""
+    if reason := jvm.missing() or farm.missing():
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("servers")
+    registry, index = farm.Registry(folder / "registry"), farm.Index(folder / "index")
+    yield registry, index
+    registry.stop()
+    index.stop()
+
+
+@pytest.fixture(scope="session")
+def registry(servers: tuple[farm.Registry, farm.Index]) -> farm.Registry:
+    """The container registry."""
+    return servers[0]
+
+
+@pytest.fixture(scope="session")
+def index(servers: tuple[farm.Registry, farm.Index]) -> farm.Index:
+    """The package index."""
+    return servers[1]
+
+
+@pytest.fixture(scope="session")
+def make_child(template: Path, copie_session, registry, tmp_path_factory) -> Callable[..., Path]:  # type: ignore[no-untyped-def]
+    """Return a function that gives a fresh, committed child whose images go to the test's registry.
+
+    `quick` puts one small unit test in place of the child's own: tests are the owner's files, and their time is not
+    what a test of the pipeline is about.
+    """
+    rendered: dict[AnswerSet, Path] = {}
+
+    def make(answers: AnswerSet, *, name: str, quick: bool = True) -> Path:
+        if answers not in rendered:
+            told = answers.as_dict() | {"registry": f"{registry.host}/ml"}
+            result = copie_session.copy(extra_answers=told, template_dir=template)
+            assert result.exit_code == 0, f"{answers.id} does not render: {result.exception!r}"
+            rendered[answers] = result.project_dir
+        child = tmp_path_factory.mktemp("children") / name
+        shutil.copytree(rendered[answers], child)
+        for file in child.rglob("*"):  # every child its own repository in the registry and its own package
+            if file.is_file():
+                file.write_text(
+                    re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", file.read_text(), flags=re.M)
+                )
+        farm.look_beside_docker(child)
+        if quick:
+            for test in (child / "tests").glob("test_*.py"):
+                test.unlink()
+            package = answers.package_name
+            text = f"from {package}.model import Model\n\n\ndef test_it_has_examples():\n    assert Model.examples\n"
+            (child / "tests" / "test_quick.py").write_text(text)
+        git(child, "init", "--quiet", "--initial-branch=main")
+        commit(child, "Start from the template")
+        return child
+
+    return make
+
+
+def commit(child: Path, message: str) -> None:
+    """Commit everything in a child."""
+    git(child, "add", "--all")
+    git(child, "commit", "--quiet", f"--message={message}")

@@ -1,0 +1,190 @@
+"""What pipelines meet in these tests: a registry and a package index that are real, and the agents of a farm.
+
+Real: every `sh`, the children's scripts, lint, unit tests, service and job; the registry (Debian's docker-registry,
+which asks for a login) and what skopeo pushes, tags and says about it; the package index (pypiserver), wheel and
+upload. Stand-ins, on the PATH of the agent that would have the real thing: docker (standins/engine.py), gpu-smoke on a
+GPU (standins/smoke.py; without a GPU it is the real one), kubectl's cluster (standins/cluster.py), and shellcheck where
+a test does not ask for it. A child's lib.sh is changed in one place: it looks for the GPU beside its agent's docker and
+not in /dev. In the parent's pipeline `make lint` and `make test` stand in too (standins/make.sh): they would run these
+tests again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+STANDINS = Path(__file__).parent / "standins"
+# Users and passwords as htpasswd keeps them (bcrypt): the pipelines' credential, and the agents' own login.
+USERS = """\
+ci:$2b$04$yF./uNL1P/C1l2dzQvR0tOeHcU4ohDA1cmtY4zp1.enewcjhsNpG6
+agent:$2b$04$zMdZqQZ6edvXF7XYX/RSsOjUC62Rjk4jXvY2MVeOjqM.21TWBhMjW
+"""
+REGISTRY_LOGIN = ("ci", "registry-password")
+INDEX_LOGIN = ("ci", "index-password")
+INDEX = """
+import sys, pypiserver, wsgiref.simple_server
+login = (sys.argv[3], sys.argv[4])
+app = pypiserver.app(roots=[sys.argv[1]], authenticate=["update"], auther=lambda *given: given == login)
+wsgiref.simple_server.make_server("127.0.0.1", int(sys.argv[2]), app).serve_forever()
+"""
+
+
+def missing() -> str:
+    """Say which program is missing here, "" when none."""
+    absent = [name for name in ("docker-registry", "skopeo") if not shutil.which(name)]
+    return f"{' and '.join(absent)} missing: apt-get install {' '.join(absent)}" if absent else ""
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A process that listens at a port of this machine, can be stopped and started again, and keeps its files."""
+
+    def __init__(self, command: list[str], port: int) -> None:
+        self.command, self.port = command, port
+        self.process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def start(self) -> None:
+        """Start it and wait until it listens. Raises RuntimeError after 30 seconds."""
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise RuntimeError(f"{self.command[0]} does not listen at port {self.port}")
+
+    def stop(self) -> None:
+        """Stop it."""
+        if self.process:
+            self.process.terminate()
+            self.process.wait()
+
+
+class Registry(Server):
+    """A container registry that takes nothing without a login."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        port = free_port()
+        settings = {"version": "0.1", "http": {"addr": f"127.0.0.1:{port}"}, "log": {"level": "error"}}
+        settings["storage"] = {"filesystem": {"rootdirectory": str(folder / "data")}}
+        settings["auth"] = {"htpasswd": {"realm": "test", "path": str(folder / "users")}}
+        (folder / "users").write_text(USERS)
+        (folder / "config.yml").write_text(json.dumps(settings))
+        super().__init__(["docker-registry", "serve", str(folder / "config.yml")], port)
+        self.host = f"localhost:{port}"
+
+    def _ask(self, path: str, method: str = "GET", data: bytes | None = None, kind: str = "") -> tuple[bytes, str]:
+        word = urllib.request.HTTPPasswordMgrWithDefaultRealm()
+        word.add_password(None, f"http://{self.host}", *REGISTRY_LOGIN)
+        opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(word))
+        accept = "application/vnd.oci.image.manifest.v1+json"
+        request = urllib.request.Request(f"http://{self.host}/v2/{path}", data, {"Accept": accept}, method=method)
+        if kind:
+            request.add_header("Content-Type", kind)
+        with opener.open(request) as answer:
+            return answer.read(), answer.headers.get("Docker-Content-Digest", "")
+
+    def tags(self, name: str) -> dict[str, str]:
+        """Return the tags of a repository with their digests; none when there is no such repository."""
+        try:
+            listed = json.loads(self._ask(f"{name}/tags/list")[0])["tags"] or []
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return {}
+            raise
+        return {tag: self._ask(f"{name}/manifests/{tag}")[1] for tag in listed}
+
+    def tag(self, name: str, source: str, target: str) -> None:
+        """Give the manifest of `source` (a tag or digest) another tag."""
+        text, _ = self._ask(f"{name}/manifests/{source}")
+        self._ask(f"{name}/manifests/{target}", "PUT", text, json.loads(text)["mediaType"])
+
+
+class Index(Server):
+    """A package index that takes uploads with a login."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir()
+        self.folder, port = folder, free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        super().__init__([sys.executable, "-c", INDEX, str(folder), str(port), *INDEX_LOGIN], port)
+
+    def files(self) -> set[str]:
+        """Return the names of the files that it offers."""
+        return {path.name for path in self.folder.iterdir()}
+
+
+@dataclass
+class Agents:
+    """The agents of a farm, a folder for each, first on its PATH; labels are those of the pipelines' parameters.
+
+    python: where the packages are that a child's image would hold. shellcheck: whether the real one runs (2 seconds a
+    child; the scripts of every child are checked in tests/templates).
+    """
+
+    folder: Path
+    python: Path = Path(sys.executable)
+    shellcheck: bool = False
+    labels: dict[str, Path] = field(default_factory=dict)
+
+    def add(self, label: str, *, gpu: bool = False, cluster: bool = False) -> Path:
+        """Add an agent with Docker, with a GPU, or with kubectl alone."""
+        home = self.folder / label
+        (home / "inside").mkdir(parents=True)
+        (home / "images").mkdir()
+        (home / "uv").symlink_to(Path(sys.executable).parent / "uv")
+        if gpu:
+            (home / "nvidiactl").touch()
+        self._program(
+            home, "kubectl" if cluster else "docker", "-S", str(STANDINS / ("cluster.py" if cluster else "engine.py"))
+        )
+        self._program(home, "inside/gpu-smoke", str(STANDINS / "smoke.py"))
+        if not self.shellcheck:
+            self._program(home, "inside/shellcheck", "-Sc", "pass")
+        self.labels[label] = home
+        return home
+
+    def use(self, python: Path) -> None:
+        """Let the containers have the packages of another Python."""
+        for home in self.labels.values():
+            for program in (home / "docker", home / "inside" / "gpu-smoke"):
+                if program.exists():
+                    program.write_text(program.read_text().replace(f"'{self.python}'", f"'{python}'"))
+        self.python = python
+
+    def _program(self, home: Path, name: str, *command: str) -> None:
+        words = " ".join(f"'{word}'" for word in (str(self.python), *command))
+        (home / name).write_text(f"#!/bin/sh\nexport STANDIN_ENGINE='{home}'\nexec {words} \"$@\"\n")
+        (home / name).chmod(0o755)
+
+
+def look_beside_docker(child: Path) -> None:
+    """Let a child look for the GPU beside its agent's docker."""
+    library = child / "scripts" / "lib.sh"
+    text = library.read_text()
+    assert text.count("-e /dev/nvidiactl") == 1, f"{library}: how does it find a GPU now?"
+    library.write_text(text.replace("-e /dev/nvidiactl", '-e "$(dirname "$(command -v docker)")/nvidiactl"'))
+
+
+def environment(index: Index, **more: str) -> Mapping[str, str]:
+    """Return what a Jenkins folder would set for its pipelines."""
+    return {"PACKAGE_INDEX_URL": f"{index.url}/", **more}

@@ -1,0 +1,312 @@
+"""The children's pipelines, executed: what runs where, what is published, and what a fault holds back.
+
+farm.py says what is real here and what stands in. Never run: a Jenkins server, a GPU, a cluster.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.answers import TYPES, AnswerSet
+from tests.conftest import ROOT
+from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.conftest import commit
+from tests.jenkins.runner import Trace, run_pipeline
+
+FIRST = {"No leftovers of an update": "docker", "Lint": "docker", "Test": "docker"}
+CHECKS = {
+    "library": FIRST | {"Package": "docker", "GPU smoke test": "gpu"},
+    "batch": FIRST | {"Build and push": "docker", "GPU smoke test": "gpu"},
+    "service": FIRST | {"Build and push": "docker", "GPU smoke test": "gpu"},
+}
+RELEASE = {"Promote": "docker"}
+DEPLOY = {"Approve": None, "Deploy": "kubectl"}
+KINDS: dict[str, dict[str, Any]] = {
+    "main": {"branch": "main"},
+    "branch": {"branch": "feature/faster"},
+    "pull request": {"change": "12"},
+    "tag": {"tag": "v0.1.0"},
+}
+EXPECTED = {  # the stages after the checks
+    ("library", "tag"): {"Publish": "docker"},
+    ("batch", "main"): RELEASE | DEPLOY,
+    ("batch", "tag"): RELEASE,
+    ("service", "main"): RELEASE | DEPLOY,
+    ("service", "tag"): RELEASE,
+}
+NUMBERS = itertools.count(1)
+SECRETS = (farm.REGISTRY_LOGIN[1], farm.INDEX_LOGIN[1])
+
+
+class Builds:
+    """A child, its agents, and what its pipeline did."""
+
+    def __init__(self, child: Path, agents: farm.Agents, servers: tuple[farm.Registry, farm.Index]) -> None:
+        self.child, self.agents = child, agents
+        self.registry, self.index = servers
+        self.repository = f"ml/{child.name}"
+        cluster = agents.folder / "kubeconfig"
+        cluster.write_text("cluster: test\n")
+        self.credentials: dict[str, Any] = {
+            "registry": farm.REGISTRY_LOGIN,
+            "package-index": farm.INDEX_LOGIN,
+            "kubeconfig": cluster,
+        }
+
+    def run(self, **options: Any) -> Trace:
+        """Run the child's Jenkinsfile."""
+        options.setdefault("env", farm.environment(self.index))
+        return run_pipeline(
+            self.child / "Jenkinsfile",
+            self.child,
+            labels=dict(self.agents.labels),
+            credentials=self.credentials,
+            workdir=self.agents.folder / "work",
+            **options,
+        )
+
+    def released(self) -> dict[str, str]:
+        """Return the tags in the registry that are no staging tags."""
+        return {tag: d for tag, d in self.registry.tags(self.repository).items() if not tag.startswith("ci-")}
+
+    def staged(self) -> dict[str, str]:
+        """Return the staging tags in the registry."""
+        return {tag: d for tag, d in self.registry.tags(self.repository).items() if tag.startswith("ci-")}
+
+    def published(self) -> set[str]:
+        """Return the files of this child in the package index."""
+        return {name for name in self.index.files() if name.startswith(self.child.name.replace("-", "_"))}
+
+    def deployed(self) -> str:
+        """Return what the cluster was told, "" when nothing."""
+        file = self.agents.labels["kubectl"] / "applied.yaml"
+        return file.read_text() if file.exists() else ""
+
+    def nothing_is_out(self) -> None:
+        """Assert that neither index nor registry nor cluster got a release."""
+        assert (self.released(), self.published(), self.deployed()) == ({}, set(), "")
+
+
+@pytest.fixture
+def builds(make_child: Callable[..., Path], servers: Any, tmp_path: Path) -> Callable[..., Builds]:
+    """Return a function that gives a child of a type with a farm of its own, with a GPU where a GPU should be."""
+
+    def of(project_type: str, framework: str = "plain", *, shellcheck: bool = False, **options: Any) -> Builds:
+        name = f"{project_type}-{framework}-{next(NUMBERS)}"
+        child = make_child(AnswerSet(project_type, framework), name=name, **options)
+        agents = farm.Agents(tmp_path / "agents", shellcheck=shellcheck)
+        agents.add("docker")
+        agents.add("gpu", gpu=True)
+        agents.add("kubectl", cluster=True)
+        return Builds(child, agents, servers)
+
+    return of
+
+
+def ran(trace: Trace) -> dict[str, str | None]:
+    """Return the stages with steps that ran, and the label of each."""
+    groups = {name for stage in trace.all_stages for name in stage.path[:-1]}
+    return {
+        stage.name: stage.label for stage in trace.all_stages if stage.name in trace.ran and stage.name not in groups
+    }
+
+
+def said(trace: Trace, stage: str) -> str:
+    """Return what the commands of a stage printed."""
+    return "\n".join(command.output for command in trace.stage(stage).commands)
+
+
+def test_the_pipeline_does_not_depend_on_the_framework() -> None:
+    """What is run here with plain children is the pipeline of all (tests/templates checks every Jenkinsfile)."""
+    assert "framework" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("project_type", TYPES)
+def test_what_runs_where_and_what_is_published(builds: Callable[..., Builds], project_type: str, kind: str) -> None:
+    """Every build checks everything; only main and a tag publish, the digest that was smoked and nothing else."""
+    it = builds(project_type, shellcheck=kind == "main")
+    trace = it.run(**KINDS[kind])
+    assert trace.result == "SUCCESS", trace.log
+    assert ran(trace) == CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
+    smoke = trace.stage("GPU smoke test")
+    assert smoke.locks, "the GPU was used without its lock"
+    assert trace.stage("Test").reports[0].total >= 1
+    assert smoke.reports[0].total >= 2
+    assert not any(secret in trace.log for secret in SECRETS)
+    if project_type == "library":
+        files = {f"{it.child.name.replace('-', '_')}-0.1.0{end}" for end in ("-py3-none-any.whl", ".tar.gz")}
+        assert it.published() == (files if kind == "tag" else set())
+        return
+    [digest] = set(it.staged().values())
+    assert it.released() == {"main": {"main": digest}, "tag": {"v0.1.0": digest}}.get(kind, {})
+    assert f"@{digest}" in said(trace, "GPU smoke test"), "the smoke test did not take the image by its digest"
+    assert (f"/{it.child.name}@{digest}" in it.deployed()) == (kind == "main")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, which stage says so and how, and how the build ends."""
+
+    arrange: Callable[[Builds], dict[str, Any] | None]
+    stage: dict[str, str]  # by type, "" for the others
+    words: dict[str, str]
+    result: str = "FAILURE"
+    kind: dict[str, Any] = field(default_factory=lambda: KINDS["tag"])
+
+
+def without_gpu(it: Builds) -> None:
+    (it.agents.labels["gpu"] / "nvidiactl").unlink()
+
+
+def failing_smoke(it: Builds) -> None:
+    (it.agents.labels["gpu"] / "smoke-fails").touch()
+
+
+def without_credentials(it: Builds) -> None:
+    del it.credentials["registry"], it.credentials["package-index"]
+
+
+def failing_test(it: Builds) -> None:
+    (it.child / "tests" / "test_quick.py").write_text("def test_it():\n    assert 1 == 2\n")
+    commit(it.child, "Break it")
+
+
+def hanging_smoke(it: Builds) -> dict[str, Any]:
+    (it.agents.labels["gpu"] / "smoke-hangs").touch()
+    return {"timeouts": {"GPU smoke test": 8}}
+
+
+def forgotten_stash(it: Builds) -> None:
+    file = it.child / "Jenkinsfile"
+    text, count = re.subn(r"\n *unstash '\w+'", "", file.read_text(), count=1)
+    assert count == 1
+    file.write_text(text)
+    commit(it.child, "Forget to unstash")
+
+
+def servers_down(it: Builds) -> None:
+    it.registry.stop()
+    it.index.stop()
+
+
+def version_is_out(it: Builds) -> None:
+    """The version exists already, from another commit."""
+    first = it.run(**KINDS["tag"])
+    assert first.result == "SUCCESS", first.log
+    note = next(it.child.glob("src/*/model.py")).with_name("note.py")
+    note.write_text('"""Another commit."""\n')
+    commit(it.child, "Change it under the same version")
+
+
+IMAGE = "Build and push"
+FAULTS = {
+    "no GPU on the GPU agent": Fault(without_gpu, {"": "GPU smoke test"}, {"": "GS"}),
+    "smoke test fails": Fault(failing_smoke, {"": "GPU smoke test"}, {"": "GPU and CPU differ"}),
+    "credential is missing": Fault(
+        without_credentials, {"": IMAGE, "library": "Publish"}, {"": "'registry'", "library": "'package-index'"}
+    ),
+    "unit test fails": Fault(failing_test, {"": "Test"}, {"": "assert 1 == 2"}),
+    "smoke test hangs": Fault(hanging_smoke, {"": "GPU smoke test"}, {"": "imeout"}, "ABORTED"),
+    "stash is forgotten": Fault(
+        forgotten_stash,
+        {"": "GPU smoke test", "library": "Publish"},
+        {"": "build/image.txt is not here", "library": "dist/ holds no wheel"},
+    ),
+    "registry is down": Fault(
+        servers_down, {"": IMAGE, "library": "Publish"}, {"": "does not answer", "library": "was not published"}
+    ),
+    "promotion is refused": Fault(
+        version_is_out,
+        {"": "Promote", "library": "Publish"},
+        {"": "a version never moves", "library": "was not published"},
+    ),
+}
+# Run by `make test`: every fault and every type; the others by `make test-slow`.
+FAST = {
+    "no GPU on the GPU agent": "service",
+    "smoke test fails": "batch",
+    "credential is missing": "library",
+    "unit test fails": "library",
+    "smoke test hangs": "service",
+    "stash is forgotten": "batch",
+    "registry is down": "service",
+    "promotion is refused": "batch",
+}
+FAULTY = [
+    pytest.param(fault, project_type, marks=[] if FAST[fault] == project_type else pytest.mark.slow)
+    for fault in FAULTS
+    for project_type in TYPES
+]
+
+
+@pytest.mark.parametrize(("fault", "project_type"), FAULTY)
+def test_a_fault_is_named_and_nothing_is_published(
+    builds: Callable[..., Builds], fault: str, project_type: str
+) -> None:
+    """The build of a tag fails in the right stage and says why; index, registry and cluster hold what they held."""
+    it, case = builds(project_type), FAULTS[fault]
+    options = case.arrange(it) or {}
+    before = () if fault == "registry is down" else (it.released(), it.published())
+    try:
+        trace = it.run(**case.kind, build_number=2, **options)
+    finally:
+        if fault == "registry is down":
+            it.registry.start()
+            it.index.start()
+    assert trace.result == case.result, trace.log
+    stage = trace.stage(case.stage.get(project_type, case.stage[""]))
+    assert stage.result == case.result, trace.log
+    assert case.words.get(project_type, case.words[""]) in said(trace, stage.name) + (stage.error or "") + trace.log
+    assert (it.released(), it.published()) == (before or ({}, set()))
+    assert it.deployed() == ""
+    later = [name for name in ("Promote", "Publish", "Approve", "Deploy") if name != stage.name]
+    assert not set(later) & set(trace.ran), trace.ran
+
+
+def test_a_refused_approval_deploys_nothing(builds: Callable[..., Builds]) -> None:
+    """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
+    it = builds("service")
+    trace = it.run(branch="main", approve=False)
+    assert trace.result == "ABORTED", trace.log
+    assert set(it.released()) == {"main"}
+    assert "Deploy" not in trace.ran
+    assert it.deployed() == ""
+
+
+def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Builds]) -> None:
+    """A conflict marker ends the build before anything else runs."""
+    it = builds("library")
+    (it.child / "README.md").write_text("<<<<<<< before updating\n")
+    commit(it.child, "An update with a conflict")
+    trace = it.run(branch="main")
+    assert trace.result == "FAILURE"
+    assert ran(trace) == {"No leftovers of an update": "docker"}
+    assert "./README.md" in said(trace, "No leftovers of an update")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
+@pytest.mark.parametrize("project_type", TYPES)
+def test_a_framework_with_its_own_packages(
+    builds: Callable[..., Builds], request: pytest.FixtureRequest, project_type: str, framework: str
+) -> None:
+    """The child's own unit tests, its job and its service pass in the pipeline with the packages of its lock."""
+    it = builds(project_type, framework, quick=False, shellcheck=True)
+    setup = ["scripts/setup"]
+    if framework == "torch":
+        setup += ["--framework", request.getfixturevalue("torch_build")]
+    subprocess.run(setup, cwd=it.child, check=True)
+    it.agents.use(it.child / ".venv" / "bin" / "python")
+    trace = it.run(branch="main")
+    assert trace.result == "SUCCESS", trace.log
+    assert ran(trace) == CHECKS[project_type] | EXPECTED.get((project_type, "main"), {})
+    assert len(it.released()) == (project_type != "library")
