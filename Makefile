@@ -59,4 +59,4 @@ dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
 clean: ## remove what was made here
 	rm -rf build .venv
 
--include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk
+-include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk benchmarks/report/docs.mk
