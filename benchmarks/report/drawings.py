@@ -113,7 +113,9 @@ def stack() -> Drawing:
         ("from the node,", "mounted at the start", 4, 8),
     ):
         first, last = 40 + 48 * top, 72 + 48 * (bottom - 1)
-        drawing.parts.append(f'<path d="M134 {first}h-6v{last - first}h6" fill="none" stroke="{LINE}" stroke-width="2"/>')
+        drawing.parts.append(
+            f'<path d="M134 {first}h-6v{last - first}h6" fill="none" stroke="{LINE}" stroke-width="2"/>'
+        )
         middle = (first + last) // 2
         drawing.text(2, middle + (0 if line else 5), words, 12, bold=True, fill=LINE)
         drawing.text(2, middle + 16, line, 11, fill=LINE)

@@ -156,7 +156,8 @@ def gpu_smoke() -> str:
     return (
         f"Measured by `benchmarks/gpu_smoke/measure.py`, median of {result['runs']} runs, on {machine_of(machine)}"
         f"{load_of(machine)}: image mode {found['image_mode_s']:.1f} s, the first line after "
-        f"{found['first_line_s'] * 1000:.0f} ms,\nmemory of the program itself {found['program_mib']:.0f} MiB.{missing}\n"
+        f"{found['first_line_s'] * 1000:.0f} ms,\n"
+        f"memory of the program itself {found['program_mib']:.0f} MiB.{missing}\n"
     )
 
 

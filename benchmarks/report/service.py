@@ -43,4 +43,3 @@ def figures(result: Result) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     notes = [result["note"]] if "note" in result else []
     return "\n".join([*lines, "", f"Versions: {versions}.", *notes]) + "\n"
-
