@@ -147,17 +147,25 @@ def fleet() -> str:
     )
 
 
+SMOKE = {
+    "image_mode_s": ("image mode, no framework", "{:.2f} s"),
+    "first_line_s": ("start to the first line", "{:.2f} s"),
+    "program_mib": ("memory of the program itself", "{:.0f} MiB"),
+}
+
+
 def gpu_smoke() -> str:
     """Return time and memory of gpu-smoke."""
     result = load("benchmarks/gpu_smoke/result.json")
-    found, machine = result["figures"], result["machine"]
-    missing = result.get("not_measured", "")
-    missing = f" Not measured: {missing}." if missing else ""
+    machine, missing = result["machine"], result.get("not_measured", "")
+    lines = [
+        [words, f"under {form.format(result['targets'][key])}", form.format(result["figures"][key])]
+        for key, (words, form) in SMOKE.items()
+    ]
     return (
         f"Measured by `benchmarks/gpu_smoke/measure.py`, median of {result['runs']} runs, on {machine_of(machine)}"
-        f"{load_of(machine)}: image mode {found['image_mode_s']:.1f} s, the first line after "
-        f"{found['first_line_s'] * 1000:.0f} ms,\n"
-        f"memory of the program itself {found['program_mib']:.0f} MiB.{missing}\n"
+        f"{load_of(machine)}.\n{f'Not measured: {missing}.' if missing else ''}\n\n"
+        f"{table(['figure', 'target', 'measured'], lines)}"
     )
 
 
