@@ -11,8 +11,8 @@ BLOCK = re.compile(r"(?s)<!-- made by make figures: ([a-z-]+) -->\n(.*?)<!-- end
 
 
 def pages() -> list[Path]:
-    """Return README.md and every page of docs/, decisions too."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    """Return README.md, CONTRIBUTING.md and every page of docs/, decisions too."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def fill(text: str, makers: Mapping[str, Callable[[], str]]) -> str:

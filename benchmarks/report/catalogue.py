@@ -81,7 +81,7 @@ def number(capability: str) -> tuple[int, int]:
 
 
 def reach(row: dict[str, Any], capability: str) -> str:
-    """Return how a row serves a GPU: machine code runs upward within a major, intermediate code on all that is newer."""
+    """Return how a row serves a GPU: machine code runs upward within a major, intermediate code on all newer."""
     mine = number(capability)
     code = row["compute_capabilities"]
     if any(number(c)[0] == mine[0] and number(c) <= mine for c in code["sass"]):

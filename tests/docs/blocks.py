@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import re
 import subprocess
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report.blocks import pages
 from tests.conftest import ROOT
 
-FENCE = re.compile(r"(?ms)^(?:<!-- (?P<how>(?:not run|run in|run): .*?) -->\n)?```bash\n(?P<text>.*?)^```$")
+FENCE = re.compile(
+    r"(?ms)^(?P<indent> *)(?:<!-- (?P<how>(?:not run|run in|run): [^\n]*?) -->\n(?P=indent))?```bash\n(?P<text>.*?)^ *```$"
+)
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PLACES = ("parent", "library", "batch", "service")
 
@@ -62,7 +65,7 @@ class Block:
 def blocks_of(text: str, page: str) -> list[Block]:
     """Return the blocks of one page."""
     return [
-        Block(page, text[: match.start("text")].count("\n") + 1, match["text"], match["how"] or "")
+        Block(page, text[: match.start("text")].count("\n") + 1, textwrap.dedent(match["text"]), match["how"] or "")
         for match in FENCE.finditer(text)
     ]
 
@@ -83,7 +86,7 @@ def written() -> list[Path]:
 
 def prose(text: str) -> str:
     """Return a page without its fenced blocks."""
-    return re.sub(r"(?ms)^```.*?^```$", "", text)
+    return re.sub(r"(?ms)^ *```.*?^ *```$", "", text)
 
 
 def missing_in_child(child: Path) -> list[str]:
