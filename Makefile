@@ -39,7 +39,7 @@ test-slow: $(READY) ## the tests that take minutes
 
 .PHONY: lint
 lint: $(READY) ## style and types of this repository
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package benchmarks.report
 	@.venv/bin/shellcheck .ci/run
 
 .PHONY: format

@@ -21,7 +21,8 @@ from benchmarks.report.blocks import pages
 from tests.conftest import ROOT
 
 FENCE = re.compile(
-    r"(?ms)^(?P<indent> *)(?:<!-- (?P<how>(?:not run|run in|run): [^\n]*?) -->\n(?P=indent))?```bash\n(?P<text>.*?)^ *```$"
+    r"(?ms)^(?P<indent> *)(?:<!-- (?P<how>(?:not run|run in|run): [^\n]*?) -->\n(?P=indent))?"
+    r"```bash\n(?P<text>.*?)^ *```$"
 )
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PLACES = ("parent", "library", "batch", "service")
