@@ -70,8 +70,8 @@ def drivers() -> str:
     def cell(row: dict[str, Any], branch: int) -> str:
         return "no" if branch < row["driver_min"] else "runs" if branch < row["driver_full"] else "full"
 
-    lines = [[f"`{row['name']}`", *(cell(row, branch) for branch in branches)] for row in rows()]
-    return table(["image", *map(str, branches)], lines)
+    lines = [[str(branch), *(cell(row, branch) for row in rows())] for branch in branches]
+    return table(["driver", *(f"`{row['name']}`" for row in rows())], lines)
 
 
 def number(capability: str) -> tuple[int, int]:

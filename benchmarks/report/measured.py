@@ -30,6 +30,11 @@ def load_of(machine: dict[str, Any]) -> str:
     return "" if first is None else f", load {first} at the end"
 
 
+def percent(part: float) -> str:
+    """Return a part of 1 in percent."""
+    return f"{part * 100:.0f} %"
+
+
 def service() -> str:
     """Return the comparison with other servers."""
     return figures(load("benchmarks/results/service.json"))
@@ -54,8 +59,9 @@ def service_reading() -> str:
     tiny = cells["tiny", "mosec", 64]["rate"] / cells["tiny", own, 64]["rate"]
     return (
         f"- On a device with a fixed cost for each call (as a GPU has) and 64 clients, the service reaches "
-        f"{share[own]:.0%} of what the device can do\n  (p50 {busy['p50']:.0f} ms, p99 {busy['p99']:.0f} ms); mosec "
-        f"{share['mosec']:.0%}, LitServe {share['litserve']:.0%}, BentoML {share['bentoml']:.0%}.\n"
+        f"{percent(share[own])} of what the device can do\n"
+        f"  (p50 {busy['p50']:.0f} ms, p99 {busy['p99']:.0f} ms); mosec {percent(share['mosec'])}, "
+        f"LitServe {percent(share['litserve'])}, BentoML {percent(share['bentoml'])}.\n"
         f"- A lone client waits {alone['p50']:.1f} ms, of which the device takes {one:.1f} ms.\n"
         f"- Where the model takes almost no time, mosec answers {tiny:.1f} times as many requests: its front is "
         f"written in Rust.\n"
@@ -126,8 +132,8 @@ def images() -> str:
     if "update" in result:
         found = result["update"]["figures"]
         parts.append(
-            f"A patch release of torch re-pulls {found['patch']['part']['by_content']:.0%} of the image, a minor "
-            f"release that moves cuDNN and NCCL {found['minor']['part']['by_content']:.0%}.\n"
+            f"A patch release of torch re-pulls {percent(found['patch']['part']['by_content'])} of the image, a minor "
+            f"release that moves cuDNN and NCCL {percent(found['minor']['part']['by_content'])}.\n"
         )
     return "\n".join(parts)
 
