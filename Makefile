@@ -39,7 +39,7 @@ test-slow: $(READY) ## the tests that take minutes
 
 .PHONY: lint
 lint: $(READY) ## style and types of this repository
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package benchmarks.report
 	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
@@ -65,4 +65,4 @@ build-lock: $(READY) ## resolve the build tools that libraries package with
 clean: ## remove what was made here
 	rm -rf build .venv
 
--include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk
+-include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk benchmarks/report/docs.mk

@@ -27,8 +27,8 @@ from pathlib import Path
 import yaml
 from fleetkit import report
 from fleetkit.apply import apply_child, check_waves, roll_back, to_push
-from fleetkit.children import WAVES, Child, Fleet, FleetError, load
-from fleetkit.plan import plan_child
+from fleetkit.children import WAVES, Child, Fleet, FleetError, load, shown
+from fleetkit.plan import Tests, plan_child
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State
 from fleetkit.status import status_of
@@ -62,19 +62,19 @@ def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Chi
     jobs = {pool.submit(work, child): child.name for child in members}
     done: dict[str, Record] = {}
     for job in tqdm(as_completed(jobs), total=len(jobs), desc=what, unit="child", disable=not sys.stderr.isatty()):
-        done[jobs[job]] = job.result()
+        done[jobs[job]] = shown(job.result())
     return [done[child.name] for child in members]
 
 
 class Plan:
     """The work of one child in a plan, for worker processes."""
 
-    def __init__(self, state: State, options: argparse.Namespace) -> None:
+    def __init__(self, state: State, fleet: Fleet, options: argparse.Namespace) -> None:
         self.state, self.options = state, options
+        self.tests = Tests(options.test, options.test_limit, tuple(rule.token_env for rule in fleet.hosts))
 
     def __call__(self, child: Child) -> Record:
-        chosen = self.options
-        return plan_child(self.state, child, chosen.template, chosen.to, chosen.test, chosen.test_limit)
+        return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
 
 
 def worst(records: list[Record]) -> int:
@@ -86,7 +86,7 @@ def worst(records: list[Record]) -> int:
 def known(state: State, fleet: Fleet) -> list[Record]:
     """Return what is remembered of every child."""
     blank = [{"name": c.name, "url": c.url, "wave": c.wave, "owner": c.owner, "outcome": ""} for c in fleet.children]
-    return [record | state.read(record["name"]) for record in blank]
+    return [shown(record) | state.read(record["name"]) for record in blank]
 
 
 def tell(records: list[Record], columns: tuple[str, ...]) -> None:
@@ -119,7 +119,7 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     state.write_plan({"to": options.to, "finished": False, "wave": options.wave})
     context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
     with ProcessPoolExecutor(options.jobs, context, start_worker, (str(state.folder / "cache"),)) as pool:
-        records = each(pool, Plan(state, options), chosen, "plan")
+        records = each(pool, Plan(state, fleet, options), chosen, "plan")
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
     state.write_plan({"to": options.to, "finished": True, "wave": options.wave})
     report.write(state, known(state, fleet), options.report, f"Fleet plan to {options.to}")
@@ -205,7 +205,7 @@ def main() -> int:
         with state.alone():
             return RUN[options.command](state, fleet, options)
     except (FleetError, UpdateError) as error:
-        print(f"fleet: {error}", file=sys.stderr)
+        print(f"fleet: {shown(str(error))}", file=sys.stderr)
     except KeyboardInterrupt:
         print("fleet: stopped; the same command goes on where it was", file=sys.stderr)
     return 1

@@ -25,3 +25,7 @@ fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early
 .PHONY: bench-fleet
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
 	@$(PYTHON) -W ignore benchmarks/fleet/run.py
+
+.PHONY: audit
+audit: $(READY) ## ask the Python advisory database about every package of every lock
+	@$(PYTHON) hooks/audit.py

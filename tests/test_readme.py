@@ -29,3 +29,21 @@ def test_its_links_lead_somewhere():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     missing = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if not (ROOT / link).exists()]
     assert not missing, f"README.md: {missing}"
+
+
+def test_the_table_of_types_is_that_of_the_question():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    head = "| type | what it is |\n|---|---|\n"
+    table = re.findall(r"(?m)^\| ([a-z]+) \|", text.partition(head)[2].partition("\n\n")[0])
+    settings = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
+    assert sorted(table) == sorted(settings["project_type"]["choices"].values()), "README.md: types"
+
+
+def test_the_commands_of_every_child_are_in_the_readme():
+    """`scripts/setup lint ...`: what the three types have in common."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"`scripts/([a-z ]+)`", text)
+    assert found, "README.md does not list the scripts"
+    for project_type in ("library", "batch", "service"):
+        missing = [n for n in found[1].split() if not (ROOT / f"templates/{project_type}/scripts/{n}.jinja").exists()]
+        assert not missing, f"README.md: a {project_type} has no {missing}"

@@ -28,7 +28,7 @@ def markdown() -> str:
     """Return the catalogue as Markdown sections, one per code."""
     parts = []
     for entry in catalogue().values():
-        fixes = [f"  - {'anywhere' if name == '*' else name}: {text}" for name, text in _fixes(entry)]
+        fixes = [f"    - {'anywhere' if name == '*' else name}: {text}" for name, text in _fixes(entry)]
         parts.append(
             f"### {entry.id}: {entry.title}\n\n"
             f"Layer `{entry.layer}`, {entry.severity}.\n\n"

@@ -130,6 +130,19 @@ def request_problems(name: str, pins: dict[str, Pin]) -> list[str]:
     return found
 
 
+def choice_problems(catalog: dict[str, Any]) -> list[str]:
+    """Return rows for the same answers: framework and driver decide the image, so one of them would never be taken."""
+    found, taken = [], {}
+    for row in catalog["images"]:
+        if row.get("state") == "retired":
+            continue
+        answers = (row.get("framework"), row.get("driver_min"))
+        if answers in taken:
+            found.append(f"{row['name']}: {taken[answers]} is for {answers[0]} and driver {answers[1]} too: retire one")
+        taken[answers] = row["name"]
+    return found
+
+
 def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """Raise ImageError with one line per contradiction in the rows."""
     names = [row["name"] for row in catalog["images"]]
@@ -137,8 +150,9 @@ def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     found += [
         f"{name}: stands twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
+    found += choice_problems(catalog)
     if found:
-        raise ImageError("base-images/catalog.yml contradicts the locks: " + "; ".join(found))
+        raise ImageError("base-images/catalog.yml contradicts itself or the locks: " + "; ".join(found))
 
 
 def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

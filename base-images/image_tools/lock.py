@@ -42,6 +42,10 @@ def resolve(source: Path, target: Path) -> None:
     for key in ("UV_INDEX_URL", "UV_DEFAULT_INDEX"):
         if key in os.environ:
             environment[key] = os.environ[key]
+    if not source.is_file():
+        raise ImageError(
+            f"{source} does not exist: write what the image is made of, as in {FOLDER}/plain-cu13/{source.name}"
+        )
     command = [uv(), "pip", "compile", source.name, *OPTIONS, "--output-file", str(target)]
     result = subprocess.run(command, cwd=source.parent, env=environment, capture_output=True, text=True, check=False)
     if result.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,21 @@ from typing import Any
 import yaml
 
 WAVES = ("canary", "early", "rest")
+CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@|([a-z+]+://[^/@:\s]*:)[^/@\s]*@")  # a password, a token as the name
 KEYS = {"name", "url", "wave", "owner", "paused"}
 
 
 class FleetError(Exception):
     """The fleet tool cannot go on; the message says why and what to do."""
+
+
+def shown(value: Any) -> Any:
+    """Return what may be written down or printed: the same without the credentials in addresses."""
+    if isinstance(value, str):
+        return CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***@", value)
+    if isinstance(value, dict):
+        return {key: shown(entry) for key, entry in value.items()}
+    return [shown(entry) for entry in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,11 @@ class Child:
     wave: str = "rest"
     owner: str = ""
     paused: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return the address without its credentials."""
+        return CREDENTIALS.sub(lambda found: found[1] or found[2][:-1] + "@", self.url)
 
 
 @dataclass(frozen=True)
@@ -54,7 +70,7 @@ class Fleet:
 
     def host_of(self, child: Child) -> HostRule:
         """Return the rule of the child's host; without one, it is plain git: a branch and no request."""
-        return next((rule for rule in self.hosts if child.url.startswith(rule.match)), HostRule("", "git"))
+        return next((rule for rule in self.hosts if child.place.startswith(rule.match)), HostRule("", "git"))
 
 
 def child_of(entry: dict[str, Any], where: str) -> Child:

@@ -30,7 +30,7 @@ class PlainGit:
 
 def project_path(child: Child, rule: HostRule) -> str:
     """Return `owner/name`: what follows the host in the child's address, https or ssh."""
-    return child.url.removeprefix(rule.match).strip("/").removesuffix(".git")
+    return child.place.removeprefix(rule.match).strip("/").removesuffix(".git")
 
 
 class GitHub:

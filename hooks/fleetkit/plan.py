@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import safe_update
 from safe_update import Trial, UpdateError, last_line
 from update_outcome import git
 
-from fleetkit.children import Child
+from fleetkit.children import Child, shown
 from fleetkit.state import Record, State
 
 AUTHOR = {
@@ -26,6 +27,15 @@ OUTCOMES = ("error", "at risk", "test failed", "conflict", "clean", "up to date"
 OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}  # ask nobody for a password
 
 
+@dataclass(frozen=True)
+class Tests:
+    """The children's own tests: a command (None for none), its limit in seconds, and the variables it must not see."""
+
+    command: str | None
+    limit: float
+    hidden: tuple[str, ...] = ()
+
+
 def refresh(child: Child, clone: Path) -> str:
     """Make `clone` a full clone of the child as it is now and return its commit. Raises CalledProcessError."""
     if not (clone / ".git").exists():
@@ -33,6 +43,7 @@ def refresh(child: Child, clone: Path) -> str:
         half = clone.with_name(f"{clone.name}.half")
         shutil.rmtree(half, ignore_errors=True)
         git(clone.parent, "clone", "--quiet", "--no-tags", child.url, str(half))
+        git(half, "remote", "set-url", "origin", shown(child.url))  # no password stays on the disk
         half.rename(clone)
         return git(clone, "rev-parse", "HEAD").strip()
     git(clone, "worktree", "prune")
@@ -42,14 +53,19 @@ def refresh(child: Child, clone: Path) -> str:
     return git(clone, "rev-parse", "HEAD").strip()
 
 
-def run_tests(command: str, tree: Path, log: Path, limit: float) -> bool:
-    """Run the child's own tests in `tree`; return whether they pass within `limit` seconds; `log` holds their words."""
+def run_tests(tests: Tests, tree: Path, log: Path) -> bool:
+    """Run the child's own tests in `tree`, without the tokens of the hosts; return whether they pass in time.
+
+    `log` holds their words.
+    """
+    visible = {name: value for name, value in os.environ.items() if name not in tests.hidden}
+    command = ["bash", "-c", tests.command or "true"]
     with log.open("a", encoding="utf-8") as out:
-        job = subprocess.Popen(["bash", "-c", command], cwd=tree, stdout=out, stderr=out, start_new_session=True)
+        job = subprocess.Popen(command, cwd=tree, env=visible, stdout=out, stderr=out, start_new_session=True)
         try:
-            return job.wait(timeout=limit) == 0
+            return job.wait(timeout=tests.limit) == 0
         except subprocess.TimeoutExpired:
-            out.write(f"\nstopped after {limit:.0f} s\n")
+            out.write(f"\nstopped after {tests.limit:.0f} s\n")
             return False
         finally:
             with contextlib.suppress(ProcessLookupError):
@@ -82,7 +98,7 @@ def outcome_of(trial: Trial, tests: bool | None) -> str:
     return "clean" if tests is not False else "test failed"
 
 
-def try_update(state: State, child: Child, to: str, test: str | None, limit: float) -> Record:
+def try_update(state: State, child: Child, to: str, tests: Tests) -> Record:
     """Make the update in the child's clone and return what is to be remembered of it."""
     clone = state.clone(child.name)
     log = state.folder / "logs" / f"{child.name}.log"
@@ -91,11 +107,11 @@ def try_update(state: State, child: Child, to: str, test: str | None, limit: flo
         if trial is None:
             return {"outcome": "up to date", "from": to, "to": to, "files": []}
         record = keep(state, child, trial)
-        tests = run_tests(test, trial.tree, log, limit) if test and trial.code == 0 else None
-        return record | {"outcome": outcome_of(trial, tests), "log": log.name if log.exists() else ""}
+        passed = run_tests(tests, trial.tree, log) if tests.command and trial.code == 0 else None
+        return record | {"outcome": outcome_of(trial, passed), "log": log.name if log.exists() else ""}
 
 
-def plan_child(state: State, child: Child, source: str, to: str, test: str | None, limit: float) -> Record:
+def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -> Record:
     """Plan one child and remember it; a plan of the same child commit and version is kept as it is.
 
     Whatever goes wrong with this child is its outcome "error" with one line that says why.
@@ -110,7 +126,7 @@ def plan_child(state: State, child: Child, source: str, to: str, test: str | Non
     else:
         try:
             record["child_commit"] = refresh(child, state.clone(child.name))
-            wanted = {"child_commit": record["child_commit"], "wanted": to, "test": test}
+            wanted = {"child_commit": record["child_commit"], "wanted": to, "test": shown(tests.command)}
             same = all(before.get(key) == value for key, value in wanted.items())
             if same and before.get("outcome") not in ("error", "paused", None):
                 return before
@@ -118,7 +134,7 @@ def plan_child(state: State, child: Child, source: str, to: str, test: str | Non
             answers = safe_update.read_answers(state.clone(child.name))
             if answers["_src_path"] != source:
                 raise UpdateError(f"it follows another template, {answers['_src_path']}")
-            record |= try_update(state, child, to, test, limit)
+            record |= try_update(state, child, to, tests)
         except UpdateError as error:
             record |= {"outcome": "error", "message": str(error)}
         except subprocess.CalledProcessError as error:

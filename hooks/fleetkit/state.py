@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from fleetkit.children import FleetError
+from fleetkit.children import FleetError, shown
 
 Record = dict[str, Any]
 
@@ -48,7 +48,7 @@ class State:
 
     def _write(self, place: Path, record: Record) -> None:
         with tempfile.NamedTemporaryFile("w", dir=place.parent, suffix=".new", delete=False, encoding="utf-8") as file:
-            json.dump(record, file, indent=1)
+            json.dump(shown(record), file, indent=1)
             file.flush()
             os.fsync(file.fileno())
         Path(file.name).replace(place)

@@ -66,6 +66,22 @@ def test_a_row_that_lies_is_caught(name: str, key: str, value: Any) -> None:
     assert any(key in problem for problem in found), f"{name}: {key}={value!r} gave {found}"
 
 
+def test_two_rows_for_the_same_answers_are_caught() -> None:
+    """Else children would move to whichever stands last."""
+    catalog = copy.deepcopy(CATALOG)
+    twin = copy.deepcopy(find_row(catalog, "plain-cu13")) | {"name": "plain-twin"}
+    catalog["images"].append(twin)
+    with pytest.raises(ImageError, match="plain-twin: plain-cu13 is for plain and driver 580 too: retire one"):
+        check.check_rows(catalog, [])
+    twin["state"] = "retired"
+    check.check_rows(catalog, [])
+
+
+def test_a_row_without_requirements_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"requirements\.in does not exist: write what the image is made of"):
+        lock.resolve(tmp_path / "new" / "requirements.in", tmp_path / "requirements.lock")
+
+
 def test_a_row_without_a_field_is_caught() -> None:
     """A missing field is named."""
     catalog, row = changed_row("torch-cu13")

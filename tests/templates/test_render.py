@@ -14,6 +14,7 @@ from pathspec import GitIgnoreSpec
 
 from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
+from tests.docs.blocks import missing_in_child
 from tests.jenkins import jvm
 from tests.jenkins.runner import check
 from tests.templates import checks
@@ -77,6 +78,10 @@ def test_no_template_is_left(answers, child):
 
 def test_reads_as_written_by_hand(answers, child):
     report(answers, {name: checks.style_error(name, text) for name, text in texts(child).items()})
+
+
+def test_the_readme_names_only_what_is_there(answers, child):
+    report(answers, {"README.md": missing_in_child(child)})
 
 
 def test_python_is_clean(answers, child):

@@ -42,7 +42,7 @@ class Metrics:
             try:
                 push_to_gateway(self._gateway, "batch", self._registry, {"shard": self._shard}, timeout=5)
             except OSError as error:
-                say(f"the metrics did not reach {self._gateway}: {error}")
+                say(f"the metrics did not reach the push gateway: {error}")
 
 
 class Progress:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from .template import TEMPLATE
 
 RUNS = "_runs"
 PACKAGE = __package__.partition(".")[0]
+PASSWORD = re.compile(r"(\w://[^/@:\s]*:)[^/@\s]*@")  # in an address
 VERSIONS = ("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "tensorflow", "torch", "transformers")
 
 
@@ -36,7 +38,7 @@ class RunRecord:
             "code": code_version(),
             "image": image(),
             "versions": versions(),
-            "command": shlex.join(["python", "-m", f"{PACKAGE}.job", *arguments]),
+            "command": PASSWORD.sub(r"\1***@", shlex.join(["python", "-m", f"{PACKAGE}.job", *arguments])),
         }
         self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
         store.write(self._name, to_json(self.content))

@@ -46,7 +46,7 @@ def check_count(answers: Answers, count: int) -> None:
 def to_batch(answers: Answers, schema: pa.Schema) -> pa.RecordBatch:
     """Return the answers as columns. Raises ValueError or an ArrowException when they do not fit the schema."""
     names = schema.names
-    columns = [list(map(itemgetter(name), answers)) for name in names] if _complete(answers, names) else None
+    columns = _columns(answers, names)
     if columns is None:
         unknown = {key for answer in answers for key in answer} - set(names)
         if unknown:
@@ -56,9 +56,14 @@ def to_batch(answers: Answers, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _complete(answers: Answers, names: list[str]) -> bool:
-    """Tell whether each answer has just these keys; the number of keys and no other key says it."""
-    return set(map(len, answers)) == {len(names)} and all(map(set(names).issuperset, answers))
+def _columns(answers: Answers, names: list[str]) -> list[list[Any]] | None:
+    """Return the values of each key, or None unless each answer has just these keys."""
+    if set(map(len, answers)) != {len(names)}:
+        return None
+    try:
+        return [list(map(itemgetter(name), answers)) for name in names]
+    except KeyError:
+        return None
 
 
 class Outcome:

@@ -1,11 +1,10 @@
-"""Write the figures of benchmarks/results/service.json into docs/service.md, between the two marks."""
+"""The tables of the comparison with other servers, from benchmarks/results/service.json."""
 
-import json
-from pathlib import Path
+from __future__ import annotations
+
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-MARKS = ("<!-- figures: benchmarks/service/report.py -->\n", "<!-- end of figures -->\n")
+Result = dict[str, Any]
 MODELS = {
     "device": "a stand-in for a GPU: 6 ms a call and 0.2 ms a text, so at most 2,580 requests a second",
     "tiny": "a model that takes almost no time, with PyTorch loaded",
@@ -13,7 +12,12 @@ MODELS = {
 }
 
 
-def figures(result: dict[str, Any]) -> str:
+def time(value: float) -> str:
+    """Return milliseconds with three digits, and never with an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def figures(result: Result) -> str:
     """One table for each model, requests a second and in brackets p50 / p99 in ms."""
     machine, cells = result["machine"], result["cells"]
     others = max(cell["others"] for cell in cells)
@@ -32,23 +36,10 @@ def figures(result: dict[str, Any]) -> str:
         lines += ["|---" * (len(clients) + 3) + "|"]
         for server in servers:
             row = [mine[server, number] for number in clients]
-            parts = [f"{cell['rate']:,.0f} ({cell['p50']:.3g} / {cell['p99']:.3g})" for cell in row]
+            parts = [f"{cell['rate']:,.0f} ({time(cell['p50'])} / {time(cell['p99'])})" for cell in row]
             lines += [
                 f"| {server} | " + " | ".join(parts) + f" | {row[0]['cold_start_s']:.1f} | {row[0]['memory_mb']:.0f} |"
             ]
     versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
     notes = [result["note"]] if "note" in result else []
     return "\n".join([*lines, "", f"Versions: {versions}.", *notes]) + "\n"
-
-
-def main() -> None:
-    """Put the figures into the page."""
-    page = ROOT / "docs/service.md"
-    before, _, rest = page.read_text().partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    result = json.loads((ROOT / "benchmarks/results/service.json").read_text())
-    page.write_text(before + MARKS[0] + figures(result) + MARKS[1] + after)
-
-
-if __name__ == "__main__":
-    main()

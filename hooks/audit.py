@@ -1,0 +1,52 @@
+"""Ask the Python advisory database about every package of every lock.
+
+Exit codes: 0 nothing known, 1 vulnerable packages, 3 the database cannot be asked, so nothing was audited.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CANARY = "pyyaml==5.3"  # CVE-2020-1747 (PYSEC-2020-96): whoever does not find this one finds nothing
+
+
+def audit(lock: Path) -> subprocess.CompletedProcess[str]:
+    """Run pip-audit over one lock: exit code 0 nothing found, 1 something found or not asked."""
+    command = [sys.executable, "-m", "pip_audit", "--strict", "--disable-pip", "--no-deps", "--progress-spinner=off"]
+    return subprocess.run([*command, "--requirement", str(lock)], capture_output=True, text=True, check=False)
+
+
+def locks() -> list[Path]:
+    """Return every lock of the repository."""
+    found = [ROOT / "requirements-dev.lock", *(ROOT / "templates" / "shared" / "scripts" / "tools").glob("*.lock")]
+    found += (ROOT / "base-images").rglob("requirements.lock")
+    return [*found, *(ROOT / "templates" / "locks").rglob("*.lock")]
+
+
+def main() -> int:
+    """Audit every lock and return the exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        canary = Path(folder) / "canary.lock"
+        canary.write_text(f"{CANARY}\n", encoding="utf-8")
+        if not re.search(r"PYSEC-|GHSA-|CVE-", audit(canary).stdout):
+            print(
+                f"audit: nothing was audited: the advisory database does not know {CANARY} from here", file=sys.stderr
+            )
+            return 3
+    bad = 0
+    for lock in sorted(locks()):
+        done = audit(lock)
+        print(f"{lock.relative_to(ROOT)}: {'vulnerable or not asked' if done.returncode else 'nothing known'}")
+        if done.returncode:
+            bad += 1
+            print(done.stdout + done.stderr)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""What a command or a text names: scripts, targets of make, options, paths; and what of it does not exist."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+
+def targets() -> set[str]:
+    """Return the targets of the Makefile."""
+    files = [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*/*/*.mk")]
+    return {name for file in files for name in re.findall(r"(?m)^([a-z-]+):", file.read_text(encoding="utf-8"))}
+
+
+def files(pattern: str) -> list[Path]:
+    """Return the files of the repository that match."""
+    return sorted(path for path in ROOT.glob(pattern) if path.is_file())
+
+
+def sources(*patterns: str) -> str:
+    """Return the texts of all files of the repository that match."""
+    return "\n".join(path.read_text(encoding="utf-8") for pattern in patterns for path in files(pattern))
+
+
+CHILD = (
+    "templates/*/scripts/*.jinja",
+    "templates/*/scripts/tools/*.jinja",
+    "templates/shared/scripts/*",
+    "templates/batch/src/*/job/*.py",
+    "templates/library/src/*/__main__.py",
+    "hooks/safe_update.py",
+)
+OPTIONS = {
+    r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py",),
+    r"(?:^|/)hooks/\w+\.py": ("hooks/*.py",),
+    r"^benchmarks/|\bbenchmarks/": ("benchmarks/**/*.py",),
+    r"^scripts/": CHILD,
+    r"^gpu-smoke\b|gpu-smoke\.pyz": (),
+}
+
+
+@functools.cache
+def gpu_smoke_help() -> str:
+    """Return what `gpu-smoke --help` prints."""
+    command = [sys.executable, "-m", "gpu_smoke", "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "base-images")}
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def faults(command: str) -> list[str]:
+    """Return what a line names that does not exist: script, target of make, option or path."""
+    command = re.sub(r"(^|\s)#.*", "", command).strip()
+    found = []
+    for name in re.findall(r"(?<![\w./-])scripts/([a-z]+)\b(?!/)", command):
+        if not list(ROOT.glob(f"templates/*/scripts/{name}.jinja")):
+            found.append(f"scripts/{name} is in no child")
+    for name in re.findall(r"(?:^|[;&|] *)make ([a-z-]+)", command):
+        if name not in targets():
+            found.append(f"there is no target {name}")
+    for pattern, programs in OPTIONS.items():
+        if re.search(pattern, command):
+            known = sources(*programs) if programs else gpu_smoke_help()
+            options = re.findall(r"(?<=[\s|])(--[a-z][a-z-]+)", command)
+            found += [f"{option} is no option of it" for option in options if option not in known]
+            break
+    return found + paths_missing(command)
+
+
+PATH = re.compile(r"(?<![\w./:@-])((?:hooks|benchmarks|tests|base-images|templates|docs|deploy)/[\w./*{}<>-]*[\w*/}>])")
+MADE = re.compile(r"docs/evidence|base-images/ca/\*\.crt|deploy/overlays$")
+
+
+def paths_missing(text: str) -> list[str]:
+    """Return the paths in `text` that neither this repository nor a child has."""
+    missing = []
+    for path in PATH.findall(text):
+        pattern = re.sub(r"<[a-z]+>", "*", path).replace("{package}", "*").rstrip("/")
+        places = [pattern] + [f"templates/*/{pattern}{end}" for end in ("", ".jinja", ".yaml.jinja")]
+        if not MADE.search(path) and not any(any(ROOT.glob(place)) for place in places):
+            missing.append(f"{path} does not exist")
+    return missing

@@ -1,0 +1,72 @@
+"""The site: built without a warning, whole, and without anything that is fetched from elsewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+FETCHED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']?(https?:)?//[^"'> ]+""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the built site."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [ROOT / ".venv/bin/mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def listed(entry: object) -> list[str]:
+    """Return the pages of the navigation."""
+    if isinstance(entry, dict):
+        return [page for value in entry.values() for page in listed(value)]
+    return [page for value in entry for page in listed(value)] if isinstance(entry, list) else [str(entry)]
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    decisions = {page for page in written if re.match(r"decisions/\d", page)}  # decisions/index.md lists them
+    assert set(listed(settings["nav"])) == written - decisions
+    missing = [page for page in written if not (site / page).with_suffix(".html").exists()]
+    assert not missing, f"not built: {missing}"
+
+
+def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
+    found = {
+        f"{page.relative_to(site)}: {match[0]}"
+        for page in site.rglob("*.html")
+        for match in FETCHED.finditer(page.read_text(encoding="utf-8"))
+    }
+    assert not found, sorted(found)
+    styles = [
+        path for path in site.rglob("*.css") if re.search(r"url\([\"']?https?://", path.read_text(encoding="utf-8"))
+    ]
+    assert not styles, f"fonts or pictures of others: {styles}"
+
+
+def test_no_address_of_a_package_index_is_in_the_site(site: Path) -> None:
+    """Pages say PyPI; which address that is, each machine's settings say."""
+    index = re.compile(r"(?:files\.pythonhosted|pypi\.org|//[\w.-]*/simple\b|registry\.npmjs)")
+    found = [
+        f"{page.relative_to(site)}: {match[0]}"
+        for page in [*site.rglob("*.html"), site / "search/search_index.json"]
+        for match in index.finditer(page.read_text(encoding="utf-8"))
+    ]
+    assert not found, found
+
+
+def test_nested_lists_and_tables_are_rendered(site: Path) -> None:
+    """Python-Markdown wants four spaces and empty lines where other readers do not."""
+    for page in site.rglob("*.html"):
+        body = re.sub(r"(?s)<(pre|code)\b.*?</\1>", "", page.read_text(encoding="utf-8"))
+        left = re.search(r"(?m)^(?:<p>)?(?:- \S|\| \S.*\||```)|^\d\. \S", re.sub(r"(?s)<script.*?</script>", "", body))
+        assert not left, f"{page.relative_to(site)}: {left[0]!r} is not rendered"

@@ -1,0 +1,118 @@
+"""A secret in the environment, in .env or in a request shows up in nothing that a child prints, logs or writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import TYPES, AnswerSet
+from tests.service import standin_model
+from tests.service.conftest import PACKAGE, Process
+
+CANARY = "canary-7f3a9c"
+DOCKER = """#!/usr/bin/env bash
+# A Docker that writes down what it was called with, as the list of processes would show it.
+printf '%s\\n' "$*" >>"$DOCKER_LOG"
+case "$1 $2" in "info --format") echo '{}' ;; esac
+"""
+
+
+def secret_environment(**more: str) -> dict[str, str]:
+    """Return this environment with a secret under several usual names."""
+    names = ("API_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "HF_TOKEN", "PIP_INDEX_URL")
+    return {**os.environ, **dict.fromkeys(names, CANARY), "PIP_INDEX_URL": f"https://u:{CANARY}@index.invalid/", **more}
+
+
+def leaks(folder: Path) -> list[str]:
+    """Return the files under `folder` that hold the canary, .env aside."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".env"]
+    return [path.relative_to(folder).as_posix() for path in files if CANARY.encode() in path.read_bytes()]
+
+
+@pytest.fixture(params=TYPES)
+def child(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
+    """Return a rendered child of each type with a secret in its .env."""
+    folder = tmp_path / request.param
+    shutil.copytree(render(AnswerSet(request.param, "plain")), folder)
+    (folder / ".env").write_text(f"MY_SECRET={CANARY}\n", encoding="utf-8")
+    return folder
+
+
+def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
+    """Help, a wrong option, and the way into Docker, whose command line every user of the machine can read."""
+    programs, log = tmp_path / "bin", tmp_path / "docker.log"
+    programs.mkdir()
+    (programs / "docker").write_text(DOCKER, encoding="utf-8")
+    (programs / "docker").chmod(0o755)
+    path = f"{programs}:{os.environ['PATH']}"
+    environment = secret_environment(RUN_IN="docker", DOCKER_LOG=str(log), PATH=path)
+    printed = {}
+    scripts = sorted(path.name for path in (child / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
+    assert {"setup", "test", "smoke", "run", "build"} <= set(scripts)
+    calls = [[f"scripts/{name}", option] for name in scripts for option in ("--help", "--no-such-option")]
+    for call in [*calls, ["scripts/test"], ["scripts/build"], ["scripts/smoke"]]:
+        done = subprocess.run(
+            call, cwd=child, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        printed[" ".join(call)] = done.stdout + done.stderr
+    assert [call for call, text in printed.items() if CANARY in text] == []
+    called = log.read_text(encoding="utf-8")
+    assert "--env-file .env" in called, "the way into Docker was not taken"
+    assert CANARY not in called, "the secret stands on Docker's command line"
+    assert leaks(child) == []
+
+
+def test_env_reaches_neither_git_nor_an_image(child: Path) -> None:
+    for name in (".gitignore", ".dockerignore"):
+        assert ".env" in (child / name).read_text(encoding="utf-8").split(), f"{child.name}: {name}"
+
+
+def test_the_service_logs_no_secret(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
+    """Texts, queries, headers, wrong bodies and settings, answered or refused; the log has a line for each request."""
+    child, log = tmp_path / "child", tmp_path / "service.log"
+    answers = AnswerSet("service", "plain")
+    shutil.copytree(render(answers), child)
+    shutil.copy(standin_model.__file__, child / "src" / PACKAGE / "model.py")
+    service = Process(child, log, LOG_LEVEL="debug", API_TOKEN=CANARY, DB_PASSWORD=CANARY)
+    try:
+        service.wait_for("/readyz", 200)
+        assert service.predict(f"my password is {CANARY}")[0] == 200
+        assert service.predict(CANARY, "poison")[0] == 500
+        said = [service.get(f"/predict?token={CANARY}")[1], service.get("/livez")[1], service.get("/metrics")[1]]
+        for body in (json.dumps({CANARY: 1}), json.dumps({"texts": [{"password": CANARY}]}), f'{{"texts": "{CANARY}'):
+            headers = {"content-type": "application/json", "authorization": f"Bearer {CANARY}", "cookie": CANARY}
+            request = urllib.request.Request(f"{service.url}/predict", body.encode(), headers)
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(request, timeout=5)
+            assert refused.value.code == 422
+            said.append(refused.value.read().decode())
+        assert [text for text in said if CANARY in text] == [], "an answer repeats the secret"
+    finally:
+        service.terminate()
+        service.exit_code(10)
+    lines = log.read_text(encoding="utf-8")
+    assert lines.count('"path":"/predict"') == 6, lines
+    assert CANARY not in lines
+
+
+def test_the_batch_job_writes_no_secret(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
+    """Its provenance keeps the command and the versions, not the environment and no password in an address."""
+    child, output = render(AnswerSet("batch", "plain")), tmp_path / "result"
+    (tmp_path / "in.jsonl").write_text('{"text": "rain"}\n', encoding="utf-8")
+    command = [sys.executable, "-m", "topic_finder.job", "run", "--input", str(tmp_path / "in.jsonl")]
+    command += ["--output", str(output), "--push-gateway", f"http://robot:{CANARY}@127.0.0.1:9"]
+    environment = secret_environment(PYTHONPATH=str(child / "src"), DEVICE="cpu")
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "http://robot:***@127.0.0.1:9" in (output / "_provenance.json").read_text(encoding="utf-8")
+    assert CANARY not in done.stdout + done.stderr
+    assert leaks(output) == []
