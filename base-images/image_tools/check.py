@@ -132,7 +132,8 @@ def request_problems(name: str, pins: dict[str, Pin]) -> list[str]:
 
 def choice_problems(catalog: dict[str, Any]) -> list[str]:
     """Return rows for the same answers: framework and driver decide the image, so one of them would never be taken."""
-    found, taken = [], {}
+    found: list[str] = []
+    taken: dict[tuple[Any, Any], str] = {}
     for row in catalog["images"]:
         if row.get("state") == "retired":
             continue
