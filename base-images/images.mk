@@ -43,4 +43,4 @@ sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom
 
 .PHONY: test-images
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
-	@PYTHONPATH=base-images IMAGE=$(IMAGE) $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins/pipelines $(ARGS)
+	@PYTHONPATH=base-images IMAGE=$(IMAGE) $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service $(ARGS)
