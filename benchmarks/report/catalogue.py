@@ -94,10 +94,10 @@ def reach(row: dict[str, Any], capability: str) -> str:
 def generations() -> str:
     """Return which image runs on which GPU."""
     lines = [
-        [f"{name} {capability}", examples, *(reach(row, capability) for row in rows())]
+        [f"{name} {capability}: {examples}", *(reach(row, capability) for row in rows())]
         for capability, (name, examples) in GENERATIONS.items()
     ]
-    return table(["GPU", "for example", *(f"`{row['name']}`" for row in rows())], lines)
+    return table(["GPU", *(f"`{row['name']}`" for row in rows())], lines)
 
 
 def cuda_versions() -> str:
