@@ -28,6 +28,7 @@ import yaml
 from fleetkit import report
 from fleetkit.apply import apply_child, check_waves, roll_back, to_push
 from fleetkit.children import WAVES, Child, Fleet, FleetError, load, shown
+from fleetkit.listing import with_listed
 from fleetkit.plan import Tests, plan_child
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State
@@ -198,7 +199,7 @@ def main() -> int:
     """Run one command and return the exit code."""
     options = parser().parse_args()
     try:
-        fleet, state = load(options.fleet), State(options.state)
+        fleet, state = with_listed(load(options.fleet)), State(options.state)
         options.report = options.report or state.folder
         if options.command in ("status", "report"):
             return RUN[options.command](state, fleet, options)

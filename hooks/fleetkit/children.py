@@ -46,12 +46,17 @@ class Child:
 
 @dataclass(frozen=True)
 class HostRule:
-    """How requests are opened for children whose URL starts with `match`."""
+    """How requests are opened for children whose URL starts with `match`.
+
+    With `owner` (an organisation, a person, a group) its repositories that follow `template` are children too.
+    """
 
     match: str
     kind: str
     api: str = ""
     token_env: str = ""
+    owner: str = ""
+    template: str = ""
 
     def token(self) -> str:
         """Return the access token from the environment. Raises FleetError when it is not set."""
@@ -102,8 +107,9 @@ def load(place: Path) -> Fleet:
         return discover(place)
     try:
         text = yaml.safe_load(place.read_text(encoding="utf-8"))
-        children = [child_of(entry, place.name) for entry in text["children"]]
-        hosts = [HostRule(**rule) for rule in text.get("hosts", [])]
+        hosts = [HostRule(**rule) for rule in text.get("hosts") or []]
+        own = text.get("children") if any(rule.owner for rule in hosts) else text["children"]
+        children = [child_of(entry, place.name) for entry in own or []]
     except FileNotFoundError as error:
         raise FleetError(
             f"{place} does not exist: write it (docs/fleet.md) or name a folder of repositories"

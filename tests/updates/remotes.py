@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import subprocess
@@ -90,10 +91,24 @@ class Server:
     requests: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     token: str = "secret"
+    answers: dict[str, str | None] = field(default_factory=dict)  # what the host lists: path -> .copier-answers.yml
+    archived: set[str] = field(default_factory=set)
 
 
 def github(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
-    """Answer as GitHub's REST interface does for repositories and pull requests."""
+    """Answer as GitHub's REST interface does for organisations, repositories and pull requests."""
+    if path == "/orgs/acme":
+        return 200, {"login": "acme", "url": f"{server.address}/orgs/acme"}
+    if path == "/orgs/acme/repos":
+        return 200, [
+            {"full_name": n, "archived": n in server.archived, "url": f"{server.address}/repos/{n}"}
+            for n in server.answers
+        ]
+    if path.endswith("/contents/.copier-answers.yml"):
+        text = server.answers.get(path.removeprefix("/repos/").removesuffix("/contents/.copier-answers.yml"))
+        if text is None:
+            return 404, {"message": "Not Found"}
+        return 200, {"type": "file", "encoding": "base64", "content": base64.b64encode(text.encode()).decode()}
     found = re.fullmatch(r"/repos/([^/]+/[^/]+)(/pulls)?(?:/(\d+))?", path)
     if not found:
         return 404, {"message": "Not Found"}
@@ -117,7 +132,18 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
 
 
 def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
-    """Answer as GitLab's REST interface does for merge requests."""
+    """Answer as GitLab's REST interface does for groups, files and merge requests."""
+    names = list(server.answers)
+    if path == "/api/v4/groups/acme/projects":
+        return 200, [
+            {"id": number, "path_with_namespace": name, "default_branch": "main"}
+            for number, name in enumerate(names)
+            if name not in server.archived
+        ]
+    if (file := re.fullmatch(r"/api/v4/projects/(\d+)/repository/files/(.+)/raw", path)) and file[1].isdigit():
+        text = server.answers[names[int(file[1])]]
+        assert unquote(file[2]) == ".copier-answers.yml"
+        return (404, {"message": "404 File Not Found"}) if text is None else (200, text)
     found = re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests(?:/(\d+))?", path)
     if not found:
         return 404, {"message": "404 Not found"}
@@ -154,7 +180,7 @@ def serve(kind: str) -> Iterator[Server]:
                 code, answer = 401, {"message": "401 Unauthorized"}
             else:
                 code, answer = respond(state, self.command, place.path, parse_qs(place.query), body)
-            text = json.dumps(answer).encode()
+            text = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
             self.send_response(code)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))

@@ -1,0 +1,79 @@
+"""The fleet tool finds the children that GitHub or GitLab lists."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.updates import remotes
+
+sys.path.insert(0, str(ROOT / "hooks"))
+
+from fleetkit.children import FleetError, load
+from fleetkit.listing import with_listed
+
+TEMPLATE = "https://git.example.com/acme/family.git"
+ANSWERS = {
+    "acme/one": f"_src_path: {TEMPLATE}\n",
+    "acme/two": "_src_path: https://git.example.com/acme/family\n",
+    "acme/other": "_src_path: https://git.example.com/else/template.git\n",
+    "acme/broken": f"<<<<<<< HEAD\n_src_path: {TEMPLATE}\n",
+    "acme/none": None,
+    "acme/old": f"_src_path: {TEMPLATE}\n",
+}
+
+
+def fleet_file(
+    folder: Path, kind: str, address: str, children: list[dict[str, str]] | None = None, **more: str
+) -> Path:
+    """Write a fleet.yml whose host lists the owner acme."""
+    rule = {"match": "https://git.example.com/", "kind": kind, "api": address, "token_env": "FLEET_TOKEN"}
+    rule |= {"owner": "acme", "template": TEMPLATE} | more
+    (folder / "fleet.yml").write_text(yaml.safe_dump({"children": children or [], "hosts": [rule]}))
+    return folder / "fleet.yml"
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_repositories_that_follow_the_template_are_children(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEET_TOKEN", "secret")
+    own = [{"url": "https://git.example.com/acme/two", "wave": "canary", "owner": "team"}]
+    with remotes.serve(kind) as server:
+        server.answers, server.archived = dict(ANSWERS), {"acme/old"}
+        fleet = with_listed(load(fleet_file(tmp_path, kind, server.address, own)))
+    found = {child.name: (child.url, child.wave, child.owner) for child in fleet.children}
+    assert found == {
+        "two": ("https://git.example.com/acme/two", "canary", "team"),
+        "one": ("https://git.example.com/acme/one.git", "rest", ""),
+        "broken": ("https://git.example.com/acme/broken.git", "rest", ""),
+    }, kind
+
+
+def test_projects_of_subgroups_have_names_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEET_TOKEN", "secret")
+    with remotes.serve("gitlab") as server:
+        server.answers = {f"acme/{place}/one": ANSWERS["acme/one"] for place in ("red", "blue")}
+        fleet = with_listed(load(fleet_file(tmp_path, "gitlab", server.address)))
+    assert {child.name for child in fleet.children} == {"red-one", "blue-one"}
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+@pytest.mark.parametrize(
+    ("more", "token", "expected"),
+    [
+        ({}, "wrong", "of acme cannot be listed: 401"),
+        ({"owner": "nobody"}, "secret", "of nobody cannot be listed: 404"),
+        ({"template": ""}, "secret", "to list acme, the host needs kind github or gitlab, and template"),
+    ],
+    ids=["wrong token", "unknown owner", "no template"],
+)
+def test_what_cannot_be_listed_is_one_line(kind, more, token, expected, tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEET_TOKEN", token)
+    with remotes.serve(kind) as server, pytest.raises(FleetError) as error:
+        with_listed(load(fleet_file(tmp_path, kind, server.address, **more)))
+    assert expected in str(error.value)
+    assert "\n" not in str(error.value)
+    assert token not in str(error.value), "the token stays out of messages"
