@@ -87,7 +87,10 @@ def questions(template: Path) -> dict[str, dict[str, Any]]:
 
 def answer_sets(template: Path) -> list[Answers]:
     """Return every combination of choices, with a name for the project."""
-    offered = {name: choices(question) for name, question in questions(template).items()}
+    offered = {
+        name: [[], choices(question)] if question.get("multiselect") else choices(question)
+        for name, question in questions(template).items()
+    }
     names = [name for name, values in offered.items() if values]
     return [
         {"project_name": "topic-finder"} | dict(zip(names, values, strict=True))

@@ -115,5 +115,6 @@ def installed(label: str, home: Path) -> Copier:
     home.mkdir(parents=True, exist_ok=True)
     (home / "settings.yml").write_text("{}\n")
     (home / "gitconfig").write_text(GIT_SETTINGS)
-    python = Path(sys.executable) if label == "newest" else oldest_python()
+    own = label == "newest" or minimum_version() == newest_version()
+    python = Path(sys.executable) if own else oldest_python()
     return Copier(label, python, home)
