@@ -3,7 +3,6 @@
 import argparse
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -41,9 +40,8 @@ def push_row(catalog: dict[str, Any], name: str, target: str, source: str) -> re
         return found
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        archive = f"{folder}/image.tar"
-        subprocess.run(["docker", "save", "--output", archive, tag], check=True)
-        os.environ["TMPDIR"] = folder  # skopeo unpacks the archive beside it, not in a small /tmp
+        archive = Path(folder) / "image.tar"
+        subprocess.run(["docker", "save", "--output", str(archive), tag], check=True)
         pushed = registry.push(archive, staging)
     print(f"{staging}: pushed {pushed.digest}, {pushed.size / 1e6:.0f} MB in {len(pushed.layers)} layers")
     return pushed

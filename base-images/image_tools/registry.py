@@ -1,9 +1,11 @@
 """Talk to an image registry through skopeo: push, look up, copy a digest to a tag."""
 
 import json
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 
 from .catalog import ImageError
 
@@ -25,11 +27,20 @@ class Manifest:
         return sum(self.layers)
 
 
-def skopeo(*arguments: str, problem: str) -> str:
-    """Run skopeo and return what it prints; raise ImageError that starts with `problem`."""
+def skopeo(*arguments: str, problem: str, scratch: Path | None = None) -> str:
+    """Run skopeo and return what it prints; raise ImageError that starts with `problem`.
+
+    scratch: the folder that it unpacks archives in, instead of /tmp, which may be small.
+    """
     if not shutil.which("skopeo"):
         raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
-    result = subprocess.run(["skopeo", *arguments], capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        ["skopeo", *arguments],
+        env=os.environ | ({"TMPDIR": str(scratch)} if scratch else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if result.returncode:
         reason = result.stderr.strip().splitlines()
         raise ImageError(f"{problem}: {reason[-1][:500] if reason else 'skopeo gave no reason'}")
@@ -63,13 +74,14 @@ def find(reference: str) -> Manifest | None:
         raise
 
 
-def push(archive: str, reference: str) -> Manifest:
+def push(archive: Path, reference: str) -> Manifest:
     """Push an image that `docker save` wrote, its layers compressed with zstd; return what the registry holds then."""
     kind, level = COMPRESSION
     options = ["--format", "oci", "--dest-compress-format", kind, "--dest-compress-level", level]
     options += plain_http(reference, "dest-tls-verify")
     problem = f"{reference}: the image was not pushed"
-    skopeo("copy", "--quiet", *options, f"docker-archive:{archive}", f"docker://{reference}", problem=problem)
+    source = f"docker-archive:{archive}"
+    skopeo("copy", "--quiet", *options, source, f"docker://{reference}", problem=problem, scratch=archive.parent)
     return look_up(reference)
 
 
