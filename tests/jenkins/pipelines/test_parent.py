@@ -172,6 +172,15 @@ def lost_stash(parent: Parent) -> None:
     file.write_text(file.read_text().replace(old, "stash name: 'lost'"))
 
 
+def report_of_another_digest(parent: Parent) -> None:
+    """The report that reaches the promotion is not about the digest that is promoted."""
+    file = parent.source / "Jenkinsfile"
+    old = """sh 'make smoke-digest IMAGE="$UNIT"'"""
+    assert file.read_text().count(old) == 1
+    other = "sh 'sed -i s/sha256:..../sha256:beef/ build/images/smoke/*.json'"
+    file.write_text(file.read_text().replace(old, f"{old}\n{other}"))
+
+
 FAULTS: dict[str, tuple[Callable[[Parent], Any], str, str, str]] = {
     "no GPU on the GPU agent": (unlink_gpu, "GPU smoke test", "FAILURE", "no tag was set"),
     "smoke test fails": (failing_smoke, "GPU smoke test", "FAILURE", "GPU and CPU differ"),
@@ -179,6 +188,7 @@ FAULTS: dict[str, tuple[Callable[[Parent], Any], str, str, str]] = {
     "credential is missing": (no_credential, "Build and push", "FAILURE", "'registry'"),
     "registry is down": (registry_down, "Build and push", "FAILURE", "does not answer"),
     "stash is forgotten": (lost_stash, "Promote", "FAILURE", "smoke-torch-cu13"),
+    "promotion is refused": (report_of_another_digest, "Promote", "FAILURE", "no tag was set"),
 }
 FAST = ("no GPU on the GPU agent", "stash is forgotten", "registry is down")
 
