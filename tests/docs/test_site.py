@@ -54,8 +54,10 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 
 def test_no_address_of_a_package_index_is_in_the_site(site: Path) -> None:
-    """Pages say PyPI; which address that is, each machine's settings say."""
-    index = re.compile(r"(?:files\.pythonhosted|pypi\.org|//[\w.-]*/simple\b|registry\.npmjs)")
+    """Pages say PyPI; which address that is, each machine's settings say. Paths and options give an index away."""
+    path = r"//[\w.:-]+/(?:[\w./-]*/)?(?:simple|packages|pypi)/"
+    index = re.compile(rf"{path}|(?:--(?:extra-)?index-url|find-links)[ =]\S*//")
+    assert index.search("https://index.example.com/simple/"), "the pattern finds what it is for"
     found = [
         f"{page.relative_to(site)}: {match[0]}"
         for page in [*site.rglob("*.html"), site / "search/search_index.json"]

@@ -106,24 +106,13 @@ class Interpreter {
 
     /** A stage with steps or stages: [when] options [when] input [when] agent [when] environment body post. */
     private Throwable single(Section stage) {
-        When when = new When(build, stage.when)
-        Throwable error = null
-        try {
-            if (!when.passed('beforeOptions')) { skipByWhen(stage); return null }
-            directives.withOptions(stage.options) {
-                if (!when.passed('beforeInput')) { skipByWhen(stage); return }
-                directives.withInput(stage.input) {
-                    if (!when.passed('beforeAgent')) { skipByWhen(stage); return }
-                    directives.onAgent(stage.agent, directives.skipsCheckout(stage.options)) {
-                        if (!when.passed(null)) { skipByWhen(stage); return }
-                        directives.withEnvironment(stage.environment) { body(stage) }
-                    }
-                }
+        admitted(stage) { When when ->
+            if (!when.passed('beforeAgent')) { skipByWhen(stage); return }
+            directives.onAgent(stage.agent, directives.skipsCheckout(stage.options)) {
+                if (!when.passed(null)) { skipByWhen(stage); return }
+                directives.withEnvironment(stage.environment) { body(stage) }
             }
-        } catch (Throwable thrown) {
-            error = thrown
         }
-        error
     }
 
     private void body(Section stage) {
@@ -143,21 +132,26 @@ class Interpreter {
 
     /** A stage with parallel stages or a matrix: it has no agent, and its post runs outside of its environment. */
     private Throwable fork(Section stage) {
+        Throwable error = admitted(stage) { When when ->
+            if (!when.passed(null)) { skipByWhen(stage); return }
+            directives.withEnvironment(stage.environment) { branches(stage) }
+        }
+        stage.record.skipped ? error : post(stage, error)
+    }
+
+    /** What every stage begins with, [when] options [when] input, around the rest of it; return what was thrown. */
+    private Throwable admitted(Section stage, Closure rest) {
         When when = new When(build, stage.when)
-        Throwable error = null
         try {
             if (!when.passed('beforeOptions')) { skipByWhen(stage); return null }
             directives.withOptions(stage.options) {
                 if (!when.passed('beforeInput')) { skipByWhen(stage); return }
-                directives.withInput(stage.input) {
-                    if (!when.passed(null)) { skipByWhen(stage); return }
-                    directives.withEnvironment(stage.environment) { branches(stage) }
-                }
+                directives.withInput(stage.input) { rest(when) }
             }
         } catch (Throwable thrown) {
-            error = thrown
+            return thrown
         }
-        stage.record.skipped ? error : post(stage, error)
+        null
     }
 
     private void branches(Section stage) {
