@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.answers import AnswerSet
+from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]

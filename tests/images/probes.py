@@ -112,7 +112,7 @@ print(json.dumps({"code": run.returncode, "error": run.stderr[-600:],
 
 # Files that should not be in an image: compilers, caches, keys, programs that change the user.
 SURPRISES = """
-import json, os, shutil, stat
+import json, os, pwd, shutil, stat
 tools = ("gcc", "cc", "g++", "clang", "nvcc", "make", "ld", "as", "pip", "pip3", "uv", "git", "curl")
 found = [f"program {name}" for name in tools if shutil.which(name)]
 for folder, _, names in os.walk("/"):
@@ -124,7 +124,8 @@ for folder, _, names in os.walk("/"):
         if stat.S_ISREG(mode) and mode & 0o6000: found.append(f"setuid or setgid {path}")
         if name in (".netrc", ".pypirc", "id_rsa", "pip.conf", ".git-credentials") or name.endswith(".key"):
             found.append(f"secret {path}")
-caches = ("/root/.cache", "/home/app/.cache", "/var/lib/apt/lists", "/var/cache/apt/archives")
+homes = [entry.pw_dir for entry in pwd.getpwall()]
+caches = (*(f"{home}/.cache" for home in homes), "/var/lib/apt/lists", "/var/cache/apt/archives")
 for folder in (*caches, "/srv", "/mnt", "/media", "/tmp"):
     for root, _, names in os.walk(folder):
         found += [f"left over {os.path.join(root, name)}" for name in names if name != "lock"]

@@ -33,6 +33,7 @@ print(float(ext.twice(torch.ones(3)).sum()))
 """
 
 
+@pytest.mark.row(NAME)
 @pytest.mark.skipif(NAME not in ROWS, reason=f"IMAGE chose another image than {NAME}")
 def test_an_extension_compiles_on_the_layers_of_the_runtime_image(client: docker.DockerClient) -> None:
     """A C++ extension of torch compiles, loads and computes; every layer of the runtime image is shared."""

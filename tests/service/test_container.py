@@ -19,7 +19,11 @@ import pytest
 from tests.answers import FRAMEWORKS, AnswerSet
 
 ROWS = {"torch": "torch-cu13", "tensorflow": "tensorflow-cu12", "plain": "plain-cu13"}
-BUILT = [framework for framework in FRAMEWORKS if os.environ.get("IMAGE", "") in ("", ROWS[framework])]
+BUILT = [
+    pytest.param(framework, marks=pytest.mark.row(ROWS[framework]))
+    for framework in FRAMEWORKS
+    if os.environ.get("IMAGE", "") in ("", ROWS[framework])
+]
 
 pytestmark = pytest.mark.images
 LOCKED = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "tmpfs": {"/tmp": ""}}

@@ -47,7 +47,7 @@ def place_files() -> None:
     """Copy the facts of the image, the helper for children and the packages it runs with to their places."""
     base = Path("/opt/base")
     shutil.copytree("/srv", base, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    shutil.copytree("/mnt/opt/wheels", base / "lib", dirs_exist_ok=True, copy_function=shutil.copyfile)
+    shutil.copytree("/mnt/opt/installer/wheels", base / "lib", dirs_exist_ok=True, copy_function=shutil.copyfile)
     program = Path("/usr/local/bin/base-install")
     shutil.copyfile("/media/base_install.py", program)
     program.chmod(0o755)

@@ -19,8 +19,8 @@ from tests.conftest import git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.runner import run_pipeline
 
-pytestmark = pytest.mark.images
 ROW = os.environ.get("IMAGE") or "plain-cu13"  # as `make test-images IMAGE=name` chooses
+pytestmark = [pytest.mark.images, pytest.mark.row(ROW)]
 BASE = f"registry.example.com/ml/{ROW}"
 
 
