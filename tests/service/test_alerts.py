@@ -1,0 +1,137 @@
+"""Prometheus itself reads the configuration, the alerts and the panels, and says when an alert fires.
+
+Real: promtool of Debian's prometheus, the child's files. Simulated: the series.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.answers import AnswerSet
+
+LABELS = 'app="topic-finder", namespace="prod", pod="topic-finder-0"'
+Series = dict[str, str]
+
+
+def _waits(within: int) -> Series:
+    """Return the series of a histogram in which so many of 100 texts a minute wait at most a second."""
+    counts = {"0.5": 50, "1": within, "2.5": 100, "+Inf": 100}
+    return {f'service_queue_wait_seconds_bucket{{%s, le="{le}"}}': f"0+{count}x30" for le, count in counts.items()}
+
+
+# alert -> series that make it fire, the labels it then carries, series close to them that do not
+CASES: dict[str, tuple[Series, dict[str, str], Series]] = {
+    "ServiceErrors": (
+        {'service_requests_total{%s, route="/predict", status="200"}': "0+94x30",
+         'service_requests_total{%s, route="/predict", status="503"}': "0+6x30"},
+        {"app": "topic-finder", "namespace": "prod"},
+        {'service_requests_total{%s, route="/predict", status="200"}': "0+96x30",
+         'service_requests_total{%s, route="/predict", status="503"}': "0+4x30",
+         'service_requests_total{%s, route="/metrics", status="500"}': "0+50x30"},
+    ),
+    "ServiceQueueWait": (
+        _waits(within=90),
+        {"app": "topic-finder", "namespace": "prod"},
+        _waits(within=96),
+    ),
+    "ServiceRejects": (
+        {'service_rejected_total{%s, reason="queue_full"}': "0+1x30"},
+        {"app": "topic-finder", "namespace": "prod"},
+        {'service_rejected_total{%s, reason="queue_full"}': "7x30",
+         'service_rejected_total{%s, reason="client_gone"}': "0+9x30"},
+    ),
+    "ServiceGpuError": (
+        {'DCGM_FI_DEV_XID_ERRORS{gpu="0", pod="topic-finder-0"}': "79x30"},
+        {"gpu": "0", "pod": "topic-finder-0"},
+        {'DCGM_FI_DEV_XID_ERRORS{gpu="0", pod="topic-finder-0"}': "0x30",
+         'DCGM_FI_DEV_XID_ERRORS{gpu="1", pod="another-0"}': "79x30"},
+    ),
+    "ServiceScalingMetricGone": (
+        {'service_queue_depth{app="another"}': "0x30"},
+        {"app": "topic-finder"},
+        {"service_queue_depth{%s}": "0x30"},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def child(render: Callable[[AnswerSet], Path]) -> Path:
+    return render(AnswerSet("service", "torch"))
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Callable[..., str]:
+    """Return a function that runs promtool, with its output; a failure carries the output."""
+    program = shutil.which("promtool")
+    if not program:
+        pytest.skip("promtool is not installed here: apt-get install prometheus")
+
+    def run(*arguments: str | Path) -> str:
+        done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"promtool {arguments[0]}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    return run
+
+
+def test_the_cases_are_the_alerts(child: Path) -> None:
+    """Every alert of the child has a case here."""
+    [group] = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    assert {rule["alert"] for rule in group["rules"]} == set(CASES)
+
+
+def _case(alert: str, series: Series, fires: list[dict[str, Any]]) -> dict[str, Any]:
+    healthy = {} if alert == "ServiceScalingMetricGone" else {"service_queue_depth{%s}": "0x30"}
+    values = [{"series": name.replace("%s", LABELS), "values": value} for name, value in (healthy | series).items()]
+    return {
+        "interval": "1m",
+        "input_series": values,
+        "alert_rule_test": [{"eval_time": "20m", "alertname": alert, "exp_alerts": fires}],
+    }
+
+
+@pytest.mark.parametrize("alert", CASES)
+def test_an_alert_fires_when_it_should_and_only_then(
+    child: Path, promtool: Callable[..., str], tmp_path: Path, alert: str
+) -> None:
+    """After twenty minutes of the bad series the alert fires with its labels; over the harmless one it is silent."""
+    bad, labels, harmless = CASES[alert]
+    [group] = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    [rule] = [rule for rule in group["rules"] if rule["alert"] == alert]
+    fires = [{"exp_labels": labels | rule["labels"], "exp_annotations": rule["annotations"]}]
+    told = {
+        "rule_files": [str(child / "monitoring/alerts.yaml")],
+        "tests": [_case(alert, bad, fires), _case(alert, harmless, [])],
+    }
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(told))
+    promtool("test", "rules", tmp_path / "cases.yaml")
+
+
+def test_prometheus_reads_the_configuration(child: Path, promtool: Callable[..., str], tmp_path: Path) -> None:
+    """The configuration that compose.yaml mounts is whole, rule file included."""
+    configuration = (child / "monitoring/prometheus.yaml").read_text()
+    assert "/etc/prometheus/alerts.yaml" in configuration
+    shutil.copy(child / "monitoring/alerts.yaml", tmp_path)
+    (tmp_path / "prometheus.yml").write_text(configuration.replace("/etc/prometheus/", ""))
+    assert "5 rules found" in promtool("check", "config", tmp_path / "prometheus.yml")
+
+
+def test_every_panel_asks_in_valid_promql(child: Path, promtool: Callable[..., str], tmp_path: Path) -> None:
+    """Each query of the dashboard, with Grafana's variables filled in, is one that Prometheus can evaluate."""
+    dashboard = json.loads((child / "monitoring/grafana/dashboards/service.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(queries) > 20, "the dashboard lost its panels"
+    filled = [query.replace("$__rate_interval", "1m").replace("$namespace", ".*") for query in queries]
+    rules = [{"record": f"panel:{number}", "expr": query.replace("$app", "a").replace("$pod", ".*")}
+             for number, query in enumerate(filled)]  # fmt: skip
+    assert not [rule["expr"] for rule in rules if "$" in rule["expr"]], "a variable that Grafana is not told of"
+    (tmp_path / "panels.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    promtool("check", "rules", tmp_path / "panels.yaml")
