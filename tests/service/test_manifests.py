@@ -214,5 +214,7 @@ def test_compose_mounts_files_that_exist_and_pins_images(child: Path) -> None:
         assert not image.endswith(":latest"), name
         for volume in service.get("volumes", []):
             assert (child / volume.split(":")[0]).exists(), f"{name}: {volume}"
+        for port in service.get("ports", []):
+            assert port.startswith("127.0.0.1:"), f"{name}: {port} is open to the network, and nobody has to log in"
     assert services["service"]["read_only"] is True
     assert services["service"]["cap_drop"] == ["ALL"]
