@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 DEFAULT_PATH = "/opt/base/image.json"
 # NVIDIA, CUDA Compatibility: oldest driver branch that runs a CUDA major.
 MINIMUM_BRANCH = {11: 450, 12: 525, 13: 580}
-# torch needs no cuRAND from 2.15 on; a row may name its own list as "libraries".
+# What the frameworks load; neither draws random numbers with cuRAND. A row may name its own list as "libraries".
 PROMISED = {
     "torch": ["cublas", "cusolver", "cusparse", "cufft"],
-    "tensorflow": ["cublas", "curand", "cusolver", "cusparse", "cufft"],
+    "tensorflow": ["cublas", "cusolver", "cusparse", "cufft"],
     "plain": ["cublas", "curand", "cusolver", "cusparse", "cufft"],
 }
 
