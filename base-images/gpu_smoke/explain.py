@@ -21,7 +21,9 @@ def explain(code: str) -> str:
 
 
 def _fixes(entry: Code) -> list[tuple[str, str]]:
-    return [("*", entry.fix)] if isinstance(entry.fix, str) else sorted(entry.fix.items())
+    """Return the fix lines by platform; a name in braces stands for what a report fills in."""
+    fixes = {"*": entry.fix} if isinstance(entry.fix, str) else entry.fix
+    return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(fixes.items())]
 
 
 def markdown() -> str:

@@ -141,6 +141,10 @@ def test_ascii_terminal_gets_ascii(machine: Machine) -> None:
     assert result.text.isascii()
 
 
+def test_explanations_have_no_scars_of_the_report() -> None:
+    assert not re.findall(r"\{full\}|![rs]\}", markdown())
+
+
 def test_explain_prints_the_parts_of_a_code(machine: Machine) -> None:
     result = machine.run("--explain", "gs309")
     assert result.code == 0
