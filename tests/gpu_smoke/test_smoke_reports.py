@@ -36,6 +36,36 @@ def test_every_common_failure_has_a_case() -> None:
     assert not missing, f"no case for the common failures {sorted(missing, key=int)}"
 
 
+# CUDA's and NVML's codes that containers meet; each has a cause of its own.
+COMMON_CUDA = {3, 34, 35, 36, 46, 100, 209, 221, 222, 304, 802, 803, 804, 999}
+COMMON_NVML = {4, 9, 12, 15, 16, 18, 999}
+ELSEWHERE = {
+    35: "old-driver-runtime-13", 36: "runtime-newer-call", 209: "no-kernel-for-gpu", 221: "jit-library-missing",
+    222: "ptx-refused-everywhere",
+}  # fmt: skip
+
+
+def test_every_common_code_of_the_driver_is_injected() -> None:
+    known = {case.name for case in CASES}
+    injected = {code for code, _, _ in CUDA_CODES} | {code for code, name in ELSEWHERE.items() if name in known}
+    assert injected >= COMMON_CUDA, f"no test injects CUDA {sorted(COMMON_CUDA - injected)}"
+    have = {code for code, _, _ in NVML_CODES}
+    assert have >= COMMON_NVML, f"no test injects NVML {sorted(COMMON_NVML - have)}"
+
+
+def test_docs_list_the_codes_as_they_are_injected() -> None:
+    text = DOCS.read_text()
+    for title, codes in (
+        ("| CUDA code | finding |", CUDA_CODES),
+        ("| NVML code (`test_nvml_code`) | finding |", NVML_CODES),
+    ):
+        table = text[text.index(title) :].split("\n\n")[0]
+        rows = re.findall(r"^\| (\d+) \| (GS\d+) \|$", table, re.M)
+        assert rows == [(str(code), finding) for code, finding, _ in codes], title
+    for code, name in ELSEWHERE.items():
+        assert re.search(rf"\b{code}\b.{{0,200}}`{name}`", text, re.S), f"docs do not say which test injects {code}"
+
+
 def test_case_names_are_unique() -> None:
     names = [case.name for case in CASES]
     assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
