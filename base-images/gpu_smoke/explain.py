@@ -16,7 +16,9 @@ def explain(code: str) -> str:
     rows += [(f"fix ({name})" if name != "*" else "fix", text) for name, text in _fixes(entry)]
     lines = [f"{entry.id} {entry.title} (layer {entry.layer}, {entry.severity})"]
     for label, text in [*rows, ("source", entry.source)]:
-        lines += textwrap.wrap(f"{label}: {text}", 78, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(
+            f"{label}: {text}", 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from gpu_smoke.codes import catalogue
 from gpu_smoke.explain import markdown
-from gpu_smoke.reports.text import WIDTH
+from gpu_smoke.reports.text import WIDTH, Paint, render
 from smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from smoke_machine import PACKAGE_ROOT, Machine
 
@@ -163,6 +163,13 @@ def test_colour_only_on_a_terminal(machine: Machine) -> None:
         seen += data
     assert process.wait() == 0, seen.decode()
     assert b"\x1b[32m" in seen
+
+
+def test_a_path_that_fits_into_a_line_can_be_copied(machine: Machine) -> None:
+    report = machine.run().report
+    path = f"/opt/site-packages/{'long-name/' * 4}libcublas.so.13"
+    report["layers"][0]["path"] = path
+    assert f"from {path}\n" in render(report, Paint(False, "utf-8"))
 
 
 def test_ascii_terminal_gets_ascii(machine: Machine) -> None:
