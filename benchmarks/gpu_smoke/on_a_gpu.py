@@ -72,22 +72,27 @@ def loader_of_python() -> str:
     return next(iter(re.findall(r"\s(/\S*/ld-linux\S*)", maps)), "")
 
 
-def without_driver(
-    empty: Path, always: tuple[str, ...] = ALWAYS_SEARCHED
-) -> tuple[str, dict[str, str], tuple[str, ...], tuple[str, ...]]:
-    """Return how the driver is hidden: in words, the environment, the loader, and the codes of which one must be found.
+def driver_hidden(scratch: Path, always: tuple[str, ...] = ALWAYS_SEARCHED) -> dict[str, Any]:
+    """Walk with the driver hidden: its folder leaves LD_LIBRARY_PATH and the loader's cache is not read.
 
-    Its folder leaves LD_LIBRARY_PATH and the loader's cache is not read. A driver in a folder that is always searched
-    cannot be hidden: there an empty file, as a failed bind mount leaves it, stands before it.
+    A driver in a folder that is always searched cannot be hidden so, nor where Python does not start without the cache:
+    there an empty file, as a failed bind mount leaves it, stands before the driver.
     """
-    kept = [entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
-    if any(Path(folder, "libcuda.so.1").exists() for folder in always) or not loader_of_python():
-        (empty / "libcuda.so.1").touch()
-        words = "an empty libcuda.so.1 stands before the driver's"
-        return words, environment(LD_LIBRARY_PATH=":".join([str(empty), *kept])), (), ("GS216",)
-    kept = [entry for entry in kept if not Path(entry, "libcuda.so.1").exists()]
-    words = "the driver's folder is not in LD_LIBRARY_PATH and the loader's cache is not read"
-    return words, environment(LD_LIBRARY_PATH=":".join(kept)), (loader_of_python(), "--inhibit-cache"), HIDDEN
+    options = ["--require", "gpu", "--framework", "plain"]
+    folders = [entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
+    if loader_of_python() and not any(Path(folder, "libcuda.so.1").exists() for folder in always):
+        kept = ":".join(entry for entry in folders if not Path(entry, "libcuda.so.1").exists())
+        loader = (loader_of_python(), "--inhibit-cache")
+        found = walk(options, scratch, env=environment(LD_LIBRARY_PATH=kept), loader=loader)
+        if found["report"]:
+            words = "the driver's folder is not in LD_LIBRARY_PATH and the loader's cache is not read"
+            return found | {"fault": words, "as_it_must": found["exit_code"] == 1 and cause(found) in HIDDEN}
+    empty = scratch / "empty"
+    empty.mkdir()
+    (empty / "libcuda.so.1").touch()
+    found = walk(options, scratch, env=environment(LD_LIBRARY_PATH=":".join([str(empty), *folders])))
+    words = "an empty libcuda.so.1 stands before the driver's"
+    return found | {"fault": words, "as_it_must": found["exit_code"] == 1 and cause(found) == "GS216"}
 
 
 def model_of(child: Path) -> str:
@@ -129,13 +134,7 @@ def all_walks(first: dict[str, Any], child: Path | None, scratch: Path) -> dict[
         walks["model"] = walk(options, scratch, cwd=child)
     for found in walks.values():
         found["as_it_must"] = found["exit_code"] == 0
-    (scratch / "empty").mkdir()
-    words, env, loader, codes = without_driver(scratch / "empty")
-    hidden = walk(["--require", "gpu", "--framework", "plain"], scratch, env=env, loader=loader)
-    walks["driver hidden"] = hidden | {
-        "fault": words,
-        "as_it_must": hidden["exit_code"] == 1 and cause(hidden) in codes,
-    }
+    walks["driver hidden"] = driver_hidden(scratch)
     again = walk(["--require", "gpu", "--framework", "plain"], scratch)
     walks["again"] = again | {"as_it_must": again["exit_code"] == 0}
     return walks

@@ -68,19 +68,19 @@ def test_a_walk_that_ends_wrong_is_told_and_kept(machine: Machine) -> None:
     assert kept["walks"]["framework"]["report"]["cause"]["code"] == "GS805"
 
 
-def test_driver_that_the_environment_cannot_hide_gets_an_empty_file_before_it(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("reason", ["folder", "python"])
+def test_driver_that_cannot_be_hidden_gets_an_empty_file_before_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     monkeypatch.syspath_prepend(PROGRAM.parent)
     spec = util.spec_from_file_location("on_a_gpu", PROGRAM)
     program = util.module_from_spec(spec)
     spec.loader.exec_module(program)
-    machine.good()
-    for name, value in machine.environment().items():
+    for name, value in machine.good().environment().items():
         monkeypatch.setenv(name, value)
-    empty = machine.home / "empty"
-    empty.mkdir()
-    _, env, loader, codes = program.without_driver(empty, always=(str(machine.home / "driver"),))
-    found = program.walk(["--require", "gpu"], machine.home, env=env, loader=loader)
-    assert (found["exit_code"], program.cause(found)) == (1, "GS216")
-    assert codes == ("GS216",)
+    if reason == "python":
+        monkeypatch.setattr(program, "loader_of_python", lambda: "/bin/false")
+    always = (str(machine.home / "driver"),) if reason == "folder" else ()
+    found = program.driver_hidden(machine.home, always)
+    assert (found["as_it_must"], program.cause(found)) == (True, "GS216"), found["fault"]
+    assert "empty" in found["fault"]
