@@ -3,6 +3,11 @@
 import sys
 import types
 
+# As one file this meets any Python, older ones too: nothing here may be newer than Python 2.
+if sys.version_info < (3, 9):  # noqa: UP036
+    sys.stderr.write("gpu-smoke: could not run: it needs Python 3.9 or newer, this is " + sys.version.split()[0] + "\n")
+    sys.exit(3)
+
 if not __package__:
     # A zipapp of this folder has no package around its modules: make one, so that relative imports work.
     package = types.ModuleType("gpu_smoke")

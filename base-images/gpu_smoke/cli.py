@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 from .policy import LEVELS, Options
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from .verdicts import Context
 
 PASS, FAIL, WRONG_USE, COULD_NOT_RUN = 0, 1, 2, 3
+REPORTS = ("json", "junit", "html")
 FRAMEWORKS = ("torch", "tensorflow", "plain")
 DEFAULT_TIMEOUT_S = 120.0
 
@@ -42,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)"
     )
-    for kind in ("json", "junit", "html"):
+    for kind in REPORTS:
         made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind}")
     made.add_argument("--explain", metavar="CODE", help="say what a finding means (or all of them: all)")
     made.add_argument("--version", action="version", version=f"gpu-smoke {VERSION}")
@@ -74,19 +74,27 @@ def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None
         made.error("--require model needs --model MODULE:CLASS")
     if arguments.model and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", arguments.model):
         made.error(f"--model {arguments.model}: want MODULE:CLASS, such as my_project.model:Model")
-    for kind in ("json", "junit", "html"):
-        path = getattr(arguments, kind)
-        if path and not Path(path).resolve().parent.is_dir():
-            made.error(f"--{kind} {path}: the folder {Path(path).parent} does not exist")
-        if path and Path(path).is_dir():
-            made.error(f"--{kind} {path} is a folder: name a file")
+    _check_files({kind: getattr(arguments, kind) for kind in REPORTS if getattr(arguments, kind) is not None}, made)
+
+
+def _check_files(files: dict[str, str], made: argparse.ArgumentParser) -> None:
+    taken: dict[str, str] = {}
+    for kind, path in files.items():
+        folder = os.path.dirname(path) or "."
+        if not path or os.path.isdir(path):
+            made.error(f"--{kind} {path or repr(path)} is not a file: name a file")
+        if not os.path.isdir(folder):
+            made.error(f"--{kind} {path}: the folder {folder} does not exist")
+        other = taken.setdefault(os.path.realpath(path), kind)
+        if other != kind and (os.path.isfile(path) or not os.path.exists(path)):
+            made.error(f"--{kind} {path} is also where --{other} goes: name another file")
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program and return its exit code."""
     made = parser()
     arguments = made.parse_args(argv)
-    if arguments.explain:
+    if arguments.explain is not None:
         return _explain(arguments.explain)
     _check(arguments, made)
     if not sys.platform.startswith("linux"):
@@ -110,7 +118,7 @@ def _explain(code: str) -> int:
     try:
         _say(explain(code))
     except KeyError:
-        print(f"gpu-smoke: there is no code {code}: `gpu-smoke --explain all` lists them", file=sys.stderr)
+        print(f"gpu-smoke: there is no code {code!r}: `gpu-smoke --explain all` lists them", file=sys.stderr)
         return WRONG_USE
     return PASS
 
@@ -177,17 +185,30 @@ def _say(text: str) -> None:
 
 
 def _write(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
+    """Write every report that was asked for. Raises OSError that names those that could not be written."""
     from .reports.build import write_whole
 
-    if arguments.json:
-        import json
+    failed = []
+    for kind in REPORTS:
+        path = getattr(arguments, kind)
+        try:
+            if path:
+                write_whole(path, _rendered(kind, report))
+        except OSError as error:
+            failed.append(f"--{kind} {path} cannot be written: {error.strerror}")
+    if failed:
+        raise OSError("; ".join(failed))
 
-        write_whole(arguments.json, json.dumps(report, indent=1, allow_nan=False) + "\n")
-    if arguments.junit:
+
+def _rendered(kind: str, report: dict[str, Any]) -> str:
+    if kind == "junit":
         from .reports import junit
 
-        write_whole(arguments.junit, junit.render(report))
-    if arguments.html:
+        return junit.render(report)
+    if kind == "html":
         from .reports import page
 
-        write_whole(arguments.html, page.render(report))
+        return page.render(report)
+    import json
+
+    return json.dumps(report, indent=1, allow_nan=False) + "\n"

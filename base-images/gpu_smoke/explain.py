@@ -16,12 +16,16 @@ def explain(code: str) -> str:
     rows += [(f"fix ({name})" if name != "*" else "fix", text) for name, text in _fixes(entry)]
     lines = [f"{entry.id} {entry.title} (layer {entry.layer}, {entry.severity})"]
     for label, text in [*rows, ("source", entry.source)]:
-        lines += textwrap.wrap(f"{label}: {text}", 78, initial_indent="  ", subsequent_indent="    ")
+        lines += textwrap.wrap(
+            f"{label}: {text}", 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
+        )
     return "\n".join(lines) + "\n"
 
 
 def _fixes(entry: Code) -> list[tuple[str, str]]:
-    return [("*", entry.fix)] if isinstance(entry.fix, str) else sorted(entry.fix.items())
+    """Return the fix lines by platform; a name in braces stands for what a report fills in."""
+    fixes = {"*": entry.fix} if isinstance(entry.fix, str) else entry.fix
+    return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(fixes.items())]
 
 
 def markdown() -> str:

@@ -73,17 +73,24 @@ def loaded_now() -> list[Mapped]:
         return []
 
 
+def folders(libraries: list[Mapped]) -> dict[str, set[str]]:
+    """Return the folders from which each family was mapped.
+
+    Keys are ``family major``. libcuda and NVML have the driver's version there, so they count without it.
+    """
+    found: dict[str, set[str]] = {}
+    for library in libraries:
+        major = "" if library.family in _ONE_PER_PROCESS else library.major
+        found.setdefault(f"{library.family} {major}".strip(), set()).add(os.path.dirname(library.path))
+    return found
+
+
 def duplicates(libraries: list[Mapped]) -> dict[str, list[str]]:
     """Return the families that one process mapped from more than one folder.
 
-    Keys are ``family major``: two majors side by side are legal (each has its own soname), two folders are not.
-    libcuda and NVML have the driver's version there, so they count without it.
+    Two majors side by side are legal (each has its own soname), two folders are not.
     """
-    folders: dict[str, set[str]] = {}
-    for library in libraries:
-        major = "" if library.family in _ONE_PER_PROCESS else library.major
-        folders.setdefault(f"{library.family} {major}".strip(), set()).add(os.path.dirname(library.path))
-    return {key: sorted(found) for key, found in sorted(folders.items()) if len(found) > 1}
+    return {key: sorted(found) for key, found in sorted(folders(libraries).items()) if len(found) > 1}
 
 
 class _LinkMap(ctypes.Structure):

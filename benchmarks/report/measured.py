@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from benchmarks.report.blocks import ROOT, table
@@ -160,14 +161,23 @@ SMOKE = {
 }
 
 
-def gpu_smoke() -> str:
-    """Return time and memory of gpu-smoke."""
+EVIDENCE = ROOT / "docs" / "evidence"
+
+
+def gpu_smoke(evidence: Path = EVIDENCE) -> str:
+    """Return time and memory of gpu-smoke, with its time on each GPU that left evidence."""
     result = load("benchmarks/gpu_smoke/result.json")
     machine, missing = result["machine"], result.get("not_measured", "")
     lines = [
         [words, f"under {form.format(result['targets'][key])}", form.format(result["figures"][key])]
         for key, (words, form) in SMOKE.items()
     ]
+    on_gpus = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(evidence.glob("gpu-smoke-*.json"))]
+    for found in on_gpus:
+        walk = found["without_a_framework"]
+        seconds = f"{walk['median']['total_s']:.2f} s" if walk else "it failed"
+        lines.append([f"walk on a GPU ({found['machine']['gpu']}), no framework", "under 3.00 s", seconds])
+    missing = "" if on_gpus else missing
     return (
         f"Measured by `benchmarks/gpu_smoke/measure.py`, median of {result['runs']} runs, on {machine_of(machine)}"
         f"{load_of(machine)}.\n{f'Not measured: {missing}.' if missing else ''}\n\n"
@@ -177,7 +187,7 @@ def gpu_smoke() -> str:
 
 def gpu_evidence() -> str:
     """Return which files prove something on a GPU, or that none does."""
-    found = sorted(path.name for path in (ROOT / "docs" / "evidence").glob("*.json"))
+    found = sorted(path.name for path in EVIDENCE.glob("*.json"))
     if not found:
         return (
             "**Not yet run on a GPU.** Everything in this repository was tested on machines without one. What only a "

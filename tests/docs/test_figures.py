@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.report import drawings, plots
+from benchmarks.report import drawings, measured, plots
 from benchmarks.report.__main__ import MAKERS
 from benchmarks.report.blocks import BLOCK, fill, pages
 from tests.conftest import ROOT
@@ -95,6 +95,15 @@ def test_a_result_describes_its_machine_and_names_no_place_on_it(result: Path) -
     for machine in found:
         assert {"cpu", "cores", "memory_gib"} <= machine.keys(), f"{name(result)}: {machine}"
     assert not re.search(r'"/(?:home|root|work|tmp|usr)/', text), f"{name(result)}: a path of the machine"
+
+
+def test_evidence_of_a_gpu_takes_the_place_of_what_was_not_measured(tmp_path: Path) -> None:
+    assert "no GPU was at hand" in measured.gpu_smoke(tmp_path)
+    walk = {"machine": {"gpu": "Some GPU"}, "without_a_framework": {"median": {"total_s": 1.234}}}
+    (tmp_path / "gpu-smoke-some-gpu.json").write_text(json.dumps(walk))
+    text = measured.gpu_smoke(tmp_path)
+    assert "| walk on a GPU (Some GPU), no framework | under 3.00 s | 1.23 s |" in text
+    assert "no GPU was at hand" not in text
 
 
 @pytest.mark.parametrize("page", NEEDS_A_GPU)

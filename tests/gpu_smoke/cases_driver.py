@@ -159,6 +159,8 @@ DRIVER = [
          "NVIDIA_DRIVER_CAPABILITIES=compute,utility"),
     Case("gpu-lost", "one GPU fell off the bus", lambda m: m.good().set(NVML_DEVICE_RC=15), "GS404", "nvml",
          "Reboot the host"),
+    Case("gpu-needs-reset", "one GPU must be reset", lambda m: m.good().set(NVML_DEVICE_RC=16), "GS405", "nvml",
+         "gpu-reset"),
     Case("driver-nonsense", "the driver claims 2 billion devices", lambda m: m.good().set(COUNT=2**31 - 1), "GS316",
          "driver-init", "driver's own library"),
     Case("crash-in-cuinit", "libcuda dies in cuInit", lambda m: m.good().set(FAULT="segv:cuInit"), "GS001",

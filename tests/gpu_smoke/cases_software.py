@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoke_setups import Case, compat, deleted_copy, second_copy, shadowed_jitlink, unset, wheel_only
+from smoke_setups import Case, compat, deleted_copy, own_copy, second_copy, shadowed_jitlink, unset, wheel_only
 
 SOFTWARE = [
     Case("runtime-newer-call", "the runtime needs a newer driver", lambda m: m.good().set(RUNTIME_RC=36), "GS503",
@@ -62,6 +62,8 @@ SOFTWARE = [
          "copies", "Keep one copy"),
     Case("cudnn-two-roots", "cuDNN's parts from two folders", lambda m: second_copy(m, "libcudnn_ops.so.9"), "GS605",
          "copies", "Keep one cuDNN", "20"),
+    Case("copy-elsewhere", "torch brings its own cuBLAS, the loader finds another", own_copy, "GS611", "copies",
+         "Nothing to do", exit=0, cause=False),
     *(Case(f"wrong-{family}", f"{family} gives wrong numbers", lambda m, family=family: m.good().set(WRONG=family),
            "GS606", family, "another GPU") for family in ("cublas", "cusolver", "cusparse", "cufft", "cudnn")),
     Case("wrong-curand", "cuRAND's device draws numbers out of (0, 1]", lambda m: m.good().set(WRONG="curand"), "GS606",

@@ -140,6 +140,13 @@ def second_copy(m: Machine, soname: str, kind: str = "toolkit") -> object:
     return m.variables(FAKE_TORCH_PRELOAD=f"{m.home}/toolkit/{soname.replace('_ops', '')}:{other}")
 
 
+def own_copy(m: Machine) -> object:
+    """A framework that loads its own cuBLAS by path, while the loader finds another by name."""
+    return m.good().variables(
+        FAKE_TORCH_PRELOAD=str(m.library("toolkit", m.home / "wheel", "libcublas.so.13", on_path=False))
+    )
+
+
 def wheel_only(m: Machine, soname: str) -> object:
     """A library that lies in its wheel's folder and not where the loader looks."""
     m.good()

@@ -56,3 +56,22 @@ def test_runtime_says_35_without_any_libcuda(machine: Machine, major: int) -> No
     facts = result.report["facts"]["runtime"]
     assert (facts["count_rc"], facts["driver_version"]) == (35, 0), facts
     assert result.report["cause"]["code"] == "GS211", _told(result)
+
+
+@pytest.mark.parametrize(
+    ("broken", "state", "words"),
+    [
+        ({}, "pass", "backward, proven by cuInit and the kernels"),
+        ({"RUNTIME_VERSION": 13020, "PTX_MAX": "9.0"}, "pass", "minor, proven by cuInit and PTX 4.2 alone"),
+        ({"CUDA_VERSION": 12090}, "pass", "broken by the versions, yet the kernels ran"),
+        ({"LAUNCH_RC": 700}, "pass", "backward by the versions, no kernel ran"),
+        ({"RUNTIME_RC": 36}, "blocked", "the runtime refuses the driver (36)"),
+        ({"RUNTIME_RC": 35}, "blocked", "the runtime refuses the driver (35)"),
+    ],
+    ids=str,
+)
+def test_compatibility_says_what_it_rests_on(machine: Machine, broken: dict, state: str, words: str) -> None:
+    result = machine.good().image(cuda="").set(**broken).run("--require", "gpu")
+    layer = result.layer("compatibility")
+    assert layer["state"] == state, f"{layer}{_told(result)}"
+    assert words in layer["summary"], layer["summary"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -16,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from smoke_machine import MODELS, PACKAGE_ROOT, Machine
+
+from benchmarks.gpu_smoke.measure import one_run
 
 PACKAGE = PACKAGE_ROOT / "gpu_smoke"
 
@@ -36,10 +37,14 @@ PACKAGE = PACKAGE_ROOT / "gpu_smoke"
         ["--timeout", "soon"],
         ["--json", "/no/such/folder/report.json"],
         ["--html", "/"],
+        ["--json", "same.json", "--junit", "./same.json"],
+        ["--junit", ""],
+        ["--json", "a/" * 3000 + "b"],
         ["--explain", "GS999"],
+        ["--explain", ""],
         ["--unknown"],
     ],
-    ids=" ".join,
+    ids=lambda arguments: " ".join(arguments)[:40],
 )
 def test_wrong_use_is_2_with_one_reason(machine: Machine, arguments: list[str]) -> None:
     result = machine.run(*arguments)
@@ -48,15 +53,34 @@ def test_wrong_use_is_2_with_one_reason(machine: Machine, arguments: list[str]) 
     assert "Traceback" not in result.errors
 
 
-def test_report_that_cannot_be_written_is_3(machine: Machine) -> None:
-    device = Path("/dev/full")
-    if not device.exists():
-        pytest.skip("there is no /dev/full here")
-    command = [sys.executable, "-m", "gpu_smoke", "--json", "/proc/report.json"]
+@pytest.mark.parametrize("target", ["/proc/report.json", "/dev/full", "n" * 300])
+def test_report_that_cannot_be_written_is_3(machine: Machine, target: str) -> None:
+    command = [sys.executable, "-m", "gpu_smoke", "--json", target, "--junit", "junit.xml"]
     done = subprocess.run(command, env=machine.environment(), capture_output=True, text=True, cwd=machine.home)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "could not run" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith(f"gpu-smoke: could not run: --json {target} cannot be written: "), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert (machine.home / "junit.xml").exists(), "one report that cannot be written must not cost the other"
+
+
+def test_devices_pipes_and_links_stay_what_they_are(machine: Machine) -> None:
+    link, target = machine.home / "latest.json", machine.home / "first.json"
+    link.symlink_to(target.name)
+    command = [sys.executable, "-m", "gpu_smoke", "--json", str(link), "--junit", "/dev/stdout", "--html", "/dev/null"]
+    done = subprocess.run(command, env=machine.environment(), capture_output=True, text=True, cwd=machine.home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert link.is_symlink()
+    assert json.loads(target.read_text())["verdict"] == "pass"
+    assert Path("/dev/null").is_char_device()
+    assert done.stdout.rstrip().endswith("</testsuites>")
+
+
+def test_long_file_name_that_the_system_allows(machine: Machine) -> None:
+    target = machine.home / ("n" * 250 + ".json")
+    command = [sys.executable, "-m", "gpu_smoke", "--json", str(target)]
+    done = subprocess.run(command, env=machine.environment(), capture_output=True, text=True, cwd=machine.home)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(target.read_text())["exit_code"] == 0
 
 
 def test_nothing_half_written(machine: Machine) -> None:
@@ -65,7 +89,7 @@ def test_nothing_half_written(machine: Machine) -> None:
     first = target.read_text()
     machine.run("--require", "everything")
     assert not target.exists() or target.read_text() == first
-    leftovers = [p.name for p in machine.home.iterdir() if p.name.startswith(".report")]
+    leftovers = [p.name for p in machine.home.iterdir() if p.name.startswith(".gpu-smoke")]
     assert not leftovers
 
 
@@ -113,6 +137,18 @@ def test_oldest_and_newest_python_at_hand(machine: Machine) -> None:
         done = subprocess.run(command, env=machine.environment(), cwd=machine.home, capture_output=True, text=True)
         assert done.returncode == 1, f"{python}: {done.stdout}{done.stderr}"
         assert json.loads((machine.home / "out.json").read_text())["cause"]["code"] == "GS310", python
+
+
+def test_python_that_is_too_old_is_3_and_says_so(machine: Machine) -> None:
+    old = next((path for path in map(shutil.which, ("python2.7", "python3.6", "python3.7", "python3.8")) if path), None)
+    beside = sorted(Path(sys.base_prefix).parent.glob("*/bin/python3.[678]"))
+    python = next((str(path) for path in beside), old)
+    if not python:
+        pytest.skip("no Python older than 3.9 is installed here")
+    done = subprocess.run([python, str(PACKAGE)], env=machine.environment(), capture_output=True, text=True)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "it needs Python 3.9 or newer" in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
 
 
 def test_package_uses_the_standard_library_alone() -> None:
@@ -168,8 +204,10 @@ def test_killed_walk_leaves_no_child(machine: Machine) -> None:
 def test_interrupt_is_3_and_says_so(machine: Machine) -> None:
     machine.good().set(FAULT="hang:cuInit")
     command = [sys.executable, "-m", "gpu_smoke", "--timeout", "60"]
+    # Tests that were started in the background pass on that SIGINT is ignored.
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, env=machine.environment(), cwd=machine.home, **pipes) as process:
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    with subprocess.Popen(command, env=machine.environment(), cwd=machine.home, **pipes, **heard) as process:
         process.stdout.readline()
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
@@ -187,11 +225,9 @@ def _alive(pid: int) -> bool:
 
 def test_program_itself_stays_small(machine: Machine) -> None:
     machine.toolkit().image(framework="plain")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    result = machine.run("--mode", "image", "--framework", "plain")
-    assert result.code == 0, result.text
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert peak == before or peak < 60 * 1024, f"{peak} KiB"
+    command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain"]
+    peak_mib = one_run(command, machine.environment())["program_mib"]
+    assert 5 < peak_mib < 60, f"{peak_mib:.0f} MiB"
 
 
 def test_framework_of_the_image_is_the_default(machine: Machine) -> None:

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from gpu_smoke.codes import catalogue
 from gpu_smoke.explain import markdown
-from gpu_smoke.reports.text import WIDTH
+from gpu_smoke.reports.text import WIDTH, Paint, render
 from smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from smoke_machine import PACKAGE_ROOT, Machine
 
@@ -34,6 +34,36 @@ def test_every_common_failure_has_a_case() -> None:
     numbers = {case.number for case in CASES} - {""}
     missing = {str(n) for n in range(1, 26)} - numbers
     assert not missing, f"no case for the common failures {sorted(missing, key=int)}"
+
+
+# CUDA's and NVML's codes that containers meet; each has a cause of its own.
+COMMON_CUDA = {3, 34, 35, 36, 46, 100, 209, 221, 222, 304, 802, 803, 804, 999}
+COMMON_NVML = {4, 9, 12, 15, 16, 18, 999}
+ELSEWHERE = {
+    35: "old-driver-runtime-13", 36: "runtime-newer-call", 209: "no-kernel-for-gpu", 221: "jit-library-missing",
+    222: "ptx-refused-everywhere",
+}  # fmt: skip
+
+
+def test_every_common_code_of_the_driver_is_injected() -> None:
+    known = {case.name for case in CASES}
+    injected = {code for code, _, _ in CUDA_CODES} | {code for code, name in ELSEWHERE.items() if name in known}
+    assert injected >= COMMON_CUDA, f"no test injects CUDA {sorted(COMMON_CUDA - injected)}"
+    have = {code for code, _, _ in NVML_CODES}
+    assert have >= COMMON_NVML, f"no test injects NVML {sorted(COMMON_NVML - have)}"
+
+
+def test_docs_list_the_codes_as_they_are_injected() -> None:
+    text = DOCS.read_text()
+    for title, codes in (
+        ("| CUDA code | finding |", CUDA_CODES),
+        ("| NVML code (`test_nvml_code`) | finding |", NVML_CODES),
+    ):
+        table = text[text.index(title) :].split("\n\n")[0]
+        rows = re.findall(r"^\| (\d+) \| (GS\d+) \|$", table, re.M)
+        assert rows == [(str(code), finding) for code, finding, _ in codes], title
+    for code, name in ELSEWHERE.items():
+        assert re.search(rf"\b{code}\b.{{0,200}}`{name}`", text, re.S), f"docs do not say which test injects {code}"
 
 
 def test_case_names_are_unique() -> None:
@@ -135,10 +165,21 @@ def test_colour_only_on_a_terminal(machine: Machine) -> None:
     assert b"\x1b[32m" in seen
 
 
+def test_a_path_that_fits_into_a_line_can_be_copied(machine: Machine) -> None:
+    report = machine.run("--require", "gpu").report
+    path = "/opt/site-packages/long-name/libcublas.so.13"
+    report["cause"]["evidence"] = f"{'word ' * 8}{path} is cut off"
+    assert f" {path}" in render(report, Paint(False, "utf-8"))
+
+
 def test_ascii_terminal_gets_ascii(machine: Machine) -> None:
     result = machine.good().variables(PYTHONIOENCODING="ascii").run()
     assert result.code == 0, result.errors
     assert result.text.isascii()
+
+
+def test_explanations_have_no_scars_of_the_report() -> None:
+    assert not re.findall(r"\{full\}|![rs]\}", markdown())
 
 
 def test_explain_prints_the_parts_of_a_code(machine: Machine) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from gpu_smoke import elf, loaded, mask
 from gpu_smoke.host import Host
 from gpu_smoke.layers import compatibility, framework, kernels, model, module, requirement, user_driver
 from gpu_smoke.platforms import detect
+from smoke_machine import PACKAGE_ROOT
 
 
 @pytest.mark.parametrize(
@@ -97,20 +101,57 @@ def test_ptx_version_of_cuda(cuda: int, version: str) -> None:
 
 
 PTXAS = shutil.which("ptxas")
+ROWS = yaml.safe_load((PACKAGE_ROOT / "catalog.yml").read_text())["images"]
+
+
+@functools.cache
+def ptxas_knows() -> tuple[set[str], tuple[int, int]]:
+    """Return the architectures of the ptxas at hand, and its CUDA version."""
+    said = [subprocess.run([PTXAS, option], check=True, capture_output=True, text=True).stdout
+            for option in ("--help", "--version")]  # fmt: skip
+    release = re.search(r"release (\d+)\.(\d+)", said[1])
+    return set(re.findall(r"'(sm_\d+)'", said[0])), (int(release.group(1)), int(release.group(2)))
+
+
+def promises() -> list[tuple[str, str, str]]:
+    """Return every row's CUDA version with each of its architectures, for both texts."""
+    found = {
+        (text, row["cuda"] if text == "stamped" else "", f"sm_{capability.replace('.', '')}")
+        for row in ROWS
+        for capability in [*row["compute_capabilities"]["sass"], *row["compute_capabilities"]["ptx"]]
+        for text in ("universal", "stamped")
+    }
+    return sorted(found)
 
 
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not on PATH: install a CUDA toolkit to assemble the PTX texts")
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"])
-@pytest.mark.parametrize("version", ["universal", "7.8", "8.8", "9.0"])
-def test_ptx_assembles(tmp_path: Path, version: str, arch: str) -> None:
-    text = kernels.universal_ptx() if version == "universal" else kernels.stamped_ptx(version)
+@pytest.mark.parametrize(("text", "cuda", "arch"), promises())
+def test_ptx_assembles(tmp_path: Path, text: str, cuda: str, arch: str) -> None:
+    archs, release = ptxas_knows()
+    major, minor = (int(part) for part in cuda.split(".")) if cuda else (0, 0)
+    if arch not in archs:
+        pytest.skip(f"the ptxas of CUDA {release[0]}.{release[1]} does not make code for {arch}")
+    if (major, minor) > release:
+        pytest.skip(f"the ptxas of CUDA {release[0]}.{release[1]} does not read the PTX of CUDA {cuda}")
+    version = kernels.ptx_version(1000 * major + 10 * minor)
+    source, made = tmp_path / "kernel.ptx", tmp_path / "kernel.cubin"
+    source.write_text(kernels.stamped_ptx(version) if cuda else kernels.universal_ptx())
+    done = subprocess.run([PTXAS, f"-arch={arch}", str(source), "-o", str(made)], capture_output=True, text=True)
+    assert done.returncode == 0, f"{text} PTX {version} for {arch}: {done.stderr}"
+    assert made.stat().st_size > 0
+
+
+@pytest.mark.skipif(PTXAS is None, reason="ptxas is not on PATH: install a CUDA toolkit to assemble the PTX texts")
+def test_newest_ptx_of_the_ptxas_at_hand_assembles_and_the_next_does_not(tmp_path: Path) -> None:
+    archs, (major, minor) = ptxas_knows()
+    version = kernels.ptx_version(1000 * major + 10 * minor)
+    newer = f"{version.split('.')[0]}.{int(version.split('.')[1]) + 1}"
     source = tmp_path / "kernel.ptx"
-    source.write_text(text)
-    done = subprocess.run(
-        [PTXAS, f"-arch={arch}", str(source), "-o", str(tmp_path / "kernel.cubin")], capture_output=True, text=True
-    )
-    assert done.returncode == 0, f"PTX {version} for {arch}: {done.stderr}"
-    assert (tmp_path / "kernel.cubin").stat().st_size > 0
+    for text, code in ((version, 0), (newer, 255)):
+        source.write_text(kernels.stamped_ptx(text))
+        done = subprocess.run([PTXAS, "-arch=sm_90", str(source), "-o", "/dev/null"], capture_output=True, text=True)
+        assert done.returncode == code, f"CUDA {major}.{minor}, PTX {text}: {done.stderr}"
+    assert "sm_90" in archs
 
 
 @pytest.mark.parametrize(

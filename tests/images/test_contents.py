@@ -194,6 +194,23 @@ def test_the_smoke_test_passes_without_a_gpu(image: Built) -> None:
     assert failure.value.exit_status == 1, f"{image.name}: a missing GPU counted as a pass"
 
 
+def test_the_frameworks_part_of_the_smoke_test_computes(image: Built) -> None:
+    """What gpu-smoke asks of torch and TensorFlow on a GPU runs in the image's own framework; here, on the CPU."""
+    framework = image.row["framework"]
+    if framework == "plain":
+        pytest.skip(f"{image.name} has no framework")
+    code = (
+        "import sys; sys.path.insert(0, '/opt/base/lib')\n"
+        f"import {framework} as module\n"
+        "from gpu_smoke.layers import framework\n"
+        f"adapter = framework.ADAPTERS['{framework}']\n"
+        "for name, run in adapter.operations(module).items():\n"
+        "    print(name, framework.difference(run(adapter.CPU), run(adapter.CPU)) <= framework.TOLERANCE[name])\n"
+    )
+    said = image.run("python", "-c", code).splitlines()[-4:]
+    assert said == ["forward True", "backward True", "convolution True", "bf16 True"], f"{image.name}: {said}"
+
+
 @pytest.fixture(scope="session")
 def trimmed() -> dict[str, dict[str, int]]:
     """Return, for each row that was looked at, how many files each trim rule removed; the tests below fill it."""

@@ -38,6 +38,10 @@ def judge(context: Context) -> Layer:
     kernel, own = context.fact("kernel-module", "version") or "", file_version(context.fact("user-driver", "path", ""))
     forward = bool(kernel and own and number(own) > number(kernel))
     kind = verdict(runtime, driver, forward)
+    refused = context.fact("runtime", "count_rc")
+    if kind != "broken" and refused in (35, 36):
+        layer.state, layer.summary = SKIP, f"not judged: the runtime refuses the driver ({refused})"
+        return layer.settle()
     details = _details(context, runtime, driver, kernel, own)
     evidence = (
         f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
@@ -47,8 +51,22 @@ def judge(context: Context) -> Layer:
         severity = "" if code != "GS511" else ("warning" if _proven(context) else "error")
         layer.findings.append(finding(context, code, evidence, severity, **details))
     layer.findings += _branches(context, runtime, forward)
-    layer.version, layer.summary = kind, f"{kind}: {evidence}"
+    layer.version, layer.summary = kind, f"{kind}{_proof(context, kind)}: {evidence}"
     return layer.settle()
+
+
+def _proof(context: Context, kind: str) -> str:
+    """Say what the verdict rests on besides the versions."""
+    if not _ran(context, "universal"):
+        return " by the versions, no kernel ran"
+    if kind == "broken":
+        return " by the versions, yet the kernels ran"
+    return ", proven by cuInit and " + ("the kernels" if _proven(context) else "PTX 4.2 alone")
+
+
+def _ran(context: Context, kernel: str) -> bool:
+    devices = context.fact("kernels", "devices") or []
+    return bool(devices) and all(device.get(kernel, {}).get("rc") == 0 for device in devices)
 
 
 def _details(context: Context, runtime: int, driver: int, kernel: str, own: str) -> Facts:
@@ -77,6 +95,4 @@ def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
 
 def _proven(context: Context) -> bool:
     """Say whether the runtime took the driver and the image's own PTX ran everywhere."""
-    devices = context.fact("kernels", "devices") or []
-    ran = all(d.get("universal", {}).get("rc") == 0 and d.get("stamped", {}).get("rc") == 0 for d in devices)
-    return bool(devices) and ran and context.fact("runtime", "count_rc") == 0
+    return _ran(context, "universal") and _ran(context, "stamped") and context.fact("runtime", "count_rc") == 0

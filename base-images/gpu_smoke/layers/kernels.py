@@ -98,6 +98,8 @@ def primary_context(api: Api, number: int) -> Iterator[None]:
         api.check("cuCtxSetCurrent", handle)
         yield
     finally:
+        # A released context must not stay current: the runtime's next call would find it destroyed (709).
+        api.code("cuCtxSetCurrent", None)
         api.code("cuDevicePrimaryCtxRelease_v2", device)
 
 

@@ -217,7 +217,20 @@ def judge_copies(context: Context) -> Layer:
         for entry in libraries:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
+    for family, bare, later in _elsewhere(*worlds.values()):
+        evidence = f"{family}: bare from {bare}, after import from {later}"
+        layer.findings.append(finding(context, "GS611", evidence, value=family, folders=f"{bare} or {later}"))
     layer.summary = (
         ", ".join(f"{len(entries)} {world}" for world, entries in worlds.items() if entries) or "none loaded"
     )
     return layer.settle()
+
+
+def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, str]]:
+    """Return the families that no folder of one process and of the other has in common, with both folders."""
+    first, second = (loaded.folders([loaded.Mapped(**entry) for entry in entries]) for entries in (bare, later))
+    return [
+        (family, " and ".join(sorted(first[family])), " and ".join(sorted(second[family])))
+        for family in sorted(first.keys() & second.keys())
+        if not first[family] & second[family]
+    ]

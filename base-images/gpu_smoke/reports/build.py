@@ -7,7 +7,6 @@ import os
 import re
 import tempfile
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ..host import clean
@@ -84,9 +83,13 @@ def xml_safe(text: str) -> str:
 
 
 def write_whole(path: str, text: str) -> None:
-    """Write a file so that readers see all of it or none. Raises OSError."""
-    target = Path(path)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """Write a file so that readers see all of it or none; a device or pipe is written to as it is. Raises OSError."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "w", encoding="utf-8") as device:
+            device.write(text)
+        return
+    target = os.path.realpath(path)
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(target), prefix=".gpu-smoke.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)

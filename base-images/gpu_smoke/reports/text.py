@@ -59,14 +59,19 @@ def _row(layer: dict[str, Any], paint: Paint, edge: str) -> list[str]:
         codes = [found["code"] for found in layer["findings"] if found["severity"] == "error"]
         summary = " ".join([*codes, summary])
     room = WIDTH - NAME_WIDTH - 15
-    wrapped = textwrap.wrap(" ".join(summary.split()), room) or [""]
+    wrapped = _lines(summary, room) or [""]
     up = paint.glyphs["end" if edge == "end" else "up"] if edge != "top" else paint.glyphs["up"]
     rows = [f"{paint.glyphs[edge]} {layer['title'][:NAME_WIDTH]:<{NAME_WIDTH}} {mark} {wrapped[0]}"]
     follow = " " if edge == "end" else up
     rows += [f"{follow} {'':<{NAME_WIDTH}} {'':<10} {more}" for more in wrapped[1:]]
     if layer["path"]:
-        rows += [f"{follow}   {paint('dim', part)}" for part in textwrap.wrap(f"from {layer['path']}", WIDTH - 5)]
+        rows += [f"{follow}   {paint('dim', part)}" for part in _lines(f"from {layer['path']}", WIDTH - 5)]
     return rows
+
+
+def _lines(text: str, width: int) -> list[str]:
+    """Wrap a text; a path is not broken at its hyphens, so that what fits into a line can be copied."""
+    return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 def _told(kind: str, found: dict[str, Any], paint: Paint) -> list[str]:
@@ -79,7 +84,7 @@ def _told(kind: str, found: dict[str, Any], paint: Paint) -> list[str]:
 
 
 def _wrapped(label: str, text: str, paint: Paint, kind: str) -> list[str]:
-    first, *more = textwrap.wrap(" ".join(text.split()), WIDTH - 15) or [""]
+    first, *more = _lines(text, WIDTH - 15) or [""]
     return [f"{paint(kind, f'{label:<14}')} {first}", *(f"{'':<15}{line}" for line in more)]
 
 

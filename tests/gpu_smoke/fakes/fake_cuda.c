@@ -68,9 +68,18 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 }
 int cuGetErrorName(int rc, const char **text) { (void)rc; *text = "FAKE_ERROR"; return 0; }
 int cuGetErrorString(int rc, const char **text) { (void)rc; *text = "fake error"; return 0; }
-int cuDevicePrimaryCtxRetain(void **context, int device) { (void)device; *context = (void *)8; return number("FAKE_CTX_RC", 0); }
-int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return 0; }
-int cuCtxSetCurrent(void *context) { (void)context; return 0; }
+// A primary context dies with its last user; a thread that still has it as its current one gets 709.
+static int users;
+static void *current;
+int cuDevicePrimaryCtxRetain(void **context, int device) {
+    int rc = number("FAKE_CTX_RC", 0);
+    users += rc == 0;
+    *context = (void *)(8L + device);
+    return rc;
+}
+int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return users-- > 0 ? 0 : 201; }
+int cuCtxSetCurrent(void *context) { current = context; return 0; }
+int fake_context_rc(void) { return current && users == 0 ? 709 : 0; }
 int cuCtxSynchronize(void) { fault("cuCtxSynchronize"); return number("FAKE_SYNC_RC", 0); }
 int cuMemGetInfo_v2(size_t *left, size_t *total) {
     *total = 80UL << 30;

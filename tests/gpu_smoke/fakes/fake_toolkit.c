@@ -26,7 +26,12 @@ static void spoil(const char *name, float *value) { if (named("FAKE_WRONG", name
 int cudaRuntimeGetVersion(int *v) { *v = number("FAKE_RUNTIME_VERSION", 13000); return 0; }
 int cudaDriverGetVersion(int *v) { *v = number("FAKE_RUNTIME_DRIVER", number("FAKE_CUDA_VERSION", 13000)); return 0; }
 int cudaGetDeviceCount(int *n) { *n = number("FAKE_COUNT", 1); return number("FAKE_RUNTIME_RC", 0); }
-int cudaMalloc(void **p, size_t size) { *p = malloc(size); OK("cudaMalloc"); }
+int cudaMalloc(void **p, size_t size) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW);
+    int (*context_rc)(void) = driver ? (int (*)(void))dlsym(driver, "fake_context_rc") : NULL;
+    *p = malloc(size);
+    return context_rc && context_rc() ? context_rc() : rc("cudaMalloc");
+}
 int cudaFree(void *p) { free(p); return 0; }
 int cudaMemcpy(void *to, const void *from, size_t size, int kind) { (void)kind; memcpy(to, from, size); return 0; }
 int cudaDeviceSynchronize(void) { return 0; }

@@ -1,0 +1,86 @@
+"""The walks for a machine with a GPU: on fakes of one they all end as they must, and without one nothing is claimed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from importlib import util
+from pathlib import Path
+
+import pytest
+from smoke_machine import MODELS, PACKAGE_ROOT, Machine
+
+PROGRAM = PACKAGE_ROOT.parent / "benchmarks" / "gpu_smoke" / "on_a_gpu.py"
+
+
+def run(machine: Machine, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run the program on a pretended machine."""
+    machine.root.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, str(PROGRAM), "--out", str(machine.home / "evidence"), *options]
+    return subprocess.run(command, env=machine.environment(), cwd=machine.home, capture_output=True, text=True)
+
+
+def child(machine: Machine) -> Path:
+    """Make what the program needs of a rendered child."""
+    package = machine.home / "child" / "src" / "my_project"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    shutil.copy(MODELS / "smoke_models.py", package / "model.py")
+    return machine.home / "child"
+
+
+def test_without_a_gpu_it_says_so_and_leaves_no_evidence(machine: Machine) -> None:
+    done = run(machine)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stderr == "on_a_gpu: GS101 There is no GPU here: run this on a machine with an NVIDIA GPU\n"
+    assert not (machine.home / "evidence").exists()
+
+
+def test_folder_that_is_no_child_is_wrong_use(machine: Machine) -> None:
+    done = run(machine, "--child", str(machine.home))
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "is no rendered child" in done.stderr
+
+
+def test_every_walk_is_kept_and_the_hidden_driver_is_named(machine: Machine) -> None:
+    done = run(machine.good(), "--child", str(child(machine)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = (machine.home / "evidence" / "gpu-smoke-fake-h100.json").read_text()
+    kept = json.loads(text)
+    walks = kept["walks"]
+    assert list(walks) == ["gpu", "framework", "model", "driver hidden", "again"]
+    assert {name: walk["exit_code"] for name, walk in walks.items() if walk["exit_code"]} == {"driver hidden": 1}
+    assert walks["driver hidden"]["report"]["cause"]["code"] == "GS211"
+    assert walks["model"]["report"]["require"] == "model"
+    assert (kept["machine"]["gpu"], kept["machine"]["driver"]) == ("Fake H100", "580.65.06")
+    assert kept["without_a_framework"]["median"]["total_s"] > 0
+    assert "11111111-1111" not in text, "the evidence names the device itself"
+    assert str(PACKAGE_ROOT.parent) not in text, "the evidence names this checkout"
+
+
+def test_a_walk_that_ends_wrong_is_told_and_kept(machine: Machine) -> None:
+    done = run(machine.good().set(TORCH_WRONG=1))
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "wrong: framework" in done.stdout.splitlines()[-1]
+    kept = json.loads((machine.home / "evidence" / "gpu-smoke-fake-h100.json").read_text())
+    assert kept["walks"]["framework"]["report"]["cause"]["code"] == "GS805"
+
+
+@pytest.mark.parametrize("reason", ["folder", "python"])
+def test_driver_that_cannot_be_hidden_gets_an_empty_file_before_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    monkeypatch.syspath_prepend(PROGRAM.parent)
+    spec = util.spec_from_file_location("on_a_gpu", PROGRAM)
+    program = util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    for name, value in machine.good().environment().items():
+        monkeypatch.setenv(name, value)
+    if reason == "python":
+        monkeypatch.setattr(program, "loader_of_python", lambda: "/bin/false")
+    always = (str(machine.home / "driver"),) if reason == "folder" else ()
+    found = program.driver_hidden(machine.home, always)
+    assert (found["as_it_must"], program.cause(found)) == (True, "GS216"), found["fault"]
+    assert "empty" in found["fault"]
