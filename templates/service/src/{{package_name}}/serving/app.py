@@ -125,7 +125,7 @@ async def _read_body(request: Request, settings: Settings) -> bytes:
             length = value
         elif name == b"content-type":
             media_type = value
-    if not media_type.lower().startswith(b"application/json"):
+    if media_type.partition(b";")[0].strip().lower() != b"application/json":
         raise NotJson("send the header Content-Type: application/json")
     too_large = BodyTooLarge(f"at most {settings.max_body_bytes} bytes are accepted")
     if length is not None and int(length) > settings.max_body_bytes:
