@@ -330,3 +330,14 @@ def test_a_late_body_ends_its_connection(start: Start) -> None:
         while piece := connection.recv(1000):
             answer += piece
     assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_asks_for_http2_is_told_to_speak_http1(start: Start) -> None:
+    """Java's HttpClient asks so by default; its body never arrives, and 422 would blame the wrong thing."""
+    service = start()
+    body = b'{"texts": ["text"]}'
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: h2c\r\n"
+    head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+        connection.sendall(head + body)
+        assert b"upgrade_asked" in connection.recv(1000)
