@@ -26,9 +26,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=1_000_000, ge=100, description="Size of a request body")
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
-    body_seconds: float = Field(
-        default=10, gt=0, description="Time a client has for the head of a request, and again for its body; then 408"
-    )
+    body_seconds: float = Field(default=10, gt=0, description="Time a client has for a head, and for a body; then 408")
     request_seconds: float = Field(default=30, gt=0, description="Time until an accepted request is given up with 504")
     shutdown_seconds: float = Field(default=30, ge=1, description="Time from SIGTERM to the end of the process")
     stuck_seconds: float = Field(
