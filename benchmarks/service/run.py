@@ -264,6 +264,9 @@ def main() -> None:
     parser.add_argument("--framework-build", default="torch==2.13.0")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service.json")
     options = parser.parse_args()
+    unknown = set(options.models.split(",")) - CLIENTS.keys()
+    if unknown or options.rounds < 1 or options.seconds < 1:
+        parser.error(f"--models takes {','.join(CLIENTS)}; --rounds and --seconds take 1 or more")
     if not shutil.which("wrk"):
         sys.exit("wrk is not installed: it comes with Debian's package of that name")
     BUILD.mkdir(parents=True, exist_ok=True)

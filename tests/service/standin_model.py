@@ -3,6 +3,7 @@
 The tests put it in the place of a child's model.py; the environment sets the times in milliseconds.
 """
 
+import builtins
 import os
 import time
 import zlib
@@ -23,8 +24,10 @@ class Model:
         self.batches: list[list[str]] = []
 
     def load(self, device: str) -> None:
-        """Take the loading time."""
+        """Take the loading time, then fail if told to."""
         time.sleep(self.load_seconds)
+        if name := os.environ.get("STANDIN_LOAD_RAISES"):
+            raise getattr(builtins, name)("on load")
 
     def predict(self, batch: list[str]) -> list[dict]:
         """Take the time of the batch, fail where a text says so, and label the texts."""

@@ -88,6 +88,21 @@ def test_a_large_body_is_refused_by_its_length_and_while_it_comes(client: TestCl
         assert "2000 bytes" in response.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("media_type", "status"),
+    [
+        ("application/json", 200),
+        ("Application/JSON; charset=utf-8", 200),
+        ("text/plain", 415),
+        ("application/json-patch+json", 415),
+        ("application/jsonlines", 415),
+    ],
+)
+def test_only_json_is_taken_for_json(client: TestClient, media_type: str, status: int) -> None:
+    response = client.post("/predict", content=b'{"texts": ["a"]}', headers={"content-type": media_type})
+    assert response.status_code == status
+
+
 def test_other_media_types_paths_and_methods(client: TestClient) -> None:
     assert client.post("/predict", content=b"texts=a").status_code == 415
     missing = client.get("/nothing")
@@ -205,6 +220,13 @@ def test_a_log_line_is_json_and_holds_no_text(serving: Callable) -> None:
     assert json.loads(line)["path"] == '/pre\ndict"'
 
 
+def test_a_text_line_cannot_be_forged_and_does_not_steer_the_terminal(serving: Callable) -> None:
+    record = logging.LogRecord("request", logging.INFO, "", 0, "request", None, None)
+    record.fields = {"path": "/a\n12:00:00 error forged\x1b[31m\u2028é"}
+    line = serving("logs").TextFormatter().format(record)
+    assert line.endswith(r"path=/a\n12:00:00 error forged\x1b[31m\u2028é")
+
+
 def test_openapi_has_the_limits_and_an_example_that_works(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operation = document["paths"]["/predict"]["post"]
@@ -242,6 +264,10 @@ def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
 def test_settings_refuse_what_cannot_work(serving: Callable) -> None:
     with pytest.raises(ValueError, match="MAX_QUEUE=10"):
         serving("settings").Settings(max_texts=20, max_queue=10)
+    for name, field in serving("settings").Settings.model_fields.items():
+        for value in ("inf", "nan") if field.annotation is float else ():
+            with pytest.raises(ValueError, match=name):
+                serving("settings").Settings(**{name: value})
 
 
 def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(render: Callable, child: Any, tmp_path: Any) -> None:

@@ -127,7 +127,8 @@ def spoil(turn: random.Random) -> bytes:
     media = turn.choice([b"application/json"] * 8 + [b"text/plain", b"", b"application/json; charset=latin-1"])
     head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: " + media + b"\r\n"
     if turn.random() < 0.2:
-        return head + b"transfer-encoding: chunked\r\n\r\n%x\r\n" % len(spoiled) + spoiled + b"\r\n0\r\n\r\n"
+        chunk = b"%x\r\n%b\r\n" % (len(spoiled), spoiled) if spoiled else b""  # an empty one would end the request
+        return head + b"transfer-encoding: chunked\r\n\r\n" + chunk + b"0\r\n\r\n"
     return head + b"content-length: %d\r\n\r\n" % len(spoiled) + spoiled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 
 from tests.conftest import ROOT
 
@@ -21,8 +23,6 @@ Start = Callable[..., Any]
 
 def load_while_stopping(service: Any, bench: Any, clients: int, seconds: float) -> tuple[Any, int]:
     """Load the service with kept connections and send SIGTERM on the way; returns the statuses and the exit code."""
-    import asyncio
-
     statuses: list[tuple[int, str]] = []
 
     async def client(target: Any, number: int) -> None:
@@ -132,6 +132,14 @@ def test_a_model_that_takes_two_seconds_to_load(start: Start) -> None:
 @pytest.mark.slow
 def test_a_model_that_takes_30_seconds_to_load(start: Start) -> None:
     slow_load(start, 30)
+
+
+@pytest.mark.parametrize("error", ["ValueError", "StopIteration", "SystemExit", "KeyboardInterrupt"])
+def test_whatever_a_model_raises_on_load_ends_the_process_with_its_name(start: Start, error: str) -> None:
+    service = start(ready=False, STANDIN_LOAD_RAISES=error)
+    assert service.exit_code(20) == 1
+    [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "could not be loaded" in line]
+    assert error in line["traceback"]
 
 
 def test_sigterm_while_loading_ends_soon(start: Start) -> None:
@@ -246,3 +254,90 @@ def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
         connection.settimeout(5)
         assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow body is given up"
         connection.close()
+
+
+def test_a_head_that_does_not_end_in_time_gets_408(start: Start) -> None:
+    service = start(BODY_SECONDS="1")
+    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+        for piece in (b"GET /livez HTTP/1.1\r\n", b"host: x\r\n", b"x-slow: ", b"and "):
+            connection.sendall(piece)
+            time.sleep(0.2)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow head is given up"
+        assert connection.recv(1000) == b"", "and its connection closed"
+
+
+def test_a_connection_that_never_says_anything_is_given_up_like_an_idle_one(serving: Callable) -> None:
+    async def scenario() -> bytes:
+        config = uvicorn.Config(lambda: None, port=0, timeout_keep_alive=1, lifespan="off", log_config=None)
+        config.http_protocol_class = serving("protocol").http_protocol(60)
+        config.loaded, config.loaded_app = True, config.app
+        server = await asyncio.get_running_loop().create_server(
+            lambda: config.http_protocol_class(config, uvicorn.server.ServerState(), {}), "127.0.0.1", 0
+        )
+        async with server:
+            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+            said = await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+        return said
+
+    assert asyncio.run(scenario()) == b""
+
+
+@pytest.mark.parametrize("where", ["head", "trailer"])
+def test_what_is_not_body_has_a_limit_too(start: Start, where: str) -> None:
+    """One client that sends a header without end must not fill the memory."""
+    service = start()
+    before = resident(service)
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    body = b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    answer = b""
+    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+        connection.sendall(head + (body if where == "trailer" else b"") + b"x-long: ")
+        try:
+            for _ in range(500):
+                connection.sendall(b"a" * 100_000)
+            answer = connection.recv(1000)
+        except OSError:
+            answer = b"closed"
+    assert answer == b"closed" or answer.startswith(b"HTTP/1.1 431"), answer
+    assert resident(service) - before < 5, "50 MB were sent and must not be kept"
+    assert service.predict("after")[0] == 200
+    assert "431" in service.log.read_text()
+
+
+def resident(service: Any) -> float:
+    """Return the memory of the process in MB."""
+    return int(Path(f"/proc/{service.popen.pid}/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+def test_a_large_body_in_the_smallest_chunks_is_no_long_head(start: Start) -> None:
+    service = start()
+    body = json.dumps({"texts": ["x" * 9000] * 8}).encode()
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
+        connection.sendall(head)
+        connection.sendall(chunks)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_a_late_body_ends_its_connection(start: Start) -> None:
+    service = start(BODY_SECONDS="0.5")
+    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+        connection.sendall(b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n")
+        connection.sendall(b"content-length: 9\r\n\r\n{")
+        answer = b""
+        while piece := connection.recv(1000):
+            answer += piece
+    assert answer.startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_asks_for_http2_is_told_to_speak_http1(start: Start) -> None:
+    """Java's HttpClient asks so by default; its body never arrives, and 422 would blame the wrong thing."""
+    service = start()
+    body = b'{"texts": ["text"]}'
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: h2c\r\n"
+    head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
+        connection.sendall(head + body)
+        assert b"upgrade_asked" in connection.recv(1000)

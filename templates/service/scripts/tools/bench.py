@@ -8,8 +8,10 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -17,7 +19,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -229,6 +231,11 @@ def _shown(row: Row) -> Row:
     return row
 
 
+def _finite(row: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no NaN, which stands for the times of a load that got no answer."""
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+
+
 def draw(rows: list[Row], path: Path) -> None:
     """Draw latency against load, one panel for each loop."""
     import matplotlib
@@ -254,25 +261,47 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def like(pattern: str, example: str) -> Callable[[str], str]:
+    """A check of an option's text. It raises ArgumentTypeError with the example."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise argparse.ArgumentTypeError(f"{text!r} should be such as {example}")
+        return text
+
+    return check
+
+
 def main() -> None:
     """Read the command line, measure, print, write."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
-    parser.add_argument("--url")
-    parser.add_argument("--clients", default="1,4,16,64")
-    parser.add_argument("--rates", default="50%,80%,95%,120%")
-    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--url", type=like(r"http://[^/]+/?", "http://localhost:8000"))
+    parser.add_argument("--clients", type=like(r"([1-9]\d*(,[1-9]\d*)*)?", "1,4,16"), default="1,4,16,64")
+    parser.add_argument(
+        "--rates", type=like(r"(\d+(\.\d+)?%?(,\d+(\.\d+)?%?)*)?", "100,80%"), default="50%,80%,95%,120%"
+    )
+    parser.add_argument("--seconds", type=like(r"\d*[1-9]\d*(\.\d+)?|0?\.\d*[1-9]\d*", "5"), default="5")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
+    try:
+        run(options)
+    except (OSError, KeyError, ValueError) as error:
+        asked = options.url or "the service"
+        sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Measure, print, write. Raises OSError, KeyError or ValueError for no answer or a strange one."""
     with contextlib.nullcontext(options.url) if options.url else own_service() as url:
         target = Target(url.rstrip("/"))
         clients = [int(count) for count in options.clients.split(",") if count]
         rates = [rate for rate in options.rates.split(",") if rate]
-        rows = uvloop.run(measure(target, clients, rates, options.seconds))
+        rows = uvloop.run(measure(target, clients, rates, float(options.seconds)))
         with urllib.request.urlopen(f"{url}/livez") as answer:
             about: dict[str, Any] = json.load(answer)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "bench.json").write_text(
-        json.dumps({"service": about, "rows": [asdict(row) for row in rows]}, indent=1)
+        json.dumps({"service": about, "rows": [_finite(asdict(row)) for row in rows]}, indent=1, allow_nan=False)
     )
     draw(rows, options.out / "bench.png")
     print(f"bench: {options.out / 'bench.json'} and {options.out / 'bench.png'} hold the same")

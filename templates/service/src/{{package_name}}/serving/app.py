@@ -11,13 +11,14 @@ from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
 
 from ..model import Model
-from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, PredictionFailed
+from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, PredictionFailed, UpgradeAsked
 from .middleware import RequestMiddleware, problem
 from .schemas import Health, PredictResponse, Problem, to_json
 from .service import Service
 from .settings import Settings
 
 PROBLEMS = {
+    400: "The request asks for another protocol",
     408: "The body did not arrive in time",
     413: "The body is larger than MAX_BODY_BYTES",
     415: "The body is not declared as JSON",
@@ -118,14 +119,16 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
 
 async def _read_body(request: Request, settings: Settings) -> bytes:
-    """The body, read no further than allowed. Raises NotJson, BodyTooLarge, BodyTooSlow or ClientGone."""
-    length, media_type = None, b""
+    """The body, read no further than allowed. Raises NotJson, BodyTooLarge, BodyTooSlow, ClientGone or UpgradeAsked."""
+    length, media_type, upgrade = None, b"", False
     for name, value in request.scope["headers"]:
         if name == b"content-length":
             length = value
         elif name == b"content-type":
             media_type = value
-    if not media_type.lower().startswith(b"application/json"):
+        elif name == b"upgrade":
+            upgrade = True
+    if media_type.partition(b";")[0].strip().lower() != b"application/json":
         raise NotJson("send the header Content-Type: application/json")
     too_large = BodyTooLarge(f"at most {settings.max_body_bytes} bytes are accepted")
     if length is not None and int(length) > settings.max_body_bytes:
@@ -143,6 +146,8 @@ async def _read_body(request: Request, settings: Settings) -> bytes:
                     raise too_large
     except TimeoutError:
         raise BodyTooSlow(f"the body was not complete after {settings.body_seconds:g} s") from None
+    if upgrade and not body:  # httptools skips the body of such a request, which Java's HttpClient sends by default
+        raise UpgradeAsked("send no header Upgrade: the client is to speak HTTP/1.1 from the start")
     return body
 
 

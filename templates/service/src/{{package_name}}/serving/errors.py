@@ -39,6 +39,12 @@ class NotJson(ServiceError):
     status, code, title = 415, "not_json", "The body must be JSON"
 
 
+class UpgradeAsked(ServiceError):
+    """The request asks for another protocol, with which its body is lost on the way."""
+
+    status, code, title = 400, "upgrade_asked", "Only HTTP/1.1 is spoken here"
+
+
 class BodyTooLarge(ServiceError):
     """The body is larger than MAX_BODY_BYTES."""
 

@@ -28,14 +28,18 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """The same for people: ``12:30:01 info message key=value``."""
+    """The same for people: ``12:30:01 info message key=value``, escaped where it could steer the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line of text, and the traceback under it."""
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         fields = "".join(f" {key}={value}" for key, value in getattr(record, "fields", {}).items())
-        text = f"{clock} {record.levelname.lower()} {record.getMessage()}{fields}"
+        text = _printable(f"{clock} {record.levelname.lower()} {record.getMessage()}{fields}")
         return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+
+
+def _printable(text: str) -> str:
+    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
 def configure(settings: Settings) -> None:

@@ -85,6 +85,8 @@ def problem(error: ServiceError | HTTPException, request_id: str) -> Response:
         body = Problem(title=error.detail, status=status, code="http", detail=error.detail, request_id=request_id)
     else:
         status, headers = error.status, {"retry-after": str(error.retry_after)} if error.retry_after else {}
+        if status == 408:  # the rest of the body may never come
+            headers["connection"] = "close"
         about: dict[str, Any] = {"title": error.title, "status": status, "code": error.code, "detail": error.detail}
         body = Problem(**about, request_id=request_id, errors=error.errors)
     return Response(body.model_dump_json(exclude_none=True), status, headers, "application/problem+json")

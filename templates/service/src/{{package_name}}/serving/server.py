@@ -17,6 +17,7 @@ from . import logs
 from .app import create_app
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
+from .protocol import http_protocol
 from .service import Service
 from .settings import Settings
 
@@ -43,6 +44,7 @@ class Server(uvicorn.Server):
                 self.app,
                 host=settings.listen_host,
                 port=settings.port,
+                http=http_protocol(settings.body_seconds),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -71,7 +73,7 @@ class Server(uvicorn.Server):
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
-            log.critical("the model could not be loaded: %s", error, exc_info=error)
+            log.critical("the model could not be loaded: %s: %s", type(error).__name__, error, exc_info=error)
             self.end(1)
 
     def end(self, code: int) -> None:

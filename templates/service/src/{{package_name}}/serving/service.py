@@ -52,24 +52,26 @@ class Service:
     async def start(self) -> None:
         """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
         loop = asyncio.get_running_loop()
-        started: asyncio.Future[startup.Started] = loop.create_future()
+        # An error comes as a result: a future takes no StopIteration, and lets SystemExit end the event loop.
+        started: asyncio.Future[startup.Started | BaseException] = loop.create_future()
 
         def prepare() -> bool:
             try:
                 result = startup.start(self.model, self.settings)
             except BaseException as error:
-                loop.call_soon_threadsafe(started.set_exception, error)
+                loop.call_soon_threadsafe(started.set_result, error)
                 return False
             self.batcher.limit = result.plan.batch
             loop.call_soon_threadsafe(started.set_result, result)
             return True
 
         self.batcher.start(prepare)
-        try:
-            result = await started
-        except Exception as error:
-            self.state, self.reason = "failed", str(error)
-            raise
+        result = await started
+        if isinstance(result, BaseException):
+            self.state, self.reason = "failed", str(result)
+            if isinstance(result, Exception):
+                raise result
+            raise RuntimeError(f"the model raised {type(result).__name__}") from result
         self.device = result.device
         about = [result.about.get(key, "") for key in ("device", "name", "driver", "cuda")]
         self.metrics.info.labels(self.settings.app_version, self.settings.app_image, *about).set(1)

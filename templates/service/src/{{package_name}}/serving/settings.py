@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 class Settings(BaseSettings):
     """What can be set from outside; ``MAX_QUEUE=64`` in the environment sets ``max_queue``."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     listen_host: str = Field(default="0.0.0.0", description="Address to listen on")
     port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
@@ -26,7 +26,7 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(default=1_000_000, ge=100, description="Size of a request body")
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
-    body_seconds: float = Field(default=10, gt=0, description="Time a client has to send its body; then 408")
+    body_seconds: float = Field(default=10, gt=0, description="Time a client has for a head, and for a body; then 408")
     request_seconds: float = Field(default=30, gt=0, description="Time until an accepted request is given up with 504")
     shutdown_seconds: float = Field(default=30, ge=1, description="Time from SIGTERM to the end of the process")
     stuck_seconds: float = Field(

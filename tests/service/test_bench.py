@@ -1,0 +1,74 @@
+"""scripts/bench: its table, its files, and what it says to wrong use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def bench_run(child: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs the load test with its files in tmp_path."""
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, child / "scripts/tools/bench.py", "--out", tmp_path, *options]
+        return subprocess.run(command, cwd=child, capture_output=True, text=True, check=False, timeout=120)
+
+    return run
+
+
+def test_both_loops_fill_the_table_the_json_and_the_picture(
+    start: Callable[..., Any], bench_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    service = start(STANDIN_CALL_MS="5")
+    done = bench_run("--url", service.url, "--clients", "1,8", "--rates", "50%,40", "--seconds", "0.5")
+    assert done.returncode == 0, done.stderr
+    shown = [line.split()[:2] for line in done.stdout.splitlines() if line.split()[0] in ("closed", "open")]
+    assert [loop for loop, _ in shown] == ["closed", "closed", "open", "open"]
+    report = json.loads((tmp_path / "bench.json").read_text(), parse_constant=pytest.fail)
+    one, eight, half, forty = report["rows"]
+    assert (one["load"], eight["load"], forty["load"]) == (1, 8, 40)
+    assert half["load"] == pytest.approx(max(one["rate"], eight["rate"]) / 2, abs=0.1)
+    for row in report["rows"]:
+        assert row["answered"] > 0, row
+        assert row["failed"] == 0, row
+        assert 5 <= row["p50"] <= row["p99"] <= row["longest"], row
+    assert report["service"]["device"] == "cpu"
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_service_that_refuses_everything_gives_valid_json(
+    start: Callable[..., Any], bench_run: Callable[..., Any], tmp_path: Path
+) -> None:
+    service = start(ready=False, STANDIN_LOAD_MS="60000")
+    service.wait_for("/livez", 200)
+    done = bench_run("--url", service.url, "--clients", "1", "--rates", "", "--seconds", "0.2")
+    assert done.returncode == 0, done.stderr
+    [row] = json.loads((tmp_path / "bench.json").read_text(), parse_constant=pytest.fail)["rows"]
+    assert row["refused"] > 0
+    assert row["p99"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--url", "http://127.0.0.1:9"], 1, "Connection refused"),
+        (["--url", "https://localhost:8000"], 2, "http://localhost:8000"),
+        (["--url", "localhost:8000"], 2, "http://localhost:8000"),
+        (["--clients", "abc"], 2, "1,4,16"),
+        (["--clients", "0"], 2, "1,4,16"),
+        (["--rates", "x"], 2, "100,80%"),
+        (["--seconds", "0"], 2, "'0' should be such as 5"),
+    ],
+)
+def test_wrong_use_ends_with_one_line(bench_run: Callable[..., Any], options: list[str], code: int, words: str) -> None:
+    done = bench_run(*options)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
