@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .addresses import masked
 from .exits import JobError
 from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
@@ -62,7 +63,7 @@ class Ledger:
         """Bring a part to the output; it counts as finished when its record is there, which comes last."""
         content = as_parquet(table)
         if bad and quarantine:
-            rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": b.reason} for b in bad]
+            rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason)} for b in bad]
             quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
         self._store.write(f"{self._store.parts}/{part.name}.parquet", content)
