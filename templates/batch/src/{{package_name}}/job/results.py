@@ -79,6 +79,7 @@ class Outcome:
         self.bad: dict[int, str] = {}
         self._rows = rows
         self._schema = schema
+        self._names = schema.names
         self._batches: list[pa.RecordBatch] = []
         self._positions: list[range] = []
         # The values of each key. The model's dicts go away at once: to fill fresh memory with them slows the model.
@@ -89,7 +90,7 @@ class Outcome:
     def add(self, position: int, answers: Answers, count: int) -> None:
         """Take the answers for `count` texts from `position` on. Raises BadConfiguration when some are missing."""
         check_count(answers, count)
-        columns = _columns(answers, self._schema.names)
+        columns = _columns(answers, self._names)
         if columns is None:
             self.convert()
             self._convert(answers, range(position, position + count))
@@ -107,7 +108,7 @@ class Outcome:
         try:
             self._batches.append(_arrays(values, self._schema))
         except UNFIT:
-            answers = [dict(zip(self._schema.names, row, strict=True)) for row in zip(*values, strict=True)]
+            answers = [dict(zip(self._names, row, strict=True)) for row in zip(*values, strict=True)]
             self._convert(answers, [position for some in positions for position in some])
 
     def bad_rows(self) -> list[BadRow]:
