@@ -102,7 +102,10 @@ def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
 def test_a_part_that_does_not_fit_into_the_grace_is_dropped_at_once(job, folder, out):
     process = job.start("--input", folder, "--output", out.path, "--part-rows", 400, "--batch-size", 1, "--grace", "5",
                         "--on-error", "skip", SLOW="0.2")  # fmt: skip
-    time.sleep(2)
+    while not list(out.path.glob("_runs/*")):
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    time.sleep(1)
     start = time.monotonic()
     process.terminate()
     process.communicate(timeout=20)

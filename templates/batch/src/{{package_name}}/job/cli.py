@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from .addresses import masked
 from .exits import BAD_CONFIGURATION, RETRY, JobError
 from .parts import Limits
 from .settings import RunOptions, Shard, find_shard
@@ -18,7 +19,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how to get help."""
-        self.exit(BAD_CONFIGURATION, f"job: {message}; see {self.prog} --help\n")
+        self.exit(BAD_CONFIGURATION, masked(f"job: {message}; see {self.prog} --help\n"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,13 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.start(options, arguments)
     except JobError as error:
-        print(f"job: {error}", file=sys.stderr)
+        print(masked(f"job: {error}"), file=sys.stderr)
         return error.code
     except OSError as error:
-        print(f"job: {error}; another try may help", file=sys.stderr)
+        print(masked(f"job: {error}; another try may help"), file=sys.stderr)
         return RETRY
     except Exception:
-        traceback.print_exc()
+        print(masked(traceback.format_exc()), file=sys.stderr)
         print("job: an error that the job does not know (above); another try may help", file=sys.stderr)
         return RETRY
 

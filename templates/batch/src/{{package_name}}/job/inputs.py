@@ -9,6 +9,7 @@ from typing import Any
 
 from pyarrow import ArrowException, fs
 
+from .addresses import masked
 from .exits import BadConfiguration
 
 FORMATS = {
@@ -148,4 +149,4 @@ def _with_clear_names(files: list[InputFile]) -> list[InputFile]:
     count = Counter(file.name for file in files)
     if max(count.values()) == 1:
         return files
-    return [replace(file, name=file.path) if count[file.name] > 1 else file for file in files]
+    return [replace(file, name=masked(file.path)) if count[file.name] > 1 else file for file in files]

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .addresses import masked
 from .exits import JobError
 from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
@@ -62,7 +63,7 @@ class Ledger:
         """Bring a part to the output; it counts as finished when its record is there, which comes last."""
         content = as_parquet(table)
         if bad and quarantine:
-            rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": b.reason} for b in bad]
+            rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason)} for b in bad]
             quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
         self._store.write(f"{self._store.parts}/{part.name}.parquet", content)
@@ -78,7 +79,7 @@ class Ledger:
             blank=part.rows - len(table) - count,
             end=part.end,
             last=part.last,
-            size=len(content),
+            size=content.size,
             sha256=hashlib.sha256(content).hexdigest(),
         )
         self._store.write(f"{RECORDS}/{part.name}.json", to_json(asdict(record)))
@@ -86,11 +87,12 @@ class Ledger:
         return record
 
 
-def as_parquet(table: pa.Table) -> bytes:
+def as_parquet(table: pa.Table) -> pa.Buffer:
     """Return the table as a Parquet file, the same bytes for the same table."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd")
-    return sink.getvalue().to_pybytes()
+    # A dictionary costs as much as all the rest, and only what repeats gets smaller by it: surely the file's name.
+    pq.write_table(table, sink, compression="zstd", use_dictionary=["file"])
+    return sink.getvalue()
 
 
 def missing_parts(store: Store, files: int) -> list[str]:

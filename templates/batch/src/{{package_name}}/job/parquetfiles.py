@@ -11,7 +11,7 @@ from .exits import BadInput
 from .inputs import InputFile
 from .parts import ROW, TEXT, BadRow, Columns, Limits, Part, empty_table, table_schema
 
-READ_ROWS = 4096
+READ_ROWS = 16_384
 
 
 def parquet_parts(
@@ -77,7 +77,7 @@ def _cut(
         if not pending or end <= pending[0] * rows:
             continue
         position = int(begin)
-        for table, broken in _read_group(file, source, group, columns, position, int(end)):
+        for table, broken in _read_group(file, source, group, columns, min(rows, READ_ROWS), position, int(end)):
             size = broken.count if broken else len(table)
             while pending and position + size > pending[0] * rows:
                 start, stop = max(position, pending[0] * rows), min(position + size, (pending[0] + 1) * rows)
@@ -95,12 +95,12 @@ def _cut(
 
 
 def _read_group(
-    file: InputFile, source: pq.ParquetFile, group: int, columns: Columns, begin: int, end: int
+    file: InputFile, source: pq.ParquetFile, group: int, columns: Columns, rows: int, begin: int, end: int
 ) -> Iterator[tuple[pa.Table, BadRow | None]]:
-    """Yield the rows of a row group in pieces; what cannot be read of it comes last, as one bad row for all of it."""
+    """Yield a row group, `rows` at a time; what cannot be read of it comes last, as one bad row for all of it."""
     position = begin
     try:
-        for batch in source.iter_batches(READ_ROWS, row_groups=[group], columns=columns.names, use_threads=False):
+        for batch in source.iter_batches(rows, row_groups=[group], columns=columns.names, use_threads=False):
             table = pa.Table.from_batches([batch])
             numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
             kept = [table[name] for name in columns.kept.names]

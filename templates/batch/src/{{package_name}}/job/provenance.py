@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import device
+from .addresses import masked
 from .plan import NAME as PLAN
 from .plan import code_fingerprint, to_json
 from .store import Store, read_all
@@ -21,7 +21,6 @@ from .template import TEMPLATE
 
 RUNS = "_runs"
 PACKAGE = __package__.partition(".")[0]
-PASSWORD = re.compile(r"(\w://[^/@:\s]*:)[^/@\s]*@")  # in an address
 VERSIONS = ("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "tensorflow", "torch", "transformers")
 
 
@@ -38,7 +37,7 @@ class RunRecord:
             "code": code_version(),
             "image": image(),
             "versions": versions(),
-            "command": PASSWORD.sub(r"\1***@", shlex.join(["python", "-m", f"{PACKAGE}.job", *arguments])),
+            "command": masked(shlex.join(["python", "-m", f"{PACKAGE}.job", *arguments])),
         }
         self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
         store.write(self._name, to_json(self.content))
@@ -108,11 +107,6 @@ def versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     return found
-
-
-def _built_in(name: str) -> str | None:
-    value = os.environ.get(name)
-    return None if value == "unknown" else value
 
 
 def _git(folder: Path, *arguments: str) -> str:

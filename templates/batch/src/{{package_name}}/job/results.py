@@ -1,5 +1,6 @@
 """The model's answers as columns."""
 
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -10,6 +11,8 @@ from .ordering import Sorted
 from .parts import BadRow
 
 Answers = list[dict[str, Any]]
+# What pyarrow and Python raise when values do not fit a column.
+UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError)
 
 
 def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
@@ -45,25 +48,28 @@ def check_count(answers: Answers, count: int) -> None:
 
 def to_batch(answers: Answers, schema: pa.Schema) -> pa.RecordBatch:
     """Return the answers as columns. Raises ValueError or an ArrowException when they do not fit the schema."""
-    names = schema.names
-    columns = _columns(answers, names)
+    columns = _columns(answers, schema.names)
     if columns is None:
-        unknown = {key for answer in answers for key in answer} - set(names)
+        unknown = {key for answer in answers for key in answer} - set(schema.names)
         if unknown:
             raise ValueError(f"the model's answer has the key {min(unknown)!r}, which its first answers did not have")
-        columns = [[answer.get(name) for answer in answers] for name in names]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        columns = [[answer.get(name) for answer in answers] for name in schema.names]
+    return _arrays(columns, schema)
 
 
 def _columns(answers: Answers, names: list[str]) -> list[list[Any]] | None:
-    """Return the values of each key, or None unless each answer has just these keys."""
-    if set(map(len, answers)) != {len(names)}:
-        return None
+    """Return the values of each key, or None unless each answer is a dict with just these keys."""
     try:
-        return [list(map(itemgetter(name), answers)) for name in names]
-    except KeyError:
-        return None
+        if set(map(len, answers)) == {len(names)}:
+            return [list(map(itemgetter(name), answers)) for name in names]
+    except (KeyError, TypeError):
+        pass
+    return None
+
+
+def _arrays(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class Outcome:
@@ -73,25 +79,37 @@ class Outcome:
         self.bad: dict[int, str] = {}
         self._rows = rows
         self._schema = schema
+        self._names = schema.names
         self._batches: list[pa.RecordBatch] = []
-        self._answers: Answers = []
         self._positions: list[range] = []
-        # Many answers at once are converted faster, but lists of numbers take ten times the memory until they are.
+        # The values of each key. The model's dicts go away at once: to fill fresh memory with them slows the model.
+        self._values: list[list[Any]] = [[] for _ in schema]
+        # Many values at once are converted faster, but lists of numbers take ten times the memory until they are.
         self._enough = 64 if any(pa.types.is_list(form) for form in schema.types) else 4096
 
     def add(self, position: int, answers: Answers, count: int) -> None:
         """Take the answers for `count` texts from `position` on. Raises BadConfiguration when some are missing."""
         check_count(answers, count)
-        self._answers += answers
+        columns = _columns(answers, self._names)
+        if columns is None:
+            self.convert()
+            self._convert(answers, range(position, position + count))
+            return
+        for values, more in zip(self._values, columns, strict=True):
+            values += more
         self._positions.append(range(position, position + count))
-        if len(self._answers) >= self._enough:
+        if len(self._values[0]) >= self._enough:
             self.convert()
 
     def convert(self) -> None:
         """Make columns of the answers; those that do not fit are bad rows."""
-        answers, positions = self._answers, [p for some in self._positions for p in some]
-        self._answers, self._positions = [], []
-        self._convert(answers, positions)
+        values, positions = self._values, self._positions
+        self._values, self._positions = [[] for _ in self._schema], []
+        try:
+            self._batches.append(_arrays(values, self._schema))
+        except UNFIT:
+            answers = [dict(zip(self._names, row, strict=True)) for row in zip(*values, strict=True)]
+            self._convert(answers, [position for some in positions for position in some])
 
     def bad_rows(self) -> list[BadRow]:
         """Return all bad rows of the part, in the order of the input."""
@@ -102,13 +120,12 @@ class Outcome:
         results = pa.Table.from_batches(self._batches, self._schema)
         return self._rows.in_order_of_input(results, sorted(self.bad))
 
-    def _convert(self, answers: Answers, positions: list[int]) -> None:
-        if not answers:
-            return
+    def _convert(self, answers: Answers, positions: Sequence[int]) -> None:
+        """Make columns of some answers, of halves of them where they do not fit."""
         try:
             self._batches.append(to_batch(answers, self._schema))
             return
-        except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
+        except UNFIT as error:
             reason = f"the model's answer does not fit: {' '.join(str(error).split())[:300]}"
         if len(answers) == 1:
             self.bad[positions[0]] = reason

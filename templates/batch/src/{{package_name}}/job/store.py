@@ -7,6 +7,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 
+import pyarrow as pa
 from pyarrow import fs
 
 from .exits import BadConfiguration
@@ -51,7 +52,7 @@ class DiskStore:
     def _published(self) -> bool:
         return (self.root / DATA).is_dir()
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file and bring it to the disk before it gets its name. Raises FinishedElsewhere."""
         temporary = self.root / TEMPORARY / f"{uuid.uuid4().hex}-{PurePosixPath(name).name}"
         target = self.root / name
@@ -132,7 +133,7 @@ class ObjectStore:
         self.filesystem = filesystem
         self.root = root.rstrip("/")
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write an object."""
         path = f"{self.root}/{name}"
         self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
