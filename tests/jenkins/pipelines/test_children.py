@@ -102,13 +102,11 @@ def builds(
 
     def of(project_type: str, framework: str = "plain", *, shellcheck: bool = False, **options: Any) -> Builds:
         answers = AnswerSet(project_type, framework)
-        python = python_of(answers)
         child = make_child(answers, name=f"{project_type}-{framework}-{next(NUMBERS)}", **options)
-        agents = farm.Agents(tmp_path / "agents", shellcheck=shellcheck)
+        agents = farm.Agents(tmp_path / "agents", python_of(answers), shellcheck)
         agents.add("docker")
         agents.add("gpu", gpu=True)
         agents.add("kubectl", cluster=True)
-        agents.use(python)
         return Builds(child, agents, servers)
 
     return of
