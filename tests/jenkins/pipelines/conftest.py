@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -73,6 +76,35 @@ def make_child(template: Path, copie_session, registry, tmp_path_factory) -> Cal
         return child
 
     return make
+
+
+@pytest.fixture(scope="session")
+def python_of(make_child: Callable[..., Path], request: pytest.FixtureRequest) -> Callable[[AnswerSet], Path]:
+    """Return a function that gives the Python with the packages of a child, set up once by the child's own script.
+
+    Plain children find theirs in this repository's environment.
+    """
+    made: dict[AnswerSet, Path] = {}
+
+    def of(answers: AnswerSet) -> Path:
+        if answers.framework == "plain":
+            return Path(sys.executable)
+        if answers not in made:
+            command = ["scripts/setup"]
+            if answers.framework == "torch":
+                command += ["--framework", request.getfixturevalue("torch_build")]
+            child = make_child(answers, name=f"setup-{answers.id}")
+            compiled = os.environ | {"UV_COMPILE_BYTECODE": "1"}  # as in the images; else each process spends seconds
+            done = subprocess.run(
+                command, cwd=child, env=compiled, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            assert done.returncode == 0, (
+                f"{answers.id}: {' '.join(command)} ended with {done.returncode}: {done.stdout}"
+            )
+            made[answers] = child / ".venv" / "bin" / "python"
+        return made[answers]
+
+    return of
 
 
 def commit(child: Path, message: str) -> None:

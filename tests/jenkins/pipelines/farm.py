@@ -163,14 +163,6 @@ class Agents:
         self.labels[label] = home
         return home
 
-    def use(self, python: Path) -> None:
-        """Let the containers have the packages of another Python."""
-        for home in self.labels.values():
-            for program in (home / "docker", home / "inside" / "gpu-smoke"):
-                if program.exists():
-                    program.write_text(program.read_text().replace(f"'{self.python}'", f"'{python}'"))
-        self.python = python
-
     def _program(self, home: Path, name: str, *command: str) -> None:
         words = " ".join(f"'{word}'" for word in (str(self.python), *command))
         (home / name).write_text(f"#!/bin/sh\nexport STANDIN_ENGINE='{home}'\nexec {words} \"$@\"\n")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import re
-import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.answers import TYPES, AnswerSet
+from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.conftest import ROOT
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import commit
@@ -96,13 +95,15 @@ class Builds:
 
 
 @pytest.fixture
-def builds(make_child: Callable[..., Path], servers: Any, tmp_path: Path) -> Callable[..., Builds]:
+def builds(
+    make_child: Callable[..., Path], python_of: Callable[[AnswerSet], Path], servers: Any, tmp_path: Path
+) -> Callable[..., Builds]:
     """Return a function that gives a child of a type with a farm of its own, with a GPU where a GPU should be."""
 
     def of(project_type: str, framework: str = "plain", *, shellcheck: bool = False, **options: Any) -> Builds:
-        name = f"{project_type}-{framework}-{next(NUMBERS)}"
-        child = make_child(AnswerSet(project_type, framework), name=name, **options)
-        agents = farm.Agents(tmp_path / "agents", shellcheck=shellcheck)
+        answers = AnswerSet(project_type, framework)
+        child = make_child(answers, name=f"{project_type}-{framework}-{next(NUMBERS)}", **options)
+        agents = farm.Agents(tmp_path / "agents", python_of(answers), shellcheck)
         agents.add("docker")
         agents.add("gpu", gpu=True)
         agents.add("kubectl", cluster=True)
@@ -125,15 +126,23 @@ def said(trace: Trace, stage: str) -> str:
 
 
 def test_the_pipeline_does_not_depend_on_the_framework() -> None:
-    """What is run here with plain children is the pipeline of all (tests/templates checks every Jenkinsfile)."""
+    """`make test` runs plain children: theirs is the pipeline of all (tests/templates checks every Jenkinsfile)."""
     assert "framework" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("project_type", TYPES)
-def test_what_runs_where_and_what_is_published(builds: Callable[..., Builds], project_type: str, kind: str) -> None:
-    """Every build checks everything; only main and a tag publish, the digest that was smoked and nothing else."""
-    it = builds(project_type, shellcheck=kind == "main")
+@pytest.mark.parametrize(
+    "framework", [pytest.param(name, marks=[] if name == "plain" else pytest.mark.slow) for name in FRAMEWORKS]
+)
+def test_what_runs_where_and_what_is_published(
+    builds: Callable[..., Builds], framework: str, project_type: str, kind: str
+) -> None:
+    """Every build checks everything; only main and a tag publish, the digest that was smoked and nothing else.
+
+    With torch and tensorflow the child's own unit tests run too, not one in their place.
+    """
+    it = builds(project_type, framework, shellcheck=kind == "main", quick=framework == "plain")
     trace = it.run(**KINDS[kind])
     assert trace.result == "SUCCESS", trace.log
     assert ran(trace) == CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
@@ -230,7 +239,7 @@ FAULTS = {
         {"": "a version never moves", "library": "was not published"},
     ),
 }
-# Run by `make test`: every fault and every type; the others by `make test-slow`.
+# Run by `make test`, with plain children: every fault and every type; the others by `make test-slow`.
 FAST = {
     "no GPU on the GPU agent": "service",
     "smoke test fails": "batch",
@@ -242,18 +251,22 @@ FAST = {
     "promotion is refused": "batch",
 }
 FAULTY = [
-    pytest.param(fault, project_type, marks=[] if FAST[fault] == project_type else pytest.mark.slow)
-    for fault in FAULTS
+    pytest.param(
+        *(framework, project_type, fault),
+        marks=[] if (framework, project_type) == ("plain", FAST[fault]) else pytest.mark.slow,
+    )
+    for framework in FRAMEWORKS
     for project_type in TYPES
+    for fault in FAULTS
 ]
 
 
-@pytest.mark.parametrize(("fault", "project_type"), FAULTY)
+@pytest.mark.parametrize(("framework", "project_type", "fault"), FAULTY)
 def test_a_fault_is_named_and_nothing_is_published(
-    builds: Callable[..., Builds], fault: str, project_type: str
+    builds: Callable[..., Builds], framework: str, project_type: str, fault: str
 ) -> None:
     """The build of a tag fails in the right stage and says why; index, registry and cluster hold what they held."""
-    it, case = builds(project_type), FAULTS[fault]
+    it, case = builds(project_type, framework), FAULTS[fault]
     options = case.arrange(it) or {}
     before = () if fault == "registry is down" else (it.released(), it.published())
     try:
@@ -291,22 +304,3 @@ def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Build
     assert trace.result == "FAILURE"
     assert ran(trace) == {"No leftovers of an update": "docker"}
     assert "./README.md" in said(trace, "No leftovers of an update")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "tensorflow"])
-@pytest.mark.parametrize("project_type", TYPES)
-def test_a_framework_with_its_own_packages(
-    builds: Callable[..., Builds], request: pytest.FixtureRequest, project_type: str, framework: str
-) -> None:
-    """The child's own unit tests, its job and its service pass in the pipeline with the packages of its lock."""
-    it = builds(project_type, framework, quick=False, shellcheck=True)
-    setup = ["scripts/setup"]
-    if framework == "torch":
-        setup += ["--framework", request.getfixturevalue("torch_build")]
-    subprocess.run(setup, cwd=it.child, check=True)
-    it.agents.use(it.child / ".venv" / "bin" / "python")
-    trace = it.run(branch="main")
-    assert trace.result == "SUCCESS", trace.log
-    assert ran(trace) == CHECKS[project_type] | EXPECTED.get((project_type, "main"), {})
-    assert len(it.released()) == (project_type != "library")
