@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
+from tests.service.conftest import Process
 
 Start = Callable[..., Any]
 
@@ -246,3 +249,58 @@ def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
         connection.settimeout(5)
         assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow body is given up"
         connection.close()
+
+
+def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
+    first = start()
+    second = start(ready=False, PORT=str(first.port))
+    assert second.exit_code(20) == 1
+    assert f"port {first.port} cannot be used: take another one with PORT" in second.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("import torhc\n", "model.py:1: ModuleNotFoundError: No module named 'torhc'; a package comes with"),
+        ("class Model:\n  )(\n", "model.py:2: SyntaxError: unmatched ')'"),
+    ],
+    ids=["missing package", "no Python"],
+)
+def test_a_model_that_cannot_be_imported_is_named_in_one_line(
+    child: Path, tmp_path: Path, model: str, words: str
+) -> None:
+    copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
+    next(copy.glob("*/model.py")).write_text(model)
+    service = Process(tmp_path, tmp_path / "log")
+    assert service.exit_code(20) == 1
+    [line] = service.log.read_text().splitlines()
+    assert line.startswith("the model could not be loaded: ")
+    assert words in line
+
+
+def test_a_class_without_predict_is_refused_as_a_model_that_does_not_load(child: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
+    next(copy.glob("*/model.py")).write_text(
+        "class Model:\n    examples = ('a',)\n\n    def load(self, device): pass\n"
+    )
+    service = Process(tmp_path, tmp_path / "log")
+    assert service.exit_code(20) == 1
+    [line] = [json.loads(line) for line in service.log.read_text().splitlines()]
+    assert line["message"] == "the model could not be loaded: 'Model' object has no attribute 'predict'"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--clients", "a"), "'a' is no list of numbers from 1, for example 1,4,16"),
+        (("--clients", "4,,8"), "'4,,8' is no list of numbers"),
+        (("--rates", "fast"), "'fast' is no list of rates above 0"),
+        (("--url", "http://127.0.0.1:9"), "http://127.0.0.1:9 is not ready"),
+    ],
+)
+def test_a_wrong_option_of_bench_is_said_without_a_traceback(child: Path, arguments: tuple[str], words: str) -> None:
+    command = [sys.executable, str(child / "scripts/tools/bench.py"), *arguments]
+    done = subprocess.run(command, cwd=child, capture_output=True, text=True, check=False)
+    assert done.returncode in (1, 2), done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

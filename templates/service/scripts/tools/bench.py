@@ -186,6 +186,16 @@ class Target:
 
 
 @contextlib.contextmanager
+def running(url: str) -> Iterator[str]:
+    """Hand on the address of a service that answers; else end with the reason."""
+    try:
+        urllib.request.urlopen(f"{url}/readyz").close()
+    except (OSError, ValueError) as error:
+        sys.exit(f"bench: {url} is not ready ({error}): start the service, or leave --url out and bench starts its own")
+    yield url
+
+
+@contextlib.contextmanager
 def own_service() -> Iterator[str]:
     """Start the project's service on a free port, quiet, and stop it in the end."""
     package = next(Path("src").glob("*/serving")).parent.name
@@ -254,20 +264,37 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
+def counts(text: str) -> list[int]:
+    """Return the numbers of clients in `1,4,16`."""
+    numbers = [int(count) for count in text.split(",") if count.strip().isdecimal()]
+    if not numbers or len(numbers) < len(text.split(",")) or min(numbers) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers from 1, for example 1,4,16")
+    return numbers
+
+
+def loads(text: str) -> list[str]:
+    """Return the rates in `50%,80%` or `100,200`; an empty text has none."""
+    rates = [rate.strip() for rate in text.split(",") if rate.strip()]
+    try:
+        fair = all(float(rate.removesuffix("%")) > 0 for rate in rates)
+    except ValueError:
+        fair = False
+    if not fair:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of rates above 0, for example 50%,80% or 100,200")
+    return rates
+
+
 def main() -> None:
     """Read the command line, measure, print, write."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--url")
-    parser.add_argument("--clients", default="1,4,16,64")
-    parser.add_argument("--rates", default="50%,80%,95%,120%")
+    parser.add_argument("--clients", type=counts, default="1,4,16,64")
+    parser.add_argument("--rates", type=loads, default="50%,80%,95%,120%")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    with contextlib.nullcontext(options.url) if options.url else own_service() as url:
-        target = Target(url.rstrip("/"))
-        clients = [int(count) for count in options.clients.split(",") if count]
-        rates = [rate for rate in options.rates.split(",") if rate]
-        rows = uvloop.run(measure(target, clients, rates, options.seconds))
+    with running(options.url.rstrip("/")) if options.url else own_service() as url:
+        rows = uvloop.run(measure(Target(url), options.clients, options.rates, options.seconds))
         with urllib.request.urlopen(f"{url}/livez") as answer:
             about: dict[str, Any] = json.load(answer)
     options.out.mkdir(parents=True, exist_ok=True)
