@@ -6,6 +6,7 @@ FRAMEWORK ?= plain
 PYTHON := .venv/bin/python
 READY := .venv/.ready
 JOBS ?= 2
+export ANSWERS
 
 .PHONY: help
 help: ## list the targets
@@ -25,8 +26,8 @@ demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=service|
 	@$(PYTHON) hooks/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new
-new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking)
-	@$(PYTHON) hooks/new.py "$(TO)" $(foreach answer,$(ANSWERS),--answer $(answer))
+new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from)
+	@$(PYTHON) hooks/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
 
 .PHONY: test
 test: $(READY) ## the tests that need neither Docker nor a GPU (10 minutes at most)

@@ -112,6 +112,8 @@ def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Plan every child, write the report, print the outcomes."""
+    if not options.template:
+        raise FleetError("--template is empty: it needs the address of the template, as the children name it")
     newest = list(versions(options.template).values())
     options.to = options.to or (newest[-1] if newest else "")
     if options.to not in newest:

@@ -58,6 +58,12 @@ def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
     return f"{target.name}: {'changed ' + ', '.join(changed) if changed else 'unchanged'}"
 
 
+def take_back(folder: Path) -> None:
+    """Remove a folder of locks that holds nothing yet."""
+    if not any(lock.stat().st_size for lock in folder.glob("*.lock")):
+        shutil.rmtree(folder)
+
+
 def main() -> int:
     """Lock all pairs, or those of the images named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -81,7 +87,12 @@ def main() -> int:
                 print(job.result())
             except subprocess.CalledProcessError as error:
                 failed = True
+                take_back(LOCKS / name)
                 print(f"{name}: {error.stderr.strip()}", file=sys.stderr)
+            except ValueError as error:  # Copier refuses an answer, such as a driver that gpu_driver does not offer yet
+                failed = True
+                take_back(LOCKS / name)
+                print(f"{name}: {error}: add it to copier.yml first (CONTRIBUTING.md)", file=sys.stderr)
     return int(failed)
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -32,9 +34,20 @@ def check_answers(answers: list[str], known: list[str]) -> None:
     for answer in answers:
         name, equals, _ = answer.partition("=")
         if not equals:
-            raise NewError(f"{answer!r} is no answer: it needs question=answer, for example project_name=topic-finder")
+            raise NewError(
+                f"{answer!r} is no answer: it needs question=answer, for example project_name=topic-finder "
+                "or, with spaces, description='Find the topic'"
+            )
         if name not in known:
             raise NewError(f"there is no question {name!r}: the questions are {', '.join(known)}")
+
+
+def split(text: str) -> list[str]:
+    """Return the answers in `text`, which are separated by spaces and may be quoted. Raises NewError."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise NewError(f"a quotation mark is missing in the answers {text}") from error
 
 
 def check_target(target: Path) -> None:
@@ -54,9 +67,28 @@ def reason(output: str) -> str:
     """Return the one line that tells why Copier failed, without its traceback."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     line = lines[-1] if lines else "Copier failed without a word"
+    choice = re.search(r"Invalid choice for '(\w+)': '(.*)' is not in \[(.*)\]", line)
+    if choice:
+        return wrong_choice(choice[1], choice[2], choice[3].replace("'", "").split(", "))
     for prefix in ("ValueError: ", "Validation error for question "):
         line = line.removeprefix(prefix)
     return line.replace("': for example", " needs another answer, for example").removeprefix("'")
+
+
+def wrong_choice(question: str, given: str, choices: list[str]) -> str:
+    """Return the line about an answer that is none of the choices; a driver between two takes the lower one."""
+    line = f"{question} cannot be {given!r}: take {' or '.join(choices)}"
+    lower = [choice for choice in choices if choice.isdigit() and given.isdigit() and int(choice) < int(given)]
+    return f"{line}; nodes with {given} take {max(lower, key=int)}" if lower else line
+
+
+def shared_address(template: str) -> str:
+    """Return the address that others know `template` by: the URL its clone came from, "" where there is none."""
+    if not Path(template).is_dir():
+        return ""
+    command = ["git", "-C", template, "config", "--get", "remote.origin.url"]
+    origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return origin if re.match(r"(https?|ssh|git)://|[^/]+@[^/]+:", origin) else ""
 
 
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> None:
@@ -82,19 +114,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("target", help="the folder of the new repository")
     parser.add_argument("--answer", action="append", default=[], metavar="QUESTION=ANSWER")
+    parser.add_argument("--answers", default="", metavar="TEXT", help="several, as make passes them on")
     parser.add_argument("--template", default=str(ROOT), help="where children find the template (default: this clone)")
     parser.add_argument("--version", help="the template's version (default: the newest release)")
     options = parser.parse_args()
     try:
         if not options.target:
             raise NewError("where to? for example: make new TO=../my-project")
-        target = Path(options.target).expanduser().absolute()
-        check_answers(options.answer, questions(ROOT))
+        target = Path(os.path.abspath(Path(options.target).expanduser()))
+        answers = options.answer + split(options.answers)
+        check_answers(answers, questions(ROOT))
         check_target(target)
-        interactive = not options.answer and sys.stdin.isatty()
-        if not interactive and not any(answer.startswith("project_name=") for answer in options.answer):
-            raise NewError("the name is missing: give --answer project_name=NAME")
-        start(options.template, target, options.answer, interactive, options.version)
+        interactive = not answers and sys.stdin.isatty()
+        if not interactive and not any(answer.startswith("project_name=") for answer in answers):
+            raise NewError('the name is missing: make new TO=... ANSWERS="project_name=topic-finder"')
+        start(options.template, target, answers, interactive, options.version)
     except NewError as error:
         print(f"new: {error}", file=sys.stderr)
         return 1
@@ -104,6 +138,10 @@ def main() -> int:
     print(f"{target} is ready. Go on with:\n")
     print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
     print("  scripts/setup\n  scripts/test")
+    if address := shared_address(options.template):
+        plain = re.sub(r"(https?://)[^/@]+@", r"\1", address)  # no token on the screen
+        print(f"\nIts updates come from {options.template}, which only this machine has. Where others work on it too:")
+        print(f"  make new TO=... TEMPLATE={plain}")
     return 0
 
 

@@ -33,6 +33,7 @@ from update_outcome import ORDER, Outcome, Trees, changed_files, content, git, o
 ANSWERS = ".copier-answers.yml"
 OWNERSHIP = ".copier-ownership.yml"
 CODES = {"conflict": 3, "at risk": 4}
+GIT_ADVICE = ("fatal: Could not read from remote", "Please make sure you have", "and the repository exists")
 
 
 class UpdateError(Exception):
@@ -108,8 +109,9 @@ def release(source: str, tag: str) -> Release:
         texts = {
             name: git(place, "show", f"FETCH_HEAD:{name}") for name in ("CHANGELOG.md", "copier.yml") if name in names
         }
-    asked = re.findall(r"(?m)^([a-z]\w*):", texts.get("copier.yml", ""))
-    return Release(tag, texts.get("CHANGELOG.md", ""), tuple(asked))
+    entries = re.findall(r"(?ms)^([a-z]\w*):(.*?)(?=^\S|\Z)", texts.get("copier.yml", ""))
+    asked = tuple(name for name, text in entries if not re.search(r"\bwhen: false\b", text))  # else it is computed
+    return Release(tag, texts.get("CHANGELOG.md", ""), asked)
 
 
 def changes_between(changelog: str, old: str, new: str) -> str:
@@ -125,9 +127,10 @@ def changes_between(changelog: str, old: str, new: str) -> str:
 
 
 def last_line(text: str | None) -> str:
-    """Return the last line of an error message that says something."""
+    """Return the last line of an error message that says something; git's advice after the cause says nothing."""
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
-    return lines[-1] if lines else "no message"
+    telling = [line for line in lines if not line.startswith(GIT_ADVICE)]
+    return (telling or lines or ["no message"])[-1]
 
 
 def read_answers(child: Path) -> dict[str, Any]:
@@ -290,7 +293,17 @@ def told(trial: Trial, dry_run: bool) -> str:
     for kind in ORDER:
         for outcome in (outcome for outcome in trial.outcomes if outcome.kind == kind):
             lines.append(f"{kind:<10} {outcome.path}" + (f": {outcome.note}" if outcome.note else ""))
-    return "\n".join(lines)
+    return "\n".join(lines if dry_run else [*lines, "", next_steps(trial)])
+
+
+def next_steps(trial: Trial) -> str:
+    """Return what the owner does after an update, in this order."""
+    kinds = {outcome.kind for outcome in trial.outcomes}
+    steps = ["settle the conflict markers and `git add` the files"] if "conflict" in kinds else []
+    steps += ["look at what was at risk"] if "at risk" in kinds else []
+    moved = any(o.path == "constraints.txt" and o.kind in ("updated", "merged") for o in trial.outcomes)
+    steps += ["scripts/lock (the base image has other versions now)"] if moved else []
+    return "next: " + ", ".join([*steps, "scripts/setup && scripts/test", "git commit"])
 
 
 def as_json(trial: Trial | None, child: Path, dry_run: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION
 
 .PHONY: fleet-apply
 fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest)
-	@$(FLEET) apply --wave $(WAVE); \
+	@$(FLEET) apply --wave "$(or $(WAVE),none given)"; \
 	code=$$?; case $$code in 3 | 4 | 5) echo "make: what could be pushed was; some children need a person (exit code $$code)" ;; *) exit $$code ;; esac
 
 .PHONY: bench-fleet

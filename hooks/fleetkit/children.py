@@ -115,7 +115,8 @@ def load(place: Path) -> Fleet:
             f"{place} does not exist: write it (docs/fleet.md) or name a folder of repositories"
         ) from error
     except (yaml.YAMLError, KeyError, TypeError) as error:
-        raise FleetError(f"{place} is no fleet file: it needs a list 'children' with a url each ({error})") from error
+        why = " ".join(str(error).split())
+        raise FleetError(f"{place} is no fleet file: it needs a list 'children' with a url each ({why})") from error
     names = [child.name for child in children]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.conftest import ROOT, git
-from tests.docs.blocks import Block, all_blocks
+from tests.docs.blocks import Block, all_blocks, blocks_of
 
 BLOCKS = all_blocks()
 SECONDS = 400
@@ -143,3 +143,17 @@ def test_the_commands_of_a_page_in_a_child(render, runner, tmp_path: Path, page:
     for block in BLOCKS:
         if (block.page, block.place) == (page, kind) and not block.reason:
             here.run(block)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["library", "batch", "service"])
+def test_the_first_commands_of_a_childs_own_readme(render, runner, tmp_path: Path, kind: str) -> None:  # type: ignore[no-untyped-def]
+    child = tmp_path / kind
+    shutil.copytree(render(AnswerSet(kind, "plain")), child)
+    text = (child / "README.md").read_text(encoding="utf-8").partition("## Put in your own model")[0]
+    blocks = blocks_of(text, f"README.md of a {kind}")
+    assert len(blocks) >= 2, f"a {kind}'s README.md does not begin with commands"
+    here = runner(child)
+    for block in blocks:
+        serves = kind == "service" and block.text == "scripts/run\n"
+        here.run(Block(block.page, block.line, block.text, "run in: service, until: /readyz") if serves else block)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import socket
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 import uvicorn
 
 from tests.conftest import ROOT
+from tests.service.conftest import Process
 
 Start = Callable[..., Any]
 
@@ -340,4 +342,46 @@ def test_a_client_that_asks_for_http2_is_told_to_speak_http1(start: Start) -> No
     head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
         connection.sendall(head + body)
-        assert b"upgrade_asked" in connection.recv(1000)
+        answer = b""
+        while b"upgrade_asked" not in answer:  # head and body may come one after the other
+            piece = connection.recv(1000)
+            assert piece, answer
+            answer += piece
+
+
+def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
+    first = start()
+    second = start(ready=False, PORT=str(first.port))
+    assert second.exit_code(20) == 1
+    assert f"port {first.port} cannot be used: take another one with PORT" in second.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("import torhc\n", "model.py:1: ModuleNotFoundError: No module named 'torhc'; a package comes with"),
+        ("class Model:\n  )(\n", "model.py:2: SyntaxError: unmatched ')'"),
+    ],
+    ids=["missing package", "no Python"],
+)
+def test_a_model_that_cannot_be_imported_is_named_in_one_line(
+    child: Path, tmp_path: Path, model: str, words: str
+) -> None:
+    copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
+    next(copy.glob("*/model.py")).write_text(model)
+    service = Process(tmp_path, tmp_path / "log")
+    assert service.exit_code(20) == 1
+    [line] = service.log.read_text().splitlines()
+    assert line.startswith("the model could not be loaded: ")
+    assert words in line
+
+
+def test_a_class_without_predict_is_refused_as_a_model_that_does_not_load(child: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
+    next(copy.glob("*/model.py")).write_text(
+        "class Model:\n    examples = ('a',)\n\n    def load(self, device): pass\n"
+    )
+    service = Process(tmp_path, tmp_path / "log")
+    assert service.exit_code(20) == 1
+    [line] = [json.loads(line) for line in service.log.read_text().splitlines()]
+    assert line["message"] == "the model could not be loaded: 'Model' object has no attribute 'predict'"

@@ -123,7 +123,9 @@ class TestScripts:
         project.write_text(project.read_text().replace('"numpy>=2",', '"numpy>=2",\n  "tqdm>=4",'))
         run(library, "scripts/lock")
         assert "\ntqdm==" in (library / "requirements.lock").read_text()
+        assert "changed after .venv was made: run scripts/setup" in run(library, "scripts/test", "-q")
         git(library, "checkout", "--quiet", ".")
+        assert "changed after" not in run(library, "scripts/test", "-q")
 
     def test_a_package_that_does_not_fit_the_image_is_refused_and_nothing_written(self, library):
         project = library / "pyproject.toml"
@@ -132,6 +134,22 @@ class TestScripts:
         assert "do not fit the base image plain-cu13" in text, text
         assert git(library, "status", "--porcelain").split() == ["M", "pyproject.toml"]
         git(library, "checkout", "--quiet", ".")
+
+    @pytest.mark.parametrize("line", ['"numpy>=2,<2",', '"numpy>=2"" ,'], ids=["contradiction", "no TOML"])
+    def test_the_base_image_is_not_blamed_for_another_fault(self, library, line):
+        project = library / "pyproject.toml"
+        project.write_text(project.read_text().replace('"numpy>=2",', line))
+        text = run(library, "scripts/lock", expect=1)
+        assert "cannot be resolved, with this base image or another" in text, text
+        assert "do not fit" not in text, text
+        assert git(library, "status", "--porcelain").split() == ["M", "pyproject.toml"]
+        git(library, "checkout", "--quiet", ".")
+
+    def test_a_framework_that_cannot_be_had_leaves_the_environment(self, library):
+        text = run(library, "scripts/setup", "--framework", "numpy==99.9", expect=1)
+        assert "numpy==99.9 cannot be had" in text, text
+        assert " passed" in run(library, "scripts/test", "-q")
+        assert "--framework needs PACKAGE==VERSION" in run(library, "scripts/setup", "--framework", expect=2)
 
     def test_a_conflict_marker_fails_lint(self, library):
         (library / "notes.txt").write_text("<<<<<<< before updating\n")

@@ -44,7 +44,7 @@ def test_an_empty_folder_is_taken(template, tmp_path):
         ("project_name=My Project", "for example my-project"),
         ("nmae=x", "the questions are project_type"),
         ("project_name", "for example project_name=topic-finder"),
-        ("framework=torch", "the name is missing"),
+        ("framework=torch", "the name is missing: make new TO=... ANSWERS="),
     ],
 )
 def test_a_wrong_answer_leaves_nothing(template, tmp_path, answer, expected):
@@ -78,3 +78,52 @@ def test_a_template_that_is_none_is_named(tmp_path):
     done = new(tmp_path / "child", "project_name=child", template=tmp_path / "nothing")
     refused(done, "Local template must be a directory")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("gpu_driver=570", "gpu_driver cannot be '570': take 580 or 525; nodes with 570 take 525"),
+        ("gpu_driver=470", "gpu_driver cannot be '470': take 580 or 525"),
+        ("project_type=api", "project_type cannot be 'api': take service or batch or library"),
+    ],
+)
+def test_a_wrong_choice_is_answered_with_the_right_one(template, tmp_path, answer, expected):
+    done = new(tmp_path / "child", "project_name=child", answer, template=template)
+    refused(done, expected)
+    assert done.stderr.strip().endswith(expected), done.stderr
+
+
+def make_new(target: Path, template: Path, answers: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "hooks" / "new.py"), str(target), "--template", str(template)]
+    return subprocess.run([*command, "--answers", answers], capture_output=True, text=True, check=False)
+
+
+def test_an_answer_with_spaces_is_quoted(template, tmp_path):
+    done = make_new(tmp_path / "child", template, "project_name=child description='Find the topic'")
+    assert done.returncode == 0, done.stderr
+    assert "description: Find the topic\n" in (tmp_path / "child" / ".copier-answers.yml").read_text()
+
+
+def test_a_missing_quotation_mark_is_named(template, tmp_path):
+    done = make_new(tmp_path / "child", template, "project_name=child description='Find")
+    refused(done, "a quotation mark is missing")
+
+
+@pytest.mark.parametrize(
+    ("origin", "expected"),
+    [
+        ("https://name:token@git.example.com/acme/family.git", "TEMPLATE=https://git.example.com/acme/family.git"),
+        ("git@git.example.com:acme/family.git", "TEMPLATE=git@git.example.com:acme/family.git"),
+        ("/srv/family", ""),
+    ],
+)
+def test_the_address_that_others_reach_is_offered(template, tmp_path, origin, expected):
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "--quiet", str(template), str(clone)], check=True)
+    subprocess.run(["git", "-C", str(clone), "remote", "set-url", "origin", origin], check=True)
+    done = new(tmp_path / "child", "project_name=child", template=clone)
+    assert done.returncode == 0, done.stderr
+    assert expected in done.stdout
+    assert ("TEMPLATE=" in done.stdout) is bool(expected), done.stdout
+    assert "token" not in done.stdout

@@ -173,13 +173,16 @@ def test_a_released_digest_is_pinned(template, tmp_path):
     changed = tmp_path / "template"
     shutil.copytree(template, changed)
     digest = "sha256:" + "0123456789abcdef" * 4
+    rows = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())["images"]
+    alive = [row for row in rows if row["framework"] == "plain" and row["state"] != "retired"]
+    name = max(alive, key=lambda row: row["driver_min"])["name"]
     (changed / "base-images" / "released.json").write_text(
-        f'{{"plain-cu13": {{"tag": "2026.11.21", "digest": "{digest}"}}}}\n'
+        f'{{"{name}": {{"tag": "2026.11.21", "digest": "{digest}"}}}}\n'
     )
-    git(changed, "commit", "--all", "--quiet", "--message=Release plain-cu13")
+    git(changed, "commit", "--all", "--quiet", f"--message=Release {name}")
     assert copy(changed, tmp_path / "child", project_name="a", registry="localhost:5000") == ""
     dockerfile = (tmp_path / "child" / "Dockerfile").read_text()
-    assert f"ARG BASE_IMAGE=localhost:5000/plain-cu13:2026.11.21@{digest}\n" in dockerfile
+    assert f"ARG BASE_IMAGE=localhost:5000/{name}:2026.11.21@{digest}\n" in dockerfile
 
 
 def test_no_question_or_setting_needs_trust():

@@ -120,6 +120,32 @@ def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
     assert done.returncode == 6
 
 
+def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {}})
+    nowhere = tmp_path / "nowhere.git"
+    (tmp_path / "fleet.yml").write_text(f"children:\n- {{url: {nowhere}}}\n")
+    done = fleet.run("status", "--json")
+    [record] = json.loads(done.stdout)
+    assert record["error"] == f"fatal: '{nowhere}' does not appear to be a git repository"
+    assert done.returncode == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "words"),
+    [
+        ("children: [", ("status",), "is no fleet file: it needs a list 'children'"),
+        ("children: []\n", ("plan", "--template", ""), "--template is empty: it needs the address of the template"),
+    ],
+)
+def test_a_wrong_start_is_one_line(tmp_path: Path, text: str, command: tuple[str, ...], words: str) -> None:
+    fleet = Fleet(tmp_path, {"one": {}})
+    (tmp_path / "fleet.yml").write_text(text)
+    done = fleet.run(*command)
+    assert done.returncode == 1
+    [line] = done.stderr.strip().splitlines()
+    assert words in line
+
+
 def test_waves_wait_for_the_ones_before_and_max_open_holds_back(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}, "two": {}, "three": {}})
     write_fleet(tmp_path, {"one": "canary", "two": "rest", "three": "rest"})

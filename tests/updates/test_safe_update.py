@@ -219,13 +219,13 @@ def break_nothing(template: Template, child: Child) -> None:
         (break_choice, (), "the answer line: a is not possible in v2.1.0 any more"),
         (break_nothing, ("--to", "v7"), "has no version v7: there are v1.0.0, v2.0.0"),
         (break_nothing, ("--to", "v0.5.0"), "has no version v0.5.0"),
-        (break_nothing, ("--answer", "lnie=b"), "no question 'lnie': it has line"),
+        (break_nothing, ("--answer", "lnie=b"), "no question 'lnie': it has line\n"),
     ],
 )
 def test_error_is_one_line_and_changes_nothing(
     template: Template, tmp_path: Path, program: Program, damage: Any, options: tuple[str, ...], message: str
 ) -> None:
-    settings = "line: {type: str, choices: [a, b], default: a}\n"
+    settings = "line: {type: str, choices: [a, b], default: a}\nfact: {type: str, when: false, default: a}\n"
     template.release("v1.0.0", {"a.txt": "a\n"}, settings)
     child = make_child(template, tmp_path / "child")
     template.release("v2.0.0", {"a.txt": "b\n"}, settings)

@@ -44,7 +44,11 @@ in_project() {
     export PYTHONPATH=$PWD/src
     case $place in
         here) say "inside the image, $gpu"; exec "$@" ;;
-        venv) say "in .venv, $gpu"; PATH=$PWD/.venv/bin:$PATH exec "$@" ;;
+        venv) say "in .venv, $gpu"
+            if [[ -f .venv/locks ]] && ! cat requirements*.lock | cmp -s - .venv/locks; then
+                say "the requirements locks changed after .venv was made: run scripts/setup"
+            fi
+            PATH=$PWD/.venv/bin:$PATH exec "$@" ;;
         docker) in_docker "$stage" "$@" ;;
 {% if project_type != 'library' %}
         pushed) in_docker pushed "$@" ;;

@@ -21,7 +21,10 @@ def choose(requested: str = "auto") -> str:
         raise ValueError(f"device {requested!r} is unknown: take auto, cuda or cpu")
     missing = "" if requested == "cpu" else _why_no_gpu()
     if requested == "cuda" and missing:
-        raise DeviceError(f"no GPU can be used: {missing}; 'scripts/smoke --require gpu' tells the cause and the fix")
+        raise DeviceError(
+            f"no GPU can be used: {missing}; 'gpu-smoke --require gpu' in the image (from outside: "
+            "'RUN_IN=docker scripts/smoke --require gpu') tells the cause and the fix"
+        )
     return "cpu" if requested == "cpu" or missing else "cuda"
 
 

@@ -11,7 +11,7 @@ from .search import top_k
 
 def main() -> int:
     """Read the arguments, search, print; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="search", description=__doc__)
     parser.add_argument("text", help="what to search for")
     parser.add_argument("file", type=Path, help="file with one text a line, in UTF-8")
     parser.add_argument("-k", type=int, default=5, help="how many lines to print (default: 5)")

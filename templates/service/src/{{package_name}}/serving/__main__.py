@@ -1,13 +1,33 @@
 """``python -m <package>.serving``: run the service; see settings.py for the environment variables it reads."""
 
 import sys
+import traceback
+from pathlib import Path
 
 from pydantic import ValidationError
 
 from .errors import EXIT_CONFIGURATION
 
+SOURCE = Path(__file__).parents[1]
+
+
+def cannot_import(error: Exception) -> str:
+    """Return one line about an error in the project's own code, or a package that is not there."""
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(SOURCE)]
+    place = f"{own[-1].filename}:{own[-1].lineno}"
+    if isinstance(error, SyntaxError):
+        place, error = f"{error.filename}:{error.lineno}", SyntaxError(error.msg)
+    missing = isinstance(error, ModuleNotFoundError)
+    hint = "; a package comes with pyproject.toml, scripts/lock and scripts/setup" if missing else ""
+    return f"the model could not be loaded: {place}: {type(error).__name__}: {error}{hint}"
+
+
 if __name__ == "__main__":
-    from .server import main
+    try:
+        from .server import main
+    except Exception as error:
+        print(cannot_import(error), file=sys.stderr)
+        sys.exit(1)
 
     try:
         main()

@@ -121,10 +121,15 @@ def main() -> None:
     logs.configure(settings)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
-    server = Server(settings)
+    try:
+        server = Server(settings)
+    except Exception as error:
+        log.critical("the model could not be loaded: %s", error, exc_info=error)
+        sys.exit(1)
     try:
         server.run()
     except SystemExit:  # uvicorn could not listen and has said why
+        log.critical("port %d cannot be used: take another one with PORT, or stop what listens there", settings.port)
         server.exit_code = server.exit_code or 1
     log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
     logging.shutdown()
