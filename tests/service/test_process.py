@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 
 from tests.conftest import ROOT
 from tests.service.conftest import Process
@@ -218,135 +216,6 @@ def test_a_model_that_fits_not_even_one_text_refuses_to_start(start: Start) -> N
     service = start(ready=False, STANDIN_FITS="0")
     assert service.exit_code(10) == 78
     assert "1 texts do not fit" in service.log.read_text()
-
-
-def test_vanished_clients_are_not_computed_for(start: Start) -> None:
-    service = start(STANDIN_CALL_MS="400", MAX_BATCH_SIZE="1")
-    body = json.dumps({"texts": ["text"]}).encode()
-    head = f"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(service.predict, "first")
-        time.sleep(0.15)
-        before = service.metric("service_model_seconds_count")
-        sockets = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(20)]
-        for connection in sockets:
-            connection.sendall(head.encode() + body)
-        service_sees = time.monotonic() + 2
-        while service.metric("service_queue_depth") < 20 and time.monotonic() < service_sees:
-            time.sleep(0.01)
-        for connection in sockets:
-            connection.close()
-        running.result()
-    assert service.predict("after")[0] == 200
-    computed = service.metric("service_model_seconds_count") - before
-    assert computed <= 3, f"first, after and at most one that had begun, but {computed:.0f} calls"
-    assert service.metric("service_queue_depth") == 0
-
-
-def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
-    service = start(BODY_SECONDS="1")
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
-    sockets = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(100)]
-    for connection in sockets:
-        connection.sendall(head)
-    started = time.monotonic()
-    assert service.predict("quick")[0] == 200
-    assert time.monotonic() - started < 0.5
-    for connection in sockets:
-        connection.settimeout(5)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow body is given up"
-        connection.close()
-
-
-def test_a_head_that_does_not_end_in_time_gets_408(start: Start) -> None:
-    service = start(BODY_SECONDS="1")
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
-        for piece in (b"GET /livez HTTP/1.1\r\n", b"host: x\r\n", b"x-slow: ", b"and "):
-            connection.sendall(piece)
-            time.sleep(0.2)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow head is given up"
-        assert connection.recv(1000) == b"", "and its connection closed"
-
-
-def test_a_connection_that_never_says_anything_is_given_up_like_an_idle_one(serving: Callable) -> None:
-    async def scenario() -> bytes:
-        config = uvicorn.Config(lambda: None, port=0, timeout_keep_alive=1, lifespan="off", log_config=None)
-        config.http_protocol_class = serving("protocol").http_protocol(60)
-        config.loaded, config.loaded_app = True, config.app
-        server = await asyncio.get_running_loop().create_server(
-            lambda: config.http_protocol_class(config, uvicorn.server.ServerState(), {}), "127.0.0.1", 0
-        )
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            said = await asyncio.wait_for(reader.read(), 5)
-            writer.close()
-        return said
-
-    assert asyncio.run(scenario()) == b""
-
-
-@pytest.mark.parametrize("where", ["head", "trailer"])
-def test_what_is_not_body_has_a_limit_too(start: Start, where: str) -> None:
-    """One client that sends a header without end must not fill the memory."""
-    service = start()
-    before = resident(service)
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
-    body = b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
-    answer = b""
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
-        connection.sendall(head + (body if where == "trailer" else b"") + b"x-long: ")
-        try:
-            for _ in range(500):
-                connection.sendall(b"a" * 100_000)
-            answer = connection.recv(1000)
-        except OSError:
-            answer = b"closed"
-    assert answer == b"closed" or answer.startswith(b"HTTP/1.1 431"), answer
-    assert resident(service) - before < 5, "50 MB were sent and must not be kept"
-    assert service.predict("after")[0] == 200
-    assert "431" in service.log.read_text()
-
-
-def resident(service: Any) -> float:
-    """Return the memory of the process in MB."""
-    return int(Path(f"/proc/{service.popen.pid}/statm").read_text().split()[1]) * 4096 / 1e6
-
-
-def test_a_large_body_in_the_smallest_chunks_is_no_long_head(start: Start) -> None:
-    service = start()
-    body = json.dumps({"texts": ["x" * 9000] * 8}).encode()
-    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
-        connection.sendall(head)
-        connection.sendall(chunks)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-
-
-def test_a_late_body_ends_its_connection(start: Start) -> None:
-    service = start(BODY_SECONDS="0.5")
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
-        connection.sendall(b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n")
-        connection.sendall(b"content-length: 9\r\n\r\n{")
-        answer = b""
-        while piece := connection.recv(1000):
-            answer += piece
-    assert answer.startswith(b"HTTP/1.1 408")
-
-
-def test_a_client_that_asks_for_http2_is_told_to_speak_http1(start: Start) -> None:
-    """Java's HttpClient asks so by default; its body never arrives, and 422 would blame the wrong thing."""
-    service = start()
-    body = b'{"texts": ["text"]}'
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: h2c\r\n"
-    head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
-        connection.sendall(head + body)
-        answer = b""
-        while b"upgrade_asked" not in answer:  # head and body may come one after the other
-            piece = connection.recv(1000)
-            assert piece, answer
-            answer += piece
 
 
 def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
