@@ -55,6 +55,11 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "pipeline option in stage": (
         pipeline(stage("echo 'x'", sections="options {\nquietPeriod(1)\n}")), 7, "not allowed in a stage", "pipeline"),
     "parameters in options": (pipeline(ECHO, top="options {\n parameters([])\n}"), 4, "no option", "section"),
+    "misspelled step": (pipeline(stage("withCredentails([]) { sh 'x' }")), 8, "'withCredentails'", "'withCredentials'"),
+    "misspelled inner step": (pipeline(stage("timeout(5) {\n junitt 'x'\n}")), 9, "'junitt'", "'junit'"),
+    "undeclared parameter": (
+        pipeline(stage('sh "echo ${params.CPU_LABLE}"'), top="parameters {\n string(name: 'CPU_LABEL')\n}"),
+        10, "'CPU_LABLE' is no parameter", "'CPU_LABEL'"),
     "unknown parameter": (pipeline(ECHO, top="parameters {\n flag(name: 'A')\n}"), 4, "'flag'", "booleanParam"),
     "nameless parameter": (pipeline(ECHO, top="parameters {\n string(defaultValue: 'A')\n}"), 4, "no name", "name:"),
     "parameter setting": (pipeline(ECHO, top="parameters {\n string(namd: 'A')\n}"), 4, "'namd'", "'name'"),
@@ -81,6 +86,8 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
 }  # fmt: skip
 
 VALID = {
+    "steps of a library": pipeline(stage("myEcho 'x'\nwithVault { publishReport() }")),
+    "parameters of the job": pipeline(stage('echo "${params.FROM_THE_JOB}"')),
     "everything": """
         @groovy.transform.Field int counter = 0
         def loud(x) { return "${x}!" }

@@ -120,6 +120,7 @@ class Checker {
         if (!body) { return }
         List<MethodCallExpression> sections = calls(body, 'pipeline', true, "a section needs a value or a block")
         sections.each { MethodCallExpression one -> section(one) }
+        new NameChecker(this).parameters(call)
         ['agent', 'stages'].each { String required ->
             if (!sections.any { MethodCallExpression one -> Syntax.name(one) == required }) {
                 report(call, "the required section '${required}' is missing",

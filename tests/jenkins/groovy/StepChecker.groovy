@@ -47,6 +47,7 @@ class StepChecker {
         } else if (name == 'parallel') {
             parallel(call, alone)
         } else if (name != 'script') {
+            new NameChecker(checker).step(call)
             arguments(call)
             if (Syntax.block(call)) { steps(Syntax.block(call)) }
         } else {
