@@ -1,0 +1,54 @@
+"""No password of an address is shown or written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.batch.conftest import Output
+
+
+def test_no_password_of_an_address_is_shown(job, tmp_path, capsys):
+    """The canary is in the addresses of input, output and push gateway, in mistakes and in a broken file's name."""
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    address = "memory://someone:CANARY@{}".format
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/someone:CANARY@in/a.txt", b"one\ntwo\n")
+    gateway = ("--push-gateway", "http://someone:CANARY@localhost:9")
+    assert job("--input", address("in"), "--output", tmp_path / "out", *gateway) == 0
+    assert job("--input", address("in"), "--output", address("out")) == 0
+    assert job("--input", address("in"), "--output", address("out")) == 0
+    assert job("--input", address("nowhere"), "--output", tmp_path / "b") == 78
+    assert job("--input", "unknown://someone:CAN/ARY@there", "--output", tmp_path / "c") == 78
+    assert job("--input", address("in"), "--output", tmp_path / "d", address("more"), "--option", address("x")) == 78
+    said = "".join(capsys.readouterr())
+    assert said.count("someone:***@") >= 5
+    assert "CAN" not in said
+    assert "ARY" not in said
+    written = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    assert [file.name for file in written if b"CANARY" in file.read_bytes()] == []
+    command = Output(tmp_path / "out").read_json("_provenance.json")["command"]
+    assert "--input memory://someone:***@in" in command
+    assert "--push-gateway http://someone:***@localhost:9" in command
+
+
+def test_masked_addresses_keep_what_is_no_password(job):
+    masked = job.module("addresses").masked
+    for text, result in {
+        "s3://key:se@cret@bucket/a@b": "s3://key:***@bucket/a@b",
+        "redis://:secret@host and ftp://u:p@h": "redis://:***@host and ftp://u:***@h",
+        "http://host:9091/metrics@new": "http://host:9091/metrics@new",
+        "s3://bucket/a:b@c": "s3://bucket/a:b@c",
+        "/data/a:b@c": "/data/a:b@c",
+    }.items():
+        assert masked(text) == result, text
+
+
+def test_files_of_the_same_name_are_not_called_by_a_password(job):
+    inputs = job.module("inputs")
+    files = [
+        inputs.InputFile("a.txt", f"https://someone:CANARY@host/{folder}/a.txt", 1, 0, "txt", None)
+        for folder in ("x", "y")
+    ]
+    assert [file.name for file in inputs._with_clear_names(files)] == [
+        f"https://someone:***@host/{folder}/a.txt" for folder in ("x", "y")
+    ]

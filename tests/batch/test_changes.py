@@ -1,0 +1,62 @@
+"""A run that was begun with other input, options or code is refused, with what changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.batch.conftest import texts, write_jsonl
+
+
+def test_input_changed_since_the_first_start(job, tmp_path, out, capsys):
+    source = tmp_path / "in"
+    source.mkdir()
+    for name in ("same", "grows", "goes"):
+        write_jsonl(source / f"{name}.jsonl", texts(20))
+    arguments = ("--input", source, "--output", out.path)
+    assert job(*arguments, "--shard", "0/2") == 0
+    write_jsonl(source / "grows.jsonl", texts(21))
+    (source / "goes.jsonl").unlink()
+    write_jsonl(source / "new.jsonl", texts(1))
+    capsys.readouterr()
+    assert job(*arguments, "--shard", "0/2") == 78
+    said = capsys.readouterr().err
+    for part in ("files new: new.jsonl", "files gone: goes.jsonl", "files changed: grows.jsonl"):
+        assert part in said, said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--shard", "0/3"], "--shards was 2, now 3"),
+        (["--shard", "0/2", "--part-rows", "5"], "--part-rows was 10000, now 5"),
+        (["--shard", "0/2", "--on-error", "skip"], "--on-error was fail, now skip"),
+        (["--shard", "2/2"], "the index 2 has to be 0 to 1"),
+        (["--shard", "x"], "needs an index and a count"),
+        (["--keep", "nothing"], "no column 'nothing'"),
+        (["--column", "body"], "no column 'body'"),
+        (["--batch-size", "0"], "--batch-size"),
+        (["--max-bad", "2"], "--max-bad"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_other_options_are_refused_before_anything_is_done(job, tmp_path, out, capsys, options, said):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
+    assert job("--input", source, "--output", out.path, "--shard", "0/2") == 0
+    before = sorted(out.path.rglob("*"))
+    capsys.readouterr()
+    assert job("--input", source, "--output", out.path, *options) == 78
+    assert said in capsys.readouterr().err
+    assert sorted(out.path.rglob("*")) == before
+
+
+def test_code_changed_since_the_first_start(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
+    arguments = ("--input", source, "--output", out.path)
+    assert job(*arguments, "--shard", "0/2") == 0
+    extra = job.child / "src" / "row_counter" / "extra.py"
+    extra.write_text("NEW = 1\n")
+    try:
+        assert job(*arguments, "--shard", "0/2") == 78
+    finally:
+        extra.unlink()
+    assert "the code has changed" in capsys.readouterr().err
