@@ -146,6 +146,12 @@ def test_nothing_is_deployed_without_kubernetes(answers, child):
     assert (child / "scripts" / "deploy").exists() == deployed, f"{answers.id}: scripts/deploy"
 
 
+def test_no_folder_is_empty(answers, child):
+    """A part that was switched off leaves no folder behind."""
+    folders = [path for path in child.rglob("*") if path.is_dir() and not any(path.iterdir())]
+    report(answers, {path.relative_to(child).as_posix(): "an empty folder" for path in folders})
+
+
 def test_every_file_has_one_owner(answers, child):
     listed = yaml.safe_load((child / ".copier-ownership.yml").read_text())
     patterns = [(owner, path) for owner in ("managed", "seed") for path in listed[owner]]
