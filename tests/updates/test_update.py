@@ -231,13 +231,16 @@ def test_scripts_update_of_a_child_needs_nothing_but_its_own_tools(family: Famil
     mine = edits(child, answers)
     child.edit(mine)
 
-    def script(*command: str) -> subprocess.CompletedProcess[str]:
-        environment = family.copier.environment() | {"RUN_IN": "venv"}
+    def script(*command: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = family.copier.environment() | {"RUN_IN": "venv"} | more
         return subprocess.run(command, cwd=child.path, env=environment, capture_output=True, text=True, check=False)
 
-    assert script("scripts/setup").returncode == 0
+    blind = script("scripts/update", "--dry-run", PYTHON="no-such-python")
+    assert blind.returncode == 1, "3 would mean conflicts"
+    assert "no Python 3.11" in blind.stderr
     tried = script("scripts/update", "--dry-run")
     assert tried.returncode == 3, tried.stderr
+    assert not (child.path / ".venv").exists()
     assert f"conflict   {COLLIDING}: " in tried.stdout
     assert f"opted out  {DELETED}: " in tried.stdout
     assert child.status() == {}, "a dry run changed something"

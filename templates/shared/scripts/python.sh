@@ -8,7 +8,6 @@ find_python() {
     done
     fail 3 "no Python 3.11, 3.12 or 3.13 here${PYTHON:+ (PYTHON=$PYTHON)}: install one, or say where it is with PYTHON=/path/to/python"
 }
-{% if project_type == 'library' %}
 
 # Set `python` and `uv` to those of .venv, else to this machine's, else to a uv in build/uv; at its locked version.
 take_uv() {
@@ -24,4 +23,3 @@ take_uv() {
     "$python" -m venv --clear build/uv
     build/uv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r scripts/tools/uv.lock
 }
-{% endif %}
