@@ -33,7 +33,7 @@ from fleetkit.plan import Tests, plan_child
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State
 from fleetkit.status import status_of
-from safe_update import UpdateError, versions
+from template_versions import UpdateError, versions
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -6,7 +6,7 @@ import os
 import subprocess
 
 import yaml
-from safe_update import last_line, version_of
+from template_versions import last_line, version_of
 from update_outcome import git
 
 from fleetkit.children import WAVES, Child, Fleet, FleetError

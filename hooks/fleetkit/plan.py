@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import safe_update
-from safe_update import Trial, UpdateError, last_line
+from safe_update import Trial
+from template_versions import UpdateError, changes_between, last_line
 from update_outcome import git
 
 from fleetkit.children import Child, shown
@@ -85,7 +86,7 @@ def keep(state: State, child: Child, trial: Trial) -> Record:
         "files": [outcome.as_dict() for outcome in trial.outcomes],
         "commit": commit,
         "patch": patch.name,
-        "changelog": safe_update.changes_between(trial.new.changelog, trial.old, trial.new.tag),
+        "changelog": changes_between(trial.new.changelog, trial.old, trial.new.tag),
     }
 
 

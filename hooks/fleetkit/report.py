@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from packaging.version import Version
-from safe_update import version_of
+from template_versions import version_of
 
 from fleetkit.plan import OUTCOMES
 from fleetkit.state import Record, State

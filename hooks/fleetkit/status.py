@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from safe_update import last_line, version_of, versions
+from template_versions import last_line, version_of, versions
 from update_outcome import git
 
 from fleetkit.children import Child

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "hooks"))
 
 import safe_update  # noqa: E402
+import template_versions  # noqa: E402
 
 from tests.updates.copiers import installed  # noqa: E402
 from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files  # noqa: E402
@@ -27,8 +28,8 @@ def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Template:
     copier = installed("newest", tmp_path / "copier-home")
     for name, value in copier.environment().items():
         monkeypatch.setenv(name, value)
-    safe_update.versions.cache_clear()
-    safe_update.release.cache_clear()
+    template_versions.versions.cache_clear()
+    template_versions.release.cache_clear()
     return Template(tmp_path / "template", copier)
 
 
@@ -41,7 +42,7 @@ class Program:
 
     def __call__(self, child: Child, *options: str) -> int:
         self.monkeypatch.setattr(sys, "argv", ["update", "--repository", str(child.path), *options])
-        safe_update.versions.cache_clear()
+        template_versions.versions.cache_clear()
         self.capsys.readouterr()
         code = safe_update.main()
         self.out, self.err = self.capsys.readouterr()
