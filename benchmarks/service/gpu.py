@@ -105,8 +105,8 @@ def refuse_without_devices(child: Path, devices: list[str]) -> None:
 
 
 def load_bench(child: Path) -> Any:
-    """Return the load test of the child as a module."""
-    spec = importlib.util.spec_from_file_location("bench", child / "scripts/tools/bench.py")
+    """Return what the child's load test sends requests with, as a module."""
+    spec = importlib.util.spec_from_file_location("bench", child / "scripts/tools/load.py")
     assert spec
     assert spec.loader
     bench = sys.modules["bench"] = importlib.util.module_from_spec(spec)
@@ -116,6 +116,8 @@ def load_bench(child: Path) -> Any:
 
 def measure(child: Path, device: str, clients: int, seconds: float) -> dict[str, Any]:
     """Start the service on the device and load it in a closed loop."""
+    import uvloop  # only here: --prepare needs none
+
     bench = load_bench(child)
     paths = os.pathsep.join([str(child / "src"), *sys.path])
     own = {"PYTHONPATH": paths, "PORT": "8940", "LISTEN_HOST": "127.0.0.1", "DEVICE": device}
@@ -129,8 +131,8 @@ def measure(child: Path, device: str, clients: int, seconds: float) -> dict[str,
         else:
             sys.exit(f"gpu.py: the service did not start on {device} (exit code {process.returncode})")
         target = bench.Target(URL, [TEXT])
-        bench.uvloop.run(target.closed_loop(clients, 2))
-        row: dict[str, Any] = asdict(bench.uvloop.run(target.closed_loop(clients, seconds)))
+        uvloop.run(target.closed_loop(clients, 2))
+        row: dict[str, Any] = asdict(uvloop.run(target.closed_loop(clients, seconds)))
         with urllib.request.urlopen(f"{URL}/metrics") as answer:
             lines = answer.read().decode().splitlines()
         shown = [line for line in lines if line.startswith(("service_info", "service_batch_limit", "service_gpu"))]

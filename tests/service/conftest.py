@@ -44,8 +44,8 @@ def serving(child: Path) -> Callable[[str], ModuleType]:
 
 @pytest.fixture(scope="session")
 def bench(child: Path) -> ModuleType:
-    """Return the child's load test as a module."""
-    spec = importlib.util.spec_from_file_location("service_bench", child / "scripts/tools/bench.py")
+    """Return what the child's load test sends requests with, as a module."""
+    spec = importlib.util.spec_from_file_location("service_bench", child / "scripts/tools/load.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -1,16 +1,10 @@
-"""Load test of the service in closed and open loop: a table, a JSON file and a picture of latency against load.
-
-In a closed loop slow answers slow the clients down, so it shows the highest throughput. In an open loop requests
-arrive whether or not the service keeps up, as they do in life, and a request's time counts from when it was due.
-"""
+"""Load test of the service: a table, a JSON file and a picture of latency against load."""
 
 import argparse
-import asyncio
 import contextlib
 import json
 import math
 import os
-import random
 import re
 import signal
 import socket
@@ -18,173 +12,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import httptools
 import uvloop
-
-OPEN_CONNECTIONS = 512  # at once, in the open loop
-
-
-@dataclass
-class Row:
-    """One load and what came of it; seconds, requests a second and milliseconds."""
-
-    loop: str
-    load: float
-    seconds: float
-    answered: int
-    refused: int
-    failed: int
-    rate: float
-    p50: float
-    p90: float
-    p99: float
-    longest: float
-
-
-class Connection(asyncio.Protocol):
-    """One kept connection that carries one request at a time."""
-
-    def __init__(self) -> None:
-        self.done: asyncio.Future[tuple[int, bytes]] | None = None
-        self.headers: dict[bytes, bytes] = {}
-        self.closed = True
-
-    async def open(self, host: str, port: int) -> "Connection":
-        """Connect. Raises OSError."""
-        self.transport, _ = await asyncio.get_running_loop().create_connection(lambda: self, host, port)
-        self.closed = False
-        return self
-
-    def send(self, request: bytes) -> "asyncio.Future[tuple[int, bytes]]":
-        """Send the bytes of a request; the future gives status and body, or raises ConnectionError."""
-        self.done = asyncio.get_running_loop().create_future()
-        self.parser = httptools.HttpResponseParser(self)
-        self.headers, self._body = {}, b""
-        self.transport.write(request)
-        return self.done
-
-    def data_received(self, data: bytes) -> None:
-        """Bytes of the answer."""
-        self.parser.feed_data(data)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One header of the answer."""
-        self.headers[name.lower()] = value
-
-    def on_body(self, body: bytes) -> None:
-        """A piece of the answer's body."""
-        self._body += body
-
-    def on_message_complete(self) -> None:
-        """The whole answer is here."""
-        if self.headers.get(b"connection") == b"close":
-            self.closed = True
-        if self.done and not self.done.done():
-            self.done.set_result((self.parser.get_status_code(), self._body))
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """The server closed the connection."""
-        self.closed = True
-        if self.done and not self.done.done():
-            self.done.set_exception(error or ConnectionResetError("closed without an answer"))
-
-
-class Tally:
-    """Counts answers and keeps their times (seconds)."""
-
-    def __init__(self) -> None:
-        self.statuses: Counter[int] = Counter()
-        self.times: list[float] = []
-
-    def add(self, status: int, seconds: float) -> None:
-        """Count one answer; status 0 is none at all."""
-        self.statuses[status] += 1
-        if status == 200:
-            self.times.append(seconds)
-
-    def row(self, loop: str, load: float, seconds: float) -> Row:
-        """Sum up."""
-        times = sorted(self.times) or [float("nan")]
-        p50, p90, p99 = (round(times[int(len(times) * share)] * 1e3, 2) for share in (0.5, 0.9, 0.99))
-        answered, refused = self.statuses[200], self.statuses[503]
-        failed = self.statuses.total() - answered - refused
-        rate = round(answered / seconds, 1)
-        return Row(
-            loop, load, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, round(times[-1] * 1e3, 2)
-        )
-
-
-class Target:
-    """A service and the request that is sent to it."""
-
-    def __init__(self, url: str, texts: list[str] | None = None) -> None:
-        parts = urlsplit(url)
-        self.url, self.host, self.port = url, parts.hostname or "localhost", parts.port or 80
-        self.texts = texts or self._examples()
-
-    def request(self, texts: list[str]) -> bytes:
-        """The bytes of a request for the texts."""
-        body = json.dumps({"texts": texts}).encode()
-        head = f"POST /predict HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
-        return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
-
-    async def closed_loop(self, clients: int, seconds: float) -> Row:
-        """Let `clients` clients send one request after the other."""
-        tally, started = Tally(), time.perf_counter()
-
-        async def client(number: int) -> None:
-            connection, turn = Connection(), number
-            while (now := time.perf_counter()) < started + seconds:
-                request, turn = self.request([self.texts[turn % len(self.texts)]]), turn + 1
-                tally.add(await self._ask(connection, request), time.perf_counter() - now)
-
-        await asyncio.gather(*map(client, range(clients)))
-        return tally.row("closed", clients, time.perf_counter() - started)
-
-    async def open_loop(self, rate: float, seconds: float) -> Row:
-        """Let requests arrive at random, `rate` a second on average."""
-        tally, started, due, tasks = Tally(), time.perf_counter(), 0.0, set()
-        free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
-        for _ in range(OPEN_CONNECTIONS):
-            free.put_nowait(Connection())
-
-        async def one(text: str, due: float) -> None:
-            connection = await free.get()
-            status = await self._ask(connection, self.request([text]))
-            tally.add(status, time.perf_counter() - started - due)
-            free.put_nowait(connection)
-
-        while (due := due + random.expovariate(rate)) < seconds:
-            if (ahead := due - (time.perf_counter() - started)) > 0:
-                await asyncio.sleep(ahead)
-            task = asyncio.create_task(one(random.choice(self.texts), due))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
-        await asyncio.gather(*tasks)
-        return tally.row("open", rate, time.perf_counter() - started)
-
-    async def _ask(self, connection: Connection, request: bytes) -> int:
-        try:
-            if connection.closed:
-                await connection.open(self.host, self.port)
-            status, _ = await asyncio.wait_for(connection.send(request), 60)
-        except (OSError, TimeoutError):
-            return 0
-        return status
-
-    def _examples(self) -> list[str]:
-        with urllib.request.urlopen(f"{self.url}/openapi.json") as answer:
-            schema = json.load(answer)["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"][
-                "schema"
-            ]
-        return schema["properties"]["texts"]["examples"][0]
+from load import Row, Target
 
 
 @contextlib.contextmanager
@@ -261,50 +95,74 @@ def draw(rows: list[Row], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def like(pattern: str, example: str) -> Callable[[str], str]:
-    """A check of an option's text. It raises ArgumentTypeError with the example."""
+def list_of(text: str, form: str, example: str) -> list[str]:
+    """Return the parts of a list with commas, none of an empty text. Raises ArgumentTypeError with the example."""
+    parts = text.split(",") if text else []
+    if not all(re.fullmatch(form, part) for part in parts):
+        raise argparse.ArgumentTypeError(f"{text!r} should be such as {example}")
+    return parts
 
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text):
-            raise argparse.ArgumentTypeError(f"{text!r} should be such as {example}")
-        return text
 
-    return check
+def clients(text: str) -> list[int]:
+    """Return the numbers of clients in a text such as 1,4,16."""
+    return [int(part) for part in list_of(text, r"[1-9]\d*", "1,4,16")]
+
+
+def rates(text: str) -> list[str]:
+    """Return the rates in a text such as 100,80%: requests a second, or a share of the best rate of the closed loop."""
+    return list_of(text, r"\d+(\.\d+)?%?", "100,80%")
+
+
+def above_zero(text: str) -> float:
+    """Return a number of seconds."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} should be such as 5")
+    return number
+
+
+def address(text: str) -> str:
+    """Return the address of a service without the slash at its end."""
+    if not re.fullmatch(r"http://[^/]+/?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} should be such as http://localhost:8000")
+    return text.rstrip("/")
 
 
 def main() -> None:
     """Read the command line, measure, print, write."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
-    parser.add_argument("--url", type=like(r"http://[^/]+/?", "http://localhost:8000"))
-    parser.add_argument("--clients", type=like(r"([1-9]\d*(,[1-9]\d*)*)?", "1,4,16"), default="1,4,16,64")
-    parser.add_argument(
-        "--rates", type=like(r"(\d+(\.\d+)?%?(,\d+(\.\d+)?%?)*)?", "100,80%"), default="50%,80%,95%,120%"
-    )
-    parser.add_argument("--seconds", type=like(r"\d*[1-9]\d*(\.\d+)?|0?\.\d*[1-9]\d*", "5"), default="5")
+    parser.add_argument("--url", type=address)
+    parser.add_argument("--clients", type=clients, default="1,4,16,64")
+    parser.add_argument("--rates", type=rates, default="50%,80%,95%,120%")
+    parser.add_argument("--seconds", type=above_zero, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     try:
-        run(options)
+        about, rows = run(options)
     except (OSError, KeyError, ValueError) as error:
         asked = options.url or "the service"
         sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}")
+    try:
+        write(about, rows, options.out)
+    except OSError as error:
+        sys.exit(f"bench: {options.out} cannot be written: {error}")
 
 
-def run(options: argparse.Namespace) -> None:
-    """Measure, print, write. Raises OSError, KeyError or ValueError for no answer or a strange one."""
+def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
+    """Measure, and ask the service what it is. Raises OSError, KeyError or ValueError where it does not answer well."""
     with contextlib.nullcontext(options.url) if options.url else own_service() as url:
-        target = Target(url.rstrip("/"))
-        clients = [int(count) for count in options.clients.split(",") if count]
-        rates = [rate for rate in options.rates.split(",") if rate]
-        rows = uvloop.run(measure(target, clients, rates, float(options.seconds)))
+        rows = uvloop.run(measure(Target(url), options.clients, options.rates, options.seconds))
         with urllib.request.urlopen(f"{url}/livez") as answer:
-            about: dict[str, Any] = json.load(answer)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "bench.json").write_text(
-        json.dumps({"service": about, "rows": [_finite(asdict(row)) for row in rows]}, indent=1, allow_nan=False)
-    )
-    draw(rows, options.out / "bench.png")
-    print(f"bench: {options.out / 'bench.json'} and {options.out / 'bench.png'} hold the same")
+            return json.load(answer), rows
+
+
+def write(about: dict[str, Any], rows: list[Row], out: Path) -> None:
+    """Write numbers and picture. Raises OSError."""
+    out.mkdir(parents=True, exist_ok=True)
+    report = {"service": about, "rows": [_finite(asdict(row)) for row in rows]}
+    (out / "bench.json").write_text(json.dumps(report, indent=1, allow_nan=False))
+    draw(rows, out / "bench.png")
+    print(f"bench: {out / 'bench.json'} and {out / 'bench.png'} hold the same")
 
 
 if __name__ == "__main__":
