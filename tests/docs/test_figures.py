@@ -99,7 +99,7 @@ def test_a_result_describes_its_machine_and_names_no_place_on_it(result: Path) -
 
 def test_evidence_of_a_gpu_takes_the_place_of_what_was_not_measured(tmp_path: Path) -> None:
     assert "no GPU was at hand" in measured.gpu_smoke(tmp_path)
-    walk = {"machine": {"gpu": "Some GPU"}, "without_a_framework": {"median": {"total_s": 1.234}}}
+    walk = {"machine": {"gpu": "Some GPU"}, "target_s": 3, "without_a_framework": {"median": {"total_s": 1.234}}}
     (tmp_path / "gpu-smoke-some-gpu.json").write_text(json.dumps(walk))
     text = measured.gpu_smoke(tmp_path)
     assert "| walk on a GPU (Some GPU), no framework | under 3.00 s | 1.23 s |" in text

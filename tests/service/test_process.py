@@ -253,4 +253,4 @@ def test_a_class_without_predict_is_refused_as_a_model_that_does_not_load(child:
     service = Process(tmp_path, tmp_path / "log")
     assert service.exit_code(20) == 1
     [line] = [json.loads(line) for line in service.log.read_text().splitlines()]
-    assert line["message"] == "the model could not be loaded: 'Model' object has no attribute 'predict'"
+    assert line["message"] == "the model could not be loaded: AttributeError: 'Model' object has no attribute 'predict'"

@@ -73,7 +73,7 @@ class Server(uvicorn.Server):
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
-            log.critical("the model could not be loaded: %s: %s", type(error).__name__, error, exc_info=error)
+            _not_loaded(error)
             self.end(1)
 
     def end(self, code: int) -> None:
@@ -115,6 +115,10 @@ class Server(uvicorn.Server):
             self.exit_code = self.exit_code or EXIT_UNFINISHED
 
 
+def _not_loaded(error: Exception) -> None:
+    log.critical("the model could not be loaded: %s: %s", type(error).__name__, error, exc_info=error)
+
+
 def main() -> None:
     """Run the service until it is told to stop; ends the process."""
     settings = Settings()
@@ -124,7 +128,7 @@ def main() -> None:
     try:
         server = Server(settings)
     except Exception as error:
-        log.critical("the model could not be loaded: %s", error, exc_info=error)
+        _not_loaded(error)
         sys.exit(1)
     try:
         server.run()
