@@ -72,3 +72,13 @@ def test_wrong_use_ends_with_one_line(bench_run: Callable[..., Any], options: li
     assert done.returncode == code, done.stderr
     assert words in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_not_blamed_on_the_service(
+    start: Callable[..., Any], bench_run: Callable[..., Any]
+) -> None:
+    service = start()
+    done = bench_run("--url", service.url, "--clients", "1", "--rates", "", "--seconds", "0.2", "--out", "/dev/null/x")
+    assert done.returncode == 1, done.stderr
+    [line] = done.stderr.splitlines()
+    assert line.startswith("bench: /dev/null/x cannot be written: ")

@@ -103,12 +103,12 @@ def list_of(text: str, form: str, example: str) -> list[str]:
     return parts
 
 
-def clients(text: str) -> list[int]:
+def client_numbers(text: str) -> list[int]:
     """Return the numbers of clients in a text such as 1,4,16."""
     return [int(part) for part in list_of(text, r"[1-9]\d*", "1,4,16")]
 
 
-def rates(text: str) -> list[str]:
+def rate_list(text: str) -> list[str]:
     """Return the rates in a text such as 100,80%: requests a second, or a share of the best rate of the closed loop."""
     return list_of(text, r"\d+(\.\d+)?%?", "100,80%")
 
@@ -132,8 +132,8 @@ def main() -> None:
     """Read the command line, measure, print, write."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--url", type=address)
-    parser.add_argument("--clients", type=clients, default="1,4,16,64")
-    parser.add_argument("--rates", type=rates, default="50%,80%,95%,120%")
+    parser.add_argument("--clients", type=client_numbers, default="1,4,16,64")
+    parser.add_argument("--rates", type=rate_list, default="50%,80%,95%,120%")
     parser.add_argument("--seconds", type=above_zero, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
