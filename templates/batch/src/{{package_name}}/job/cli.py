@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="job", description=__doc__)
+    parser = Parser(prog=f"python -m {__package__}", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
