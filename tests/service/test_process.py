@@ -183,11 +183,13 @@ def test_a_wrong_setting_refuses_to_start_in_one_line(start: Start, settings: di
     assert words in line
 
 
-def test_a_port_in_use_ends_with_an_error(start: Start) -> None:
-    first = start()
-    second = start(ready=False, PORT=str(first.port))
-    assert second.exit_code(10) == 1
-    assert "address already in use" in second.log.read_text()
+def test_the_log_warns_of_variables_that_look_like_a_setting_and_of_no_others(start: Start) -> None:
+    others = {"max_queue": "300", "DEVICE_PLUGIN_PORT": "1", "CUDA_VISIBLE_DEVICES": "0"}
+    service = start(MAX_BATCHSIZE="64", LOGLEVEL="debug", **others)
+    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
+    warned = {line["message"].split()[0]: line["message"] for line in lines if "no setting" in line["message"]}
+    assert warned.keys() == {"MAX_BATCHSIZE", "LOGLEVEL"}
+    assert warned["MAX_BATCHSIZE"].endswith("did you mean MAX_BATCH_SIZE?")
 
 
 def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(start: Start) -> None:
@@ -222,6 +224,7 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
     first = start()
     second = start(ready=False, PORT=str(first.port))
     assert second.exit_code(20) == 1
+    assert "address already in use" in second.log.read_text()
     assert f"port {first.port} cannot be used: take another one with PORT" in second.log.read_text()
 
 

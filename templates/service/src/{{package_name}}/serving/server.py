@@ -19,7 +19,7 @@ from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
 from .protocol import http_protocol
 from .service import Service
-from .settings import Settings
+from .settings import Settings, misspelled
 
 log = logging.getLogger(__name__)
 # Between closing the listener and closing idle connections, where a request may be on its way.
@@ -123,6 +123,8 @@ def main() -> None:
     """Run the service until it is told to stop; ends the process."""
     settings = Settings()
     logs.configure(settings)
+    for name, setting in sorted(misspelled(os.environ).items()):
+        log.warning("%s is no setting and changes nothing: did you mean %s?", name, setting)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
     try:

@@ -1,5 +1,7 @@
 """Settings of the service: every field is read from the environment variable of the same name in capitals."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -50,3 +52,10 @@ class Settings(BaseSettings):
                 "such a request could never be accepted; raise MAX_QUEUE or lower MAX_TEXTS"
             )
         return self
+
+
+def misspelled(environment: Iterable[str]) -> dict[str, str]:
+    """Return the variables that are no setting but look like one, each with the setting that it looks like."""
+    settings = [name.upper() for name in Settings.model_fields]
+    looks_like = {name: get_close_matches(name.upper(), settings, 1, 0.85) for name in environment}
+    return {name: found[0] for name, found in looks_like.items() if found and found[0] != name.upper()}
