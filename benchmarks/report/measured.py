@@ -99,7 +99,7 @@ def batch() -> str:
         for way, found in entry.get("ways", {}).items():
             per_cpu = f"{found['rows_per_cpu_second']:,.0f}" if found["rows_per_cpu_second"] else "-"
             figures = [f"{found['rows_per_second']:,.1f}", per_cpu, f"{found['memory_mib']:,}"]
-            lines.append([name, "this template" if way == "job" else way, *figures])
+            lines.append([name, re.sub("^job", "this template", way), *figures])
     head = ["model, input", "way", "rows a second", "rows a second of processor time", "memory (MiB)"]
     parts.append(table(head, lines))
     if "start-up" in result:

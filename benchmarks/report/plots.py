@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ def digits(value: float) -> str:
 
 
 def bars(axes: Axes, names: list[str], values: list[float], own: str) -> None:
-    """Draw horizontal bars with their values, the first on top and our own in another colour."""
-    drawn = axes.barh(names, values, color=[OWN if name == own else OTHER for name in names])
+    """Draw horizontal bars with their values, the first on top, those whose names begin with `own` in another colour."""
+    drawn = axes.barh(names, values, color=[OWN if own and name.startswith(own) else OTHER for name in names])
     axes.bar_label(drawn, [digits(value) for value in values], padding=6, fontsize=8, backgroundcolor="white")
     axes.invert_yaxis()
     axes.margins(x=0.2)
@@ -62,7 +63,7 @@ def batch(result: Any) -> Figure:
     for axes in list(grid.flat)[len(parts) :]:
         axes.set_axis_off()
     for axes, (name, ways) in zip(grid.flat, parts.items(), strict=False):
-        names = ["this template" if way == "job" else way for way in ways]
+        names = [re.sub("^job", "this template", way) for way in ways]
         bars(axes, names, [way["rows_per_second"] for way in ways.values()], "this template")
         axes.set_title(f"{name}: rows a second", fontsize=9)
     return figure

@@ -48,8 +48,8 @@ def check_count(answers: Answers, count: int) -> None:
 
 def to_batch(answers: Answers, schema: pa.Schema) -> pa.RecordBatch:
     """Return the answers as columns. Raises ValueError or an ArrowException when they do not fit the schema."""
-    columns = _columns(answers, schema.names)
-    if columns is None:
+    columns: list[list[Any]] = [[] for _ in schema]
+    if not _taken(answers, schema.names, columns):
         unknown = {key for answer in answers for key in answer} - set(schema.names)
         if unknown:
             raise ValueError(f"the model's answer has the key {min(unknown)!r}, which its first answers did not have")
@@ -57,14 +57,19 @@ def to_batch(answers: Answers, schema: pa.Schema) -> pa.RecordBatch:
     return _arrays(columns, schema)
 
 
-def _columns(answers: Answers, names: list[str]) -> list[list[Any]] | None:
-    """Return the values of each key, or None unless each answer is a dict with just these keys."""
+def _taken(answers: Answers, names: list[str], columns: list[list[Any]]) -> bool:
+    """Add the values of each key to its column, or none unless each answer is a dict with just these keys."""
+    before = len(columns[0])
     try:
-        if set(map(len, answers)) == {len(names)}:
-            return [list(map(itemgetter(name), answers)) for name in names]
+        # Nobody has more keys than these when nobody lacks one of them.
+        if sum(map(len, answers)) == len(answers) * len(names):
+            for column, name in zip(columns, names, strict=True):
+                column.extend(map(itemgetter(name), answers))
+            return True
     except (KeyError, TypeError):
-        pass
-    return None
+        for column in columns:
+            del column[before:]
+    return False
 
 
 def _arrays(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
@@ -90,13 +95,10 @@ class Outcome:
     def add(self, position: int, answers: Answers, count: int) -> None:
         """Take the answers for `count` texts from `position` on. Raises BadConfiguration when some are missing."""
         check_count(answers, count)
-        columns = _columns(answers, self._names)
-        if columns is None:
+        if not _taken(answers, self._names, self._values):
             self.convert()
             self._convert(answers, range(position, position + count))
             return
-        for values, more in zip(self._values, columns, strict=True):
-            values += more
         self._positions.append(range(position, position + count))
         if len(self._values[0]) >= self._enough:
             self.convert()

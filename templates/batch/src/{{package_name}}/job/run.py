@@ -92,7 +92,7 @@ class Run:
 
     def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
         table = outcome.table()
-        names = pa.array([part.file.name], pa.string()).take(pa.array([0] * len(table), pa.int8()))
+        names = pa.repeat(pa.scalar(part.file.name, pa.string()), len(table))
         return self._ledger.write(part, table.add_column(0, "file", names), bad, self._plan.on_error == "quarantine")
 
     def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:

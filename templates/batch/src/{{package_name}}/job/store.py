@@ -45,6 +45,7 @@ class DiskStore:
     def __init__(self, root: Path, for_parts: bool = True) -> None:
         self.root = root
         self.parts = DATA if self._published() else WAITING
+        self._folders = {root / WAITING, root / DATA}
         if not (root / SUCCESS).exists():
             for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
                 (root / name).mkdir(parents=True, exist_ok=True)
@@ -57,20 +58,22 @@ class DiskStore:
         temporary = self.root / TEMPORARY / f"{uuid.uuid4().hex}-{PurePosixPath(name).name}"
         target = self.root / name
         try:
-            if target.parent.name != self.parts:
+            if target.parent not in self._folders:
                 target.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
+                self._folders.add(target.parent)
+            # Without a buffer: each call of the system costs the model's thread some time, and it is all there already.
+            with temporary.open("xb", buffering=0) as file:
+                rest = memoryview(content)
+                while rest:
+                    rest = rest[file.write(rest) :]
                 os.fsync(file.fileno())
             temporary.replace(target)
-        except FileNotFoundError:
-            if self._published():
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            if isinstance(error, FileNotFoundError) and self._published():
                 raise FinishedElsewhere from None
             raise
-        finally:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file unless it exists already; tell whether it was written."""
