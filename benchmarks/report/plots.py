@@ -30,11 +30,12 @@ def digits(value: float) -> str:
 
 
 def bars(axes: Axes, names: list[str], values: list[float], own: str) -> None:
-    """Draw horizontal bars with their values, the first on top, those whose names begin with `own` in another colour."""
+    """Draw horizontal bars with their values, the first on top; names that begin with `own` in another colour."""
     drawn = axes.barh(names, values, color=[OWN if own and name.startswith(own) else OTHER for name in names])
     axes.bar_label(drawn, [digits(value) for value in values], padding=6, fontsize=8, backgroundcolor="white")
     axes.invert_yaxis()
     axes.margins(x=0.2)
+    axes.locator_params(axis="x", nbins=5)
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=8)
 
