@@ -8,6 +8,7 @@ import os
 import random
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 OPTIONS = ("--epochs", "3", "--batch-size", "32", "--accumulate", "3", "--checkpoint-steps", "10", "--device", "cpu")
@@ -21,21 +22,27 @@ def start(python: str, child: Path, package: str, output: Path, *options: str) -
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def stop_at_random(
-    python: str, child: Path, package: str, output: Path, seed: int, seconds: tuple[float, float]
-) -> list[int]:
-    """Start a training until it ends by itself, with SIGKILL and SIGTERM in turn at random times; return the codes."""
+def stop_at_random(python: str, child: Path, package: str, folder: Path, seed: int) -> list[int]:
+    """Train into `folder`/whole, then into `folder`/stopped with a SIGKILL or SIGTERM at random times in turn.
+
+    Return the exit codes of the second training, the last one 0.
+    """
+    began = time.monotonic()
+    _, said = (process := start(python, child, package, folder / "whole")).communicate(timeout=300)
+    assert process.returncode == 0, said
+    whole = time.monotonic() - began
     chance = random.Random(seed)
     codes: list[int] = []
     while 0 not in codes:
-        process = start(python, child, package, output)
+        process = start(python, child, package, folder / "stopped")
         try:
-            # Later and later, so that there is an end whatever the machine's speed.
-            process.communicate(timeout=chance.uniform(*seconds) * (1 + len(codes) / 3))
+            # In shares of the whole, so that the second start is still stopped on any machine; then later and later.
+            process.communicate(timeout=chance.uniform(0.25, 0.4) * whole * (1 + len(codes) / 3))
         except subprocess.TimeoutExpired:
             process.send_signal([signal.SIGKILL, signal.SIGTERM][len(codes) % 2])
             process.communicate(timeout=120)
         codes.append(process.returncode)
+    assert len(codes) > 2, f"the training was to be stopped twice and ended with {codes}"
     return codes
 
 
