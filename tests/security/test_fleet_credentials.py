@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from hooks.fleetkit.children import shown
-from tests.updates.test_fleet import Fleet
+from tests.updates.small_fleet import Fleet
 
 CANARY = "canary-7f3a9c"
 

@@ -14,63 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.updates.copiers import ROOT, installed
-from tests.updates.remotes import (
-    EDITS,
-    EXPECTED,
-    add_child,
-    branches,
-    merge,
-    release_first,
-    release_second,
-    serve,
-    write_fleet,
-)
-from tests.updates.tiny import MARKER, Child, Template
-
-BRANCH = "template/v2.0.0"
-
-
-class Fleet:
-    """A fleet of small children on bare repositories, and the tool run on it as a program."""
-
-    def __init__(self, folder: Path, edits: dict[str, dict[str, str | None]]) -> None:
-        self.folder = folder
-        self.template = Template(folder / "template", installed("newest", folder / "home"))
-        release_first(self.template)
-        self.bare = {name: add_child(self.template, folder, name, edit) for name, edit in edits.items()}
-        release_second(self.template)
-        self.waves = dict.fromkeys(edits, "canary")
-        self.environment = self.template.copier.environment()
-        write_fleet(folder, self.waves)
-
-    def command(self, *arguments: str) -> list[str]:
-        """Return the command line."""
-        places = ["--fleet", str(self.folder / "fleet.yml"), "--state", str(self.folder / "state"), "--jobs", "2"]
-        return [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), *places, *arguments]
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Run the tool; the exit code is the caller's to judge."""
-        return subprocess.run(
-            self.command(*arguments), env=self.environment, capture_output=True, text=True, check=False, timeout=300
-        )
-
-    def plan(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Plan to the newest version."""
-        return self.run("plan", "--template", str(self.template.path), *arguments)
-
-    def record(self, name: str) -> dict[str, object]:
-        """Return what the tool remembers of a child."""
-        loaded: dict[str, object] = json.loads((self.folder / "state" / "children" / f"{name}.json").read_text())
-        return loaded
-
-    def branches(self, name: str) -> dict[str, str]:
-        """Return the branches of a child's remote."""
-        return branches(self.bare[name])
-
-    def merge(self, name: str) -> None:
-        """Merge the update of a child, as its owner would."""
-        merge(self.bare[name], BRANCH, Child(self.folder / "work" / name, self.template.copier))
+from tests.updates.copiers import ROOT
+from tests.updates.remotes import EDITS, EXPECTED, serve, write_fleet
+from tests.updates.small_fleet import BRANCH, Fleet
+from tests.updates.tiny import MARKER, Child
 
 
 def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> None:
