@@ -11,6 +11,11 @@ class Processes {
     /** Ask them to end, and kill those that have not after a second. */
     static void stop(String cookie) {
         List<String> found = of(cookie)
+        if (!found) {
+            // A process in the middle of exec shows no environment for a moment.
+            Thread.sleep(30)
+            found = of(cookie)
+        }
         if (!found) { return }
         signal('TERM', found)
         long until = System.currentTimeMillis() + 1000
