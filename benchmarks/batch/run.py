@@ -135,9 +135,8 @@ def once(way: str, source: Path, data: Path, nothing: Path, output: Path, watch:
         command = [sys.executable, str(HERE / "contestants.py"), way, str(data), str(output), str(BATCH)]
         return measure(command, source, watch)
     base = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--batch-size", str(BATCH), *JOBS[way]]
-    base.append("--input")
-    full = measure([*base, str(data), "--output", str(output)], source, watch)
-    empty = measure([*base, str(nothing), "--output", f"{output}-nothing"], source, False)
+    full = measure([*base, "--input", str(data), "--output", str(output)], source, watch)
+    empty = measure([*base, "--input", str(nothing), "--output", f"{output}-nothing"], source, False)
     return {**full, "seconds": full["wall"] - empty["wall"], "cpu": full["cpu"] - empty["cpu"]}
 
 

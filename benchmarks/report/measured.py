@@ -89,6 +89,11 @@ def service_gpu() -> str:
     )
 
 
+def shown(way: str) -> str:
+    """Return how a way of the batch comparison is called in tables and pictures."""
+    return re.sub("^job", "this template", way)
+
+
 def batch() -> str:
     """Return the comparison of the batch job with other ways to do the same."""
     result = load("benchmarks/results/batch.json")
@@ -99,7 +104,7 @@ def batch() -> str:
         for way, found in entry.get("ways", {}).items():
             per_cpu = f"{found['rows_per_cpu_second']:,.0f}" if found["rows_per_cpu_second"] else "-"
             figures = [f"{found['rows_per_second']:,.1f}", per_cpu, f"{found['memory_mib']:,}"]
-            lines.append([name, re.sub("^job", "this template", way), *figures])
+            lines.append([name, shown(way), *figures])
     head = ["model, input", "way", "rows a second", "rows a second of processor time", "memory (MiB)"]
     parts.append(table(head, lines))
     if "start-up" in result:

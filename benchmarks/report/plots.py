@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from benchmarks.report.blocks import ROOT
-from benchmarks.report.measured import ceiling
+from benchmarks.report.measured import ceiling, shown
 
 OWN, OTHER, LINE = "#2f6f3e", "#8fa3b8", "#b3541e"
 KEY = "Data"  # of the PNG's text
@@ -64,7 +63,7 @@ def batch(result: Any) -> Figure:
     for axes in list(grid.flat)[len(parts) :]:
         axes.set_axis_off()
     for axes, (name, ways) in zip(grid.flat, parts.items(), strict=False):
-        names = [re.sub("^job", "this template", way) for way in ways]
+        names = [shown(way) for way in ways]
         bars(axes, names, [way["rows_per_second"] for way in ways.values()], "this template")
         axes.set_title(f"{name}: rows a second", fontsize=9)
     return figure

@@ -28,7 +28,8 @@ def stop_at_random(python: str, child: Path, package: str, folder: Path, seed: i
     Return the exit codes of the second training, the last one 0.
     """
     began = time.monotonic()
-    _, said = (process := start(python, child, package, folder / "whole")).communicate(timeout=300)
+    process = start(python, child, package, folder / "whole")
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
     whole = time.monotonic() - began
     chance = random.Random(seed)

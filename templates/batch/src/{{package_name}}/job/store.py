@@ -45,6 +45,7 @@ class DiskStore:
     def __init__(self, root: Path, for_parts: bool = True) -> None:
         self.root = root
         self.parts = DATA if self._published() else WAITING
+        # Those that are there. Parts' folders are never made again: one that is gone says that the result is published.
         self._folders = {root / WAITING, root / DATA}
         if not (root / SUCCESS).exists():
             for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
