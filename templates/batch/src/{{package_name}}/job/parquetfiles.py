@@ -121,7 +121,7 @@ def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Ta
         return schema.empty_table(), []
     whole = pa.concat_tables(tables)
     try:
-        table = whole if whole.schema == schema else whole.cast(schema)
+        table = whole.cast(schema)
     except pa.ArrowException as error:
         raise BadInput(f"{name}: {_misfit(whole, schema)}: {error}") from None
     bad: list[BadRow] = []

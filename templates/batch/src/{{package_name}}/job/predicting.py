@@ -35,8 +35,6 @@ class BatchSize:
 
     def of(self, length: int) -> int:
         """Return how many texts of up to `length` bytes go into a batch."""
-        if not self._limits:
-            return self.wanted
         step = length.bit_length()
         return min([size for limit, size in self._limits.items() if limit <= step], default=self.wanted)
 
@@ -76,7 +74,7 @@ class Predictor:
         outcome = Outcome(rows, self.schema)
         count, position, start = len(rows.texts), 0, time.monotonic()
         while position < count:
-            if stop.signal and position:
+            if position:
                 stop.between_batches((time.monotonic() - start) / position * (count - position))
             batch = rows.texts[position : position + self.batch_size.of(int(rows.lengths[position]))]
             self._predict(batch, position, outcome)
