@@ -9,10 +9,11 @@ from .. import device
 from .exits import DONE, BadConfiguration, JobError
 from .inputs import find_files
 from .manifest import Ledger, finish, missing_parts
+from .messages import say
 from .plan import NAME as PLAN
 from .plan import Plan
 from .predicting import Model, Predictor
-from .progress import Metrics, Progress, say
+from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
 from .reading import find_columns
 from .run import Run

@@ -16,7 +16,7 @@ from .manifest import as_parquet
 from .ordering import Sorted
 from .parts import Columns, Limits, Part
 from .predicting import Predictor
-from .progress import say
+from .messages import say
 from .reading import find_columns, read_parts
 from .stop import Stop
 from .store import DiskStore

@@ -8,15 +8,10 @@ from prometheus_client import CollectorRegistry, Gauge, push_to_gateway, write_t
 from tqdm import tqdm
 
 from .. import device
-from .addresses import masked
+from .messages import say
 
 LINE_SECONDS = 30
 METRICS_SECONDS = 15
-
-
-def say(text: str) -> None:
-    """Write a line for people to the standard error output, above a bar if there is one."""
-    tqdm.write(f"job: {masked(text)}", file=sys.stderr)
 
 
 class Metrics:

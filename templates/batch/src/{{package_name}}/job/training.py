@@ -18,7 +18,7 @@ from .engine import Engine
 from .exits import DONE, BadConfiguration, JobError, Stopped
 from .history import Epoch, as_csv, as_png, read_epochs
 from .plan import to_json
-from .progress import say
+from .messages import say
 from .stop import Stop
 from .store import TEMPORARY, DiskStore
 

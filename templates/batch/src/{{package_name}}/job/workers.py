@@ -1,4 +1,4 @@
-"""Several GPUs in one machine: one process for each of them, started by the same command."""
+"""Several processes in one machine, one for each GPU or as many as asked for, started by the same command."""
 
 import os
 import re
@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..cores import thread_settings
 from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, RETRY
-from .progress import say
-from .provenance import PACKAGE
+from .messages import say
 
 WORKER = "JOB_WORKER"
 
@@ -39,20 +39,21 @@ def own_number() -> tuple[int, int]:
 
 
 def run_workers(arguments: Sequence[str], count: int, on_gpus: bool) -> int:
-    """Run the same command `count` times, each with its own GPU; return the exit code that stands for all.
+    """Run the same command `count` times, each with its own GPU and its share of the processor's cores.
 
+    Returns the exit code that stands for all.
     A signal goes to all of them. When one gives up for good (65, 78) or is killed, the others go on.
     """
-    gpus = visible_gpus()
+    gpus, threads = visible_gpus(), thread_settings(count)
     processes = []
     for number in range(count):
-        environment = os.environ | {WORKER: f"{number}/{count}"}
+        environment = os.environ | threads | {WORKER: f"{number}/{count}"}
         if on_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = gpus[number]
-        command = [sys.executable, "-m", f"{PACKAGE}.job", *arguments]
+        command = [sys.executable, "-m", __package__, *arguments]
         # In a session of its own, so that Ctrl-C reaches it once: from here.
         processes.append(subprocess.Popen(command, env=environment, start_new_session=True))
-    say(f"{count} workers, one for each {'GPU' if on_gpus else 'process'}")
+    say(f"{count} workers" + (", one for each GPU" if on_gpus else ""))
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, frame: [p.send_signal(received) for p in processes if p.poll() is None])
     while any(process.poll() is None for process in processes):

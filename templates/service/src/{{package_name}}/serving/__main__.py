@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ..cores import fit_threads
 from .errors import EXIT_CONFIGURATION
 
 SOURCE = Path(__file__).parents[1]
@@ -23,7 +24,9 @@ def cannot_import(error: Exception) -> str:
 
 
 if __name__ == "__main__":
+    fit_threads()
     try:
+        # Only now: NumPy and the framework decide on their threads when they are imported.
         from .server import main
     except Exception as error:
         print(cannot_import(error), file=sys.stderr)

@@ -1,0 +1,137 @@
+"""Several workers on one machine, each with its share of the cores, and what a container's limit does to threads."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.batch.conftest import PACKAGE, Output, write_jsonl
+
+CORES = len(os.sched_getaffinity(0))
+MODEL = """
+import os
+
+
+class Model:
+    examples = ("one",)
+    tolerance = 0.0
+
+    def load(self, device):
+        pass
+
+    def predict(self, batch):
+        names = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+        return [{"threads": " ".join(os.environ.get(name, "-") for name in names)} for _ in batch]
+"""
+
+
+@pytest.fixture(scope="module")
+def telling(child: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a child whose model answers with the threads that it may start."""
+    folder = tmp_path_factory.mktemp("telling") / "child"
+    shutil.copytree(child, folder)
+    (folder / "src" / PACKAGE / "model.py").write_text(MODEL)
+    return folder
+
+
+@pytest.fixture
+def cores(job, monkeypatch) -> ModuleType:
+    """Return the child's module, as it is where nobody has asked for a number of threads."""
+    job.module("cli")
+    module = importlib.import_module(f"{PACKAGE}.cores")
+    monkeypatch.setattr(module, "_ASKED_FOR", set())
+    return module
+
+
+def threads(child: Path, tmp_path: Path, workers: int, asked: dict[str, str]) -> set[str]:
+    """Run the job; return what its models said."""
+    lines = write_jsonl(tmp_path / "in.jsonl", [f"text {number}" for number in range(40)])
+    out = Output(tmp_path / "out")
+    clean = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
+    options = ["--input", lines, "--output", out.path, "--part-rows", 10, "--workers", workers, "--device", "cpu"]
+    command = [sys.executable, "-m", f"{PACKAGE}.job", "run", *map(str, options)]
+    environment = {**clean, "PYTHONPATH": str(child / "src"), **asked}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {row["threads"] for row in out.rows()}
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_share_the_cores(telling, cores, tmp_path, workers):
+    share = max(1, cores.usable_cores() // workers)
+    assert threads(telling, tmp_path, workers, {}) == {f"{share} {share} {share}"}
+
+
+def test_threads_that_were_asked_for_stay(telling, cores, tmp_path):
+    share = max(1, cores.usable_cores() // 2)
+    assert threads(telling, tmp_path, 2, {"OMP_NUM_THREADS": "7"}) == {f"7 {share} {share}"}
+
+
+def test_one_process_that_may_use_every_core_leaves_it_to_the_framework(telling, cores, tmp_path):
+    if cores.usable_cores() != os.cpu_count():
+        pytest.skip(f"this process may use {cores.usable_cores()} of {os.cpu_count()} cores")
+    assert threads(telling, tmp_path, 1, {}) == {"- - -"}
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "limit"),
+    [
+        pytest.param("0::/", {"cpu.max": "100000 100000"}, 1, id="version 2, a container's own root"),
+        pytest.param("0::/", {"cpu.max": "150000 100000"}, 2, id="version 2, one and a half"),
+        pytest.param("0::/", {"cpu.max": "20000 100000"}, 1, id="version 2, a fifth"),
+        pytest.param("0::/", {"cpu.max": "max 100000"}, None, id="version 2, no limit"),
+        pytest.param("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1, id="a group above"),
+        pytest.param("0::/a/b", {"a/c/cpu.max": "100000 100000"}, None, id="a group beside"),
+        pytest.param("0::/../pod", {"cpu.max": "100000 100000"}, 1, id="a path outside of what is mounted"),
+        pytest.param(
+            "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1",
+            {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "50000\n"},
+            1,
+            id="version 1, a container's path on its host",
+        ),
+        pytest.param(
+            "1:cpu:/a",
+            {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"},
+            None,
+            id="version 1, no limit",
+        ),
+        pytest.param("3:cpuset:/a", {"cpu.max": "100000 100000"}, None, id="version 1, not the processor's group"),
+        pytest.param("0::/", {"cpu.max": "100000 0"}, None, id="a period of nothing"),
+        pytest.param("0::/", {"cpu.max": "\udcff nonsense"}, None, id="not a number"),
+        pytest.param("0::/", {"cpu.max": "900000000 100000"}, None, id="more than there are"),
+        pytest.param(None, {"cpu.max": "100000 100000"}, None, id="not Linux"),
+    ],
+)
+def test_a_limit_of_the_container(cores, tmp_path, own, files, limit):
+    groups, own_file = tmp_path / "cgroup", tmp_path / "self"
+    for name, text in files.items():
+        (groups / name).parent.mkdir(parents=True, exist_ok=True)
+        (groups / name).write_text(text, errors="surrogateescape")
+    if own is not None:
+        own_file.write_text(own + "\n")
+    expected = CORES if limit is None else min(CORES, limit)
+    assert cores.usable_cores(groups, own_file) == expected
+
+
+def test_a_limit_is_shared_too(cores, monkeypatch):
+    monkeypatch.setattr(cores, "usable_cores", lambda: 8)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    shares = {count: set(cores.thread_settings(count).values()) for count in (1, 2, 3, 8, 9)}
+    assert shares == {1: {"8"}, 2: {"4"}, 3: {"2"}, 8: {"1"}, 9: {"1"}}
+
+
+def test_the_command_line_is_there_before_the_framework(child):
+    """Help and wrong options are quick, and CUDA_VISIBLE_DEVICES is set before the framework can look at it."""
+    code = f"import sys, {PACKAGE}.job.cli; print(sorted(n for n in sys.modules if n.startswith('{PACKAGE}.')))"
+    environment = os.environ | {"PYTHONPATH": str(child / "src")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert f"{PACKAGE}.job.cli" in done.stdout
+    for framework_user in (f"{PACKAGE}.device", f"{PACKAGE}.model"):
+        assert f"'{framework_user}'" not in done.stdout, "the command line imports the framework"
