@@ -142,6 +142,27 @@ def test_shards_at_the_same_time_publish_once(job, folder, whole, out):
     assert out.digest() == whole.digest()
 
 
+@pytest.mark.parametrize(
+    "step", ["open_store", "find_files", "load_model", "Plan", "RunRecord", "Progress", "Ledger", "Run"]
+)
+def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, monkeypatch, step):
+    arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
+    real = getattr(module, step)
+
+    def late(*args, **kwargs):
+        monkeypatch.undo()
+        assert job(*arguments) == 0
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, step, late)
+    assert job(*arguments) == 0
+    assert out.digest() == whole.digest()
+    assert sorted(path.name for path in out.path.iterdir() if path.name.startswith("_p")) == [
+        "_plan.json",
+        "_provenance.json",
+    ]
+
+
 def test_local_workers_share_the_work(job, folder, whole, out):
     process = job.start("--input", folder, "--output", out.path, *OPTIONS, "--workers", 2)
     _, said = process.communicate(timeout=60)

@@ -47,7 +47,10 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
     if store.read(SUCCESS) is not None:
         say(f"{options.output} is complete already; nothing to do")
         return DONE
-    _work(options, arguments, store, plan, predictor, stop, device_name)
+    try:
+        _work(options, arguments, store, plan, predictor, stop, device_name)
+    except FinishedElsewhere:
+        say("another worker has finished the same output")
     return DONE
 
 
@@ -111,9 +114,8 @@ def _work(
         Run(plan, ledger, shard, predictor, progress)(stop, options.max_bad)
         code = DONE
     except FinishedElsewhere:
-        say("another worker has finished the same output")
         code = DONE
-        return
+        raise
     except JobError as error:
         code = error.code
         raise
