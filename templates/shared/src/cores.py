@@ -37,7 +37,8 @@ def fit_threads() -> None:
 def _limits(groups: Path, own: Path) -> Iterator[float]:
     """Yield the limits, in cores, of this process's control groups and of those above them."""
     for line in _read(own).splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
         # Version 2 has one hierarchy and no controllers here; version 1 has a hierarchy for the processor.
         if not controllers or "cpu" in controllers.split(","):
             base = groups / "cpu" if controllers else groups
