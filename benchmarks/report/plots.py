@@ -59,7 +59,7 @@ def service(result: Any) -> Figure:
 def batch(result: Any) -> Figure:
     """Rows a second of each way, for each model and input."""
     parts = {name: entry["ways"] for name, entry in result.items() if "ways" in entry}
-    figure, grid = pyplot.subplots(-(-len(parts) // 2), 2, figsize=(9, 4), layout="constrained", squeeze=False)
+    figure, grid = pyplot.subplots(-(-len(parts) // 2), 2, figsize=(9, 5.5), layout="constrained", squeeze=False)
     for axes in list(grid.flat)[len(parts) :]:
         axes.set_axis_off()
     for axes, (name, ways) in zip(grid.flat, parts.items(), strict=False):

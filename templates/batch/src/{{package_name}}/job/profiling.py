@@ -13,10 +13,10 @@ from .exits import DONE
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, load_model
 from .manifest import as_parquet
+from .messages import say
 from .ordering import Sorted
 from .parts import Columns, Limits, Part
 from .predicting import Predictor
-from .messages import say
 from .reading import find_columns, read_parts
 from .stop import Stop
 from .store import DiskStore

@@ -1,6 +1,5 @@
 """How far the job is: a bar on a terminal, a line every 30 s elsewhere, metrics for Prometheus."""
 
-import sys
 import time
 from typing import Any
 

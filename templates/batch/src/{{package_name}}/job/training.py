@@ -17,8 +17,8 @@ from .ahead import ahead
 from .engine import Engine
 from .exits import DONE, BadConfiguration, JobError, Stopped
 from .history import Epoch, as_csv, as_png, read_epochs
-from .plan import to_json
 from .messages import say
+from .plan import to_json
 from .stop import Stop
 from .store import TEMPORARY, DiskStore
 
