@@ -1,7 +1,7 @@
 """As many threads as there are processor cores for this process, in a container and beside others of its kind.
 
-NumPy, PyTorch and TensorFlow start a thread for each core of the machine and do not see a container's limit. Threads that
-share fewer cores wait for each other in the midst of every computation.
+NumPy, PyTorch and TensorFlow start a thread for each core of the machine and do not see a container's limit. Threads
+that share fewer cores wait for each other in the midst of every computation.
 """
 
 import math
@@ -22,7 +22,7 @@ def usable_cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:
-    """Return environment variables that share the usable cores between so many processes; none where nothing is short."""
+    """Return environment variables that share the usable cores between processes; none where nothing is short."""
     cores = usable_cores()
     if processes == 1 and cores == os.cpu_count():
         return {}
