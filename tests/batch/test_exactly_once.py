@@ -163,6 +163,27 @@ def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, 
     ]
 
 
+@pytest.mark.parametrize("left", [slice(0, 0), slice(1, 2), slice(0, 1)], ids=["none", "the second", "the first"])
+@pytest.mark.parametrize("step", ["missing_parts", "finish"])
+def test_another_worker_publishes_while_this_one_looks_at_the_records(job, folder, whole, out, monkeypatch, step, left):
+    """Its records go one by one, so this one reads some of them."""
+    arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
+    real, records = getattr(module, step), out.path / "_records"
+
+    def late(*args):
+        monkeypatch.undo()
+        kept = {path.name: path.read_bytes() for path in sorted(records.iterdir())}
+        assert job(*arguments) == 0
+        records.mkdir()
+        for name in list(kept)[left]:
+            (records / name).write_bytes(kept[name])
+        return real(*args)
+
+    monkeypatch.setattr(module, step, late)
+    assert job(*arguments) == 0
+    assert out.digest() == whole.digest()
+
+
 def test_local_workers_share_the_work(job, folder, whole, out):
     process = job.start("--input", folder, "--output", out.path, *OPTIONS, "--workers", 2)
     _, said = process.communicate(timeout=60)

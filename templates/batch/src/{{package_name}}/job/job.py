@@ -60,10 +60,11 @@ def merge_job(output: str) -> int:
     plan = store.read(PLAN)
     if plan is None:
         raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
+    missing = missing_parts(store, len(json.loads(plan)["files"]))
+    # Only now: the records that say what is there go when the result is published.
     if store.read(SUCCESS) is not None:
         say(f"{output} is complete already")
         return DONE
-    missing = missing_parts(store, len(json.loads(plan)["files"]))
     if missing:
         some = ", ".join(missing[:5])
         raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
@@ -124,9 +125,10 @@ def _work(
         say(progress.line())
         with contextlib.suppress(FinishedElsewhere, OSError):
             record.end(code, progress.rows)
+    missing = missing_parts(store, len(plan.files))
+    # Only now: the records that say what is there go when the result is published.
     if store.read(SUCCESS) is not None:
         return
-    missing = missing_parts(store, len(plan.files))
     if missing:
         say(f"shard {name} is done; {len(missing)} parts or more are missing from others, the last one publishes")
         return

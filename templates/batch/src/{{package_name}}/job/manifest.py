@@ -14,7 +14,7 @@ from .addresses import masked
 from .exits import JobError
 from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
-from .store import SUCCESS, TEMPORARY, Store, read_all
+from .store import SUCCESS, TEMPORARY, FinishedElsewhere, Store, read_all
 
 RECORDS = "_records"
 QUARANTINE = "_quarantine"
@@ -112,10 +112,17 @@ def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
     """Publish the result when every part is there and return the counts of rows, written and bad ones.
 
     Several workers may do this at the same time: each step can be repeated, and the temporary folder goes before the
-    records, so that whoever reads too few of them cannot write any more. Raises JobError when records do not fit.
+    records, so that whoever reads too few of them cannot write any more. Raises FinishedElsewhere then, JobError when
+    records do not fit.
     """
     records = [record for _, record in sorted(Ledger(store).records.items())]
-    _check_rows(records)
+    try:
+        _check_rows(records)
+    except JobError:
+        # The records go when the result is published: then some of them were gone already.
+        if store.read(SUCCESS) is not None:
+            raise FinishedElsewhere from None
+        raise
     counts = {key: sum(getattr(record, key) for record in records) for key in ("rows", "written", "bad")}
     store.write(MANIFEST, to_json({**counts, "parts": [asdict(record) for record in records]}))
     store.write("_provenance.json", to_json({**provenance, **counts}))
