@@ -165,7 +165,9 @@ def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, 
 
 @pytest.mark.parametrize("left", [slice(0, 0), slice(1, 2), slice(0, 1)], ids=["none", "the second", "the first"])
 @pytest.mark.parametrize("step", ["missing_parts", "finish"])
-def test_another_worker_publishes_while_this_one_looks_at_the_records(job, folder, whole, out, monkeypatch, step, left):
+def test_another_worker_publishes_while_this_one_looks_at_the_records(
+    job, folder, whole, out, monkeypatch, capsys, step, left
+):
     """Its records go one by one, so this one reads some of them."""
     arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
     real, records = getattr(module, step), out.path / "_records"
@@ -182,6 +184,7 @@ def test_another_worker_publishes_while_this_one_looks_at_the_records(job, folde
     monkeypatch.setattr(module, step, late)
     assert job(*arguments) == 0
     assert out.digest() == whole.digest()
+    assert "missing from others" not in capsys.readouterr().err, "the output is complete, and nobody has to publish it"
 
 
 def test_local_workers_share_the_work(job, folder, whole, out):
@@ -203,6 +206,22 @@ def test_merge_tells_what_is_missing_and_completes_the_rest(job, folder, out, ca
     assert job(*arguments, "--shard", "1/2") == 0
     assert cli.main(["merge", "--output", str(out.path)]) == 0
     assert out.complete
+
+
+def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, folder, whole, out, monkeypatch):
+    cli, module = job.module("cli"), job.module("job")
+    arguments, real = ("--input", folder, "--output", out.path, *OPTIONS), module.missing_parts
+    assert job(*arguments, "--shard", "0/2") == 0
+
+    def late(*args):
+        monkeypatch.undo()
+        missing = real(*args)
+        assert job(*arguments, "--shard", "1/2") == 0
+        return missing
+
+    monkeypatch.setattr(module, "missing_parts", late)
+    assert cli.main(["merge", "--output", str(out.path)]) == 0
+    assert out.digest() == whole.digest()
 
 
 @pytest.mark.parametrize("step", ["publish", "tidy"])

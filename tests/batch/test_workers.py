@@ -14,7 +14,6 @@ import pytest
 
 from tests.batch.conftest import PACKAGE, Output, write_jsonl
 
-CORES = len(os.sched_getaffinity(0))
 MODEL = """
 import os
 
@@ -86,6 +85,7 @@ def test_one_process_that_may_use_every_core_leaves_it_to_the_framework(telling,
         pytest.param("0::/", {"cpu.max": "100000 100000"}, 1, id="version 2, a container's own root"),
         pytest.param("0::/", {"cpu.max": "150000 100000"}, 2, id="version 2, one and a half"),
         pytest.param("0::/", {"cpu.max": "20000 100000"}, 1, id="version 2, a fifth"),
+        pytest.param("0::/", {"cpu.max": "400000 100000"}, 4, id="version 2, four"),
         pytest.param("0::/", {"cpu.max": "max 100000"}, None, id="version 2, no limit"),
         pytest.param("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1, id="a group above"),
         pytest.param("0::/a/b", {"a/c/cpu.max": "100000 100000"}, None, id="a group beside"),
@@ -110,15 +110,15 @@ def test_one_process_that_may_use_every_core_leaves_it_to_the_framework(telling,
         pytest.param(None, {"cpu.max": "100000 100000"}, None, id="not Linux"),
     ],
 )
-def test_a_limit_of_the_container(cores, tmp_path, own, files, limit):
+def test_a_limit_of_the_container(cores, monkeypatch, tmp_path, own, files, limit):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
     groups, own_file = tmp_path / "cgroup", tmp_path / "self"
     for name, text in files.items():
         (groups / name).parent.mkdir(parents=True, exist_ok=True)
         (groups / name).write_text(text, errors="surrogateescape")
     if own is not None:
         own_file.write_text(own + "\n")
-    expected = CORES if limit is None else min(CORES, limit)
-    assert cores.usable_cores(groups, own_file) == expected
+    assert cores.usable_cores(groups, own_file) == (limit or 16)
 
 
 def test_a_limit_is_shared_too(cores, monkeypatch):
