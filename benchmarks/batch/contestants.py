@@ -77,7 +77,7 @@ def ray(source: Path, output: Path, size: int) -> Time:
             answers = self.model.predict(batch["text"].tolist())
             return {"text": batch["text"], **{key: [a[key] for a in answers] for key in answers[0]}}
 
-    # Beside the actors it needs room for reading and writing: with less it stands still.
+    # Beside the actors there has to be room for reading and writing.
     processors = CORES + 2 if CORES > 1 else 2
     ray.init(num_cpus=processors, include_dashboard=False, logging_level="ERROR", log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False

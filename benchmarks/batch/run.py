@@ -57,7 +57,7 @@ class Case:
     texts: list[str]
     ways: list[str]
     cores: int = 1
-    # Of an output file of the job: few enough for each worker to have several files.
+    # Rows of an output file of the job; each worker should get several files.
     part_rows: int = 10_000
 
     def environment(self) -> dict[str, str]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Any
 
 from benchmarks.report.blocks import ROOT, table
 from benchmarks.report.service import Result, figures
 
 RESULTS = ROOT / "benchmarks" / "results"
+ENCODER = ("encoder, real lines", "encoder, uneven")
+LARGE_PARTS = "job, parts of 50,000 rows"
 
 
 def load(path: str) -> Any:
@@ -94,11 +97,33 @@ def shown(way: str) -> str:
     return re.sub("^job", "this template", way)
 
 
+def batch_reading() -> str:
+    """Return what the comparison of the batch job says, in sentences whose figures are computed."""
+    result = load("benchmarks/results/batch.json")
+    fast, lines, uneven = (result[name]["ratios"] for name in ("starting model, real lines", *ENCODER))
+    bare, ray = ((f"{uneven[over]:.1f}", f"{lines[over]:.1f}") for over in ("job over bare", "job over ray"))
+    sentences = [
+        f"A sentence encoder does {bare[0]} times the rows of a bare loop over texts in memory where their length "
+        f"varies, and {bare[1]} times where it hardly does; {ray[0]} and {ray[1]} times those of Ray Data, with "
+        f"{percent(uneven['memory of job over ray'])} of its memory.",
+        f"A model of some microseconds a row, as a child starts with, does {percent(fast['job over bare'])} of the "
+        f"bare loop's rows, and {percent(fast[f'{LARGE_PARTS} over bare'])} with `--part-rows 50000`: each part costs "
+        f"some milliseconds. That is {fast['job over pandas']:.1f} times pandas and "
+        f"{fast['job over ray']:.1f} times Ray Data.",
+    ]
+    wrapper = TextWrapper(120, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join(wrapper.fill(f"- {sentence}") for sentence in sentences)
+
+
 def batch() -> str:
     """Return the comparison of the batch job with other ways to do the same."""
     result = load("benchmarks/results/batch.json")
     first = next(entry["machine"] for entry in result.values())
-    parts = [f"Measured by `python benchmarks/batch/run.py` on {machine_of(first)}; the median of the rounds.\n"]
+    parts = [
+        f"Measured by `python benchmarks/batch/run.py` on {machine_of(first)}; the median of the rounds. The model has "
+        'one thread. Under "every core" bare and this template have one for each core, Ray has an actor for each, and '
+        "workers share the cores.\n"
+    ]
     lines = []
     for name, entry in result.items():
         for way, found in entry.get("ways", {}).items():
