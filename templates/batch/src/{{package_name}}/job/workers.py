@@ -41,8 +41,8 @@ def own_number() -> tuple[int, int]:
 def run_workers(arguments: Sequence[str], count: int, on_gpus: bool) -> int:
     """Run the same command `count` times, each with its own GPU and its share of the processor's cores.
 
-    Returns the exit code that stands for all.
-    A signal goes to all of them. When one gives up for good (65, 78) or is killed, the others go on.
+    Returns the exit code that stands for all. A signal goes to all of them. When one gives up for good (65, 78) or is
+    killed, the others go on.
     """
     gpus, threads = visible_gpus(), thread_settings(count)
     processes = []
