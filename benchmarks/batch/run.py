@@ -40,11 +40,13 @@ ROOT = HERE.parent.parent
 BATCH = 64
 CORES = len(os.sched_getaffinity(0))
 LARGE_PARTS, WORKERS = "job, parts of 50,000 rows", "job, a worker for each core"
+LENGTHS = "job, the model counts tokens"
 # The job's options in each of its ways. Each part costs some milliseconds, which a fast model does not hide.
 JOBS = {
     "job": [],
     LARGE_PARTS: ["--part-rows", "50000"],
     WORKERS: ["--workers", str(CORES)],
+    LENGTHS: [],
 }
 LIBRARIES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -60,12 +62,13 @@ class Case:
     # Rows of an output file of the job; each worker should get several files.
     part_rows: int = 10_000
 
-    def environment(self) -> dict[str, str]:
+    def environment(self, way: str) -> dict[str, str]:
         """Return the variables for one thread, or those under which every way uses all cores as it would by itself."""
         quiet = {"HF_HUB_OFFLINE": "1", "RAY_USAGE_STATS_ENABLED": "0", "TOKENIZERS_PARALLELISM": "false"}
         own = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
         threads = dict.fromkeys(LIBRARIES, "1") if self.cores == 1 else {}
-        return {**own, **quiet, **threads, "CORES": str(self.cores), "PYTHONPATH": str(self.source)}
+        counts = {"COUNT_TOKENS": "1"} if way == LENGTHS else {}
+        return {**own, **quiet, **threads, **counts, "CORES": str(self.cores), "PYTHONPATH": str(self.source)}
 
 
 def real_lines() -> list[str]:
@@ -101,11 +104,11 @@ def make_child(folder: Path, model: Path | None) -> Path:
     return folder / "src"
 
 
-def measure(command: list[str], case: Case, watch: bool) -> dict[str, float]:
+def measure(command: list[str], environment: dict[str, str], watch: bool) -> dict[str, float]:
     """Run a command; return its seconds and, when watched, the highest memory of all its processes in MiB (PSS)."""
     start, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with tempfile.TemporaryFile("w+") as said:
-        process = psutil.Popen(command, env=case.environment(), stdout=subprocess.PIPE, stderr=said, text=True)
+        process = psutil.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=said, text=True)
         highest = 0
         while process.poll() is None:
             if watch:
@@ -157,13 +160,14 @@ def compare(case: Case, rounds: int, folder: Path) -> dict[str, object]:
 
 def once(way: str, case: Case, data: Path, nothing: Path, output: Path, watch: bool) -> dict[str, float]:
     """Measure one way once. The job's own time is that of the whole command less that of one without any row."""
+    environment = case.environment(way)
     if way not in JOBS:
         command = [sys.executable, str(HERE / "contestants.py"), way, str(data), str(output), str(BATCH)]
-        return measure(command, case, watch)
+        return measure(command, environment, watch)
     base = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--batch-size", str(BATCH)]
     base += ["--part-rows", str(case.part_rows), *JOBS[way]]
-    full = measure([*base, "--input", str(data), "--output", str(output)], case, watch)
-    empty = measure([*base, "--input", str(nothing), "--output", f"{output}-nothing"], case, False)
+    full = measure([*base, "--input", str(data), "--output", str(output)], environment, watch)
+    empty = measure([*base, "--input", str(nothing), "--output", f"{output}-nothing"], environment, False)
     return {**full, "seconds": full["wall"] - empty["wall"], "cpu": full["cpu"] - empty["cpu"]}
 
 
@@ -184,7 +188,7 @@ def ratios(result: dict[str, dict]) -> dict[str, float]:
 
 def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     """Return the seconds from the start to the end of a run without work, and those of importing the framework."""
-    nothing, case = folder / "nothing.parquet", Case(source, [], [])
+    nothing, environment = folder / "nothing.parquet", Case(source, [], []).environment("job")
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), nothing)
     run = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--input", str(nothing), "--output"]
     imports = [
@@ -194,8 +198,8 @@ def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     ]
     walls: dict[str, list[float]] = {"run": [], "model": []}
     for number in range(rounds):
-        walls["run"].append(measure([*run, str(folder / f"start-{number}")], case, False)["wall"])
-        walls["model"].append(measure(imports, case, False)["wall"])
+        walls["run"].append(measure([*run, str(folder / f"start-{number}")], environment, False)["wall"])
+        walls["model"].append(measure(imports, environment, False)["wall"])
     both = {name: statistics.median(values) for name, values in walls.items()}
     return {
         "run_without_rows_s": round(both["run"], 2),
@@ -240,8 +244,8 @@ def main() -> None:
             "starting model, real lines": Case(starting, even(2_000_000 // part), [*everyone, LARGE_PARTS]),
             "starting model, uneven": Case(starting, uneven(60_000 // part), everyone),
             "starting model, every core": Case(starting, even(800_000 // part), workers, CORES),
-            "encoder, real lines": Case(encoder, even(1_500 // part), everyone),
-            "encoder, uneven": Case(encoder, uneven(768 // part), everyone),
+            "encoder, real lines": Case(encoder, even(1_500 // part), [*everyone, LENGTHS]),
+            "encoder, uneven": Case(encoder, uneven(768 // part), [*everyone, LENGTHS]),
             "encoder, every core": Case(encoder, even(4_000 // part), workers, CORES, part_rows=1_000 // part),
         }
         for name, case in cases.items():

@@ -27,7 +27,7 @@ def test_sorted_by_length_and_given_back_in_order(job, model, tmp_path, out, mon
     seen: list[list[int]] = []
     predict = model.predict
     monkeypatch.setattr(model, "predict", lambda self, b: seen.append([len(t) for t in b]) or predict(self, b))
-    lines = texts(200)
+    lines = ["word " * (number * 7919 % 97) for number in range(200)]
     source = write_jsonl(tmp_path / "a.jsonl", lines)
     assert job("--input", source, "--output", out.path, "--batch-size", 16, "--part-rows", 80) == 0
     assert [row["text"] for row in out.rows()] == lines

@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from .lengths import estimate
 from .parts import ROW, TEXT, BadRow, Part
 
 
 @dataclass
 class Sorted:
-    """A part whose texts are sorted: `texts[i]`, of `lengths[i]` bytes, is the good row `order[i]` of the part."""
+    """A part whose texts are sorted: `texts[i]`, as long as `lengths[i]`, is the good row `order[i]` of the part."""
 
     part: Part
     texts: list[str]
@@ -22,11 +22,16 @@ class Sorted:
     def of(cls, part: Part) -> "Sorted":
         """Return the part with its longest texts first: if memory does not suffice it shows at once."""
         texts = part.table[TEXT].combine_chunks()
-        lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
+        lengths = estimate(texts)
         # Stable, so that each run makes the same batches.
         order = np.argsort(-lengths, kind="stable")
         in_order = texts.take(pa.array(order)).to_numpy(zero_copy_only=False).tolist()
         return cls(part, in_order, lengths[order], order)
+
+    def by(self, lengths: np.ndarray) -> "Sorted":
+        """Return the part sorted by other lengths of its texts, which are in the order of `texts`."""
+        again = np.argsort(-lengths, kind="stable")
+        return Sorted(self.part, [self.texts[i] for i in again], lengths[again], self.order[again])
 
     def bad_rows(self, reasons: dict[int, str]) -> list[BadRow]:
         """Return the bad rows of the part, from reading it and from `reasons`: position in `texts` -> why."""

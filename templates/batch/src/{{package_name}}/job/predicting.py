@@ -6,13 +6,14 @@ from typing import Any, Protocol
 
 from .. import device
 from .exits import BadConfiguration, JobError
+from .lengths import OwnLengths
 from .ordering import Sorted
 from .results import Answers, Outcome, check_count, schema_of, to_batch
 from .stop import Stop
 
 
 class Model(Protocol):
-    """What the job needs of src/<package>/model.py."""
+    """What the job needs of src/<package>/model.py. A method `lengths` may come to it: see lengths.py."""
 
     examples: Any
 
@@ -34,12 +35,14 @@ class BatchSize:
         self._limits: dict[int, int] = {}
 
     def of(self, length: int) -> int:
-        """Return how many texts of up to `length` bytes go into a batch."""
+        """Return how many texts that are up to `length` long go into a batch."""
+        if not self._limits:
+            return self.wanted
         step = length.bit_length()
         return min([size for limit, size in self._limits.items() if limit <= step], default=self.wanted)
 
     def too_large(self, size: int, length: int) -> None:
-        """Remember that `size` texts of up to `length` bytes do not fit."""
+        """Remember that `size` texts that are up to `length` long do not fit."""
         step = length.bit_length()
         self._limits[step] = min(self._limits.get(step, size), max(1, size // 2))
 
@@ -65,28 +68,32 @@ class Predictor:
         check_count(answers, len(model.examples))
         self.schema = schema_of(answers, names)
         to_batch(answers, self.schema)
+        self._own_lengths = OwnLengths(model) if callable(getattr(model, "lengths", None)) else None
 
     def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:
         """Return what the model says of a part.
 
         done: called with the number of rows after each batch. Raises Stopped, JobError.
         """
+        lengths = self._own_lengths.of(rows.texts, stop.between_parts) if self._own_lengths else None
+        if lengths is not None:
+            rows = rows.by(lengths)
         outcome = Outcome(rows, self.schema)
         count, position, start = len(rows.texts), 0, time.monotonic()
         while position < count:
             if position:
                 stop.between_batches((time.monotonic() - start) / position * (count - position))
-            batch = rows.texts[position : position + self.batch_size.of(int(rows.lengths[position]))]
-            self._predict(batch, position, outcome)
-            position += len(batch)
-            done(len(batch))
+            size = min(self.batch_size.of(int(rows.lengths[position])), count - position)
+            self._predict(rows, range(position, position + size), outcome)
+            position += size
+            done(size)
         outcome.convert()
         self._check_model(count, len(outcome.bad))
         return outcome
 
-    def _predict(self, texts: list[str], position: int, outcome: Outcome) -> None:
-        """Add the results of the texts; a batch that fails is halved until the texts that fail are alone."""
-        memory = False
+    def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
+        """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
+        memory, texts = False, rows.texts[batch.start : batch.stop]
         try:
             answers = self._model.predict(texts)
         except Exception as error:
@@ -95,18 +102,18 @@ class Predictor:
             memory = device.is_out_of_memory(error)
             reason = f"memory ran out for this row alone: {_one_line(error)}" if memory else _one_line(error)
         else:
-            outcome.add(position, answers, len(texts))
+            outcome.add(batch, answers)
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
         if memory:
-            self.batch_size.too_large(len(texts), max(len(text.encode()) for text in texts))
+            self.batch_size.too_large(len(batch), int(rows.lengths[batch.start]))
             device.release(self._device)
-        if len(texts) == 1:
-            outcome.bad[position] = reason
+        if len(batch) == 1:
+            outcome.bad[batch.start] = reason
             return
-        middle = len(texts) // 2
-        self._predict(texts[:middle], position, outcome)
-        self._predict(texts[middle:], position + middle, outcome)
+        middle = len(batch) // 2
+        self._predict(rows, batch[:middle], outcome)
+        self._predict(rows, batch[middle:], outcome)
 
     def _check_model(self, rows: int, bad: int) -> None:
         """Raise JobError when it is the model that fails and not the rows."""

@@ -92,14 +92,14 @@ class Outcome:
         # Many values at once are converted faster, but lists of numbers take ten times the memory until they are.
         self._enough = 64 if any(pa.types.is_list(form) for form in schema.types) else 4096
 
-    def add(self, position: int, answers: Answers, count: int) -> None:
-        """Take the answers for `count` texts from `position` on. Raises BadConfiguration when some are missing."""
-        check_count(answers, count)
+    def add(self, batch: range, answers: Answers) -> None:
+        """Take the answers for a batch of the sorted texts. Raises BadConfiguration when some are missing."""
+        check_count(answers, len(batch))
         if not _taken(answers, self._names, self._values):
             self.convert()
-            self._convert(answers, range(position, position + count))
+            self._convert(answers, batch)
             return
-        self._positions.append(range(position, position + count))
+        self._positions.append(batch)
         if len(self._values[0]) >= self._enough:
             self.convert()
 
