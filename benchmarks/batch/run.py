@@ -242,7 +242,7 @@ def main() -> None:
         workers = ["bare", "ray", "job", WORKERS]
         cases = {
             "starting model, real lines": Case(starting, even(2_000_000 // part), [*everyone, LARGE_PARTS]),
-            "starting model, uneven": Case(starting, uneven(60_000 // part), everyone),
+            "starting model, uneven": Case(starting, uneven(240_000 // part), everyone),
             "starting model, every core": Case(starting, even(800_000 // part), workers, CORES),
             "encoder, real lines": Case(encoder, even(1_500 // part), [*everyone, LENGTHS]),
             "encoder, uneven": Case(encoder, uneven(768 // part), [*everyone, LENGTHS]),

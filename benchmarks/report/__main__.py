@@ -16,6 +16,7 @@ MAKERS = {
     "service-reading": measured.service_reading,
     "service-gpu": measured.service_gpu,
     "batch": measured.batch,
+    "batch-padding": measured.batch_padding,
     "batch-reading": measured.batch_reading,
     "image-sizes": measured.images,
     "fleet": measured.fleet,

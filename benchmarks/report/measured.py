@@ -12,8 +12,8 @@ from benchmarks.report.blocks import ROOT, table
 from benchmarks.report.service import Result, figures
 
 RESULTS = ROOT / "benchmarks" / "results"
-ENCODER = ("encoder, real lines", "encoder, uneven")
-LARGE_PARTS = "job, parts of 50,000 rows"
+ENCODER = ("encoder, uneven", "encoder, real lines")
+LARGE_PARTS, COUNTS = "job, parts of 50,000 rows", "job, the model counts tokens"
 
 
 def load(path: str) -> Any:
@@ -97,15 +97,31 @@ def shown(way: str) -> str:
     return re.sub("^job", "this template", way)
 
 
+def batch_padding() -> str:
+    """Return what is computed for each token of a text, by how the texts were sorted."""
+    found = load("benchmarks/results/padding.json")["computed_over_real_tokens"]
+    ways = list(next(iter(found.values())))
+    lines = [[name, *(f"{factors[way]:.2f}" for way in ways)] for name, factors in found.items()]
+    return (
+        "Tokens that a sentence encoder computes for each that a text has, by what the texts of a part are sorted "
+        "(`python benchmarks/batch/padding.py`):\n\n" + table(["texts", *ways], lines)
+    )
+
+
 def batch_reading() -> str:
     """Return what the comparison of the batch job says, in sentences whose figures are computed."""
     result = load("benchmarks/results/batch.json")
-    fast, lines, uneven = (result[name]["ratios"] for name in ("starting model, real lines", *ENCODER))
-    bare, ray = ((f"{uneven[over]:.1f}", f"{lines[over]:.1f}") for over in ("job over bare", "job over ray"))
+    fast, *encoder = (result[name]["ratios"] for name in ("starting model, real lines", *ENCODER))
+
+    def times(way: str, other: str) -> str:
+        uneven, even = (f"{ratios[f'{way} over {other}']:.1f}" for ratios in encoder)
+        return f"{uneven} and {even} times"
+
     sentences = [
-        f"A sentence encoder does {bare[0]} times the rows of a bare loop over texts in memory where their length "
-        f"varies, and {bare[1]} times where it hardly does; {ray[0]} and {ray[1]} times those of Ray Data, with "
-        f"{percent(uneven['memory of job over ray'])} of its memory.",
+        f"A sentence encoder does {times('job', 'bare')} the rows of a bare loop over texts in memory, where their "
+        f"length varies and where it hardly does; {times(COUNTS, 'bare')} when it counts its tokens itself.",
+        f"Beside Ray Data that is {times('job', 'ray')} the rows, {times(COUNTS, 'ray')} with its own count, with "
+        f"{percent(max(ratios['memory of job over ray'] for ratios in encoder))} of its memory at most.",
         f"A model of some microseconds a row, as a child starts with, does {percent(fast['job over bare'])} of the "
         f"bare loop's rows, and {percent(fast[f'{LARGE_PARTS} over bare'])} with `--part-rows 50000`: each part costs "
         f"some milliseconds. That is {fast['job over pandas']:.1f} times pandas and "

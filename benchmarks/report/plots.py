@@ -59,12 +59,13 @@ def service(result: Any) -> Figure:
 def batch(result: Any) -> Figure:
     """Rows a second of each way, for each model and input."""
     parts = {name: entry["ways"] for name, entry in result.items() if "ways" in entry}
-    figure, grid = pyplot.subplots(-(-len(parts) // 2), 2, figsize=(9, 5.5), layout="constrained", squeeze=False)
+    figure, grid = pyplot.subplots(-(-len(parts) // 2), 2, figsize=(9, 7), layout="constrained", squeeze=False)
     for axes in list(grid.flat)[len(parts) :]:
         axes.set_axis_off()
     for axes, (name, ways) in zip(grid.flat, parts.items(), strict=False):
-        names = [shown(way) for way in ways]
+        names = [shown(way).replace(", ", ",\n") for way in ways]
         bars(axes, names, [way["rows_per_second"] for way in ways.values()], "this template")
+        axes.locator_params(axis="x", nbins=4)
         axes.set_title(f"{name}: rows a second", fontsize=9)
     return figure
 
