@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -97,6 +97,14 @@ def job(child: Path) -> Job:
     if str(child / "src") not in sys.path:
         sys.path.insert(0, str(child / "src"))
     return Job(child)
+
+
+@pytest.fixture
+def model(job: Job) -> Iterator[type]:
+    """Return the class of the child's model, for a test to change."""
+    sys.modules.pop(f"{PACKAGE}.model", None)
+    yield job.module("job") and __import__(f"{PACKAGE}.model", fromlist=["Model"]).Model
+    sys.modules.pop(f"{PACKAGE}.model", None)
 
 
 @pytest.fixture

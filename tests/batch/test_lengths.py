@@ -7,8 +7,7 @@ import pydoc_data.topics
 import random
 import re
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tests.batch.conftest import PACKAGE, write_jsonl
+from tests.batch.conftest import write_jsonl
 
 PIECES = ["", "a", "b", "Z", "1", "9", " ", "\n", "-", "_", ".", "é", "ß", "中", "文", "п", "😀"]
 
@@ -25,14 +24,6 @@ PIECES = ["", "a", "b", "Z", "1", "9", " ", "\n", "-", "_", ".", "é", "ß", "�
 def lengths(job) -> ModuleType:
     """Return the child's module."""
     return job.module("lengths")
-
-
-@pytest.fixture
-def model(job) -> Iterator[type]:
-    """Return the class of the child's model, for a test to change."""
-    sys.modules.pop(f"{PACKAGE}.model", None)
-    yield job.module("job") and __import__(f"{PACKAGE}.model", fromlist=["Model"]).Model
-    sys.modules.pop(f"{PACKAGE}.model", None)
 
 
 def by_characters(text: str) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,14 +11,6 @@ from tests.conftest import ROOT
 
 # What CuPy and the CUDA libraries say; the text is all there is, since the error is a plain RuntimeError.
 CUDA_WORDS = ["CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"]
-
-
-@pytest.fixture
-def model(job, monkeypatch) -> Iterator[type]:
-    """Return the class of the child's model, for a test to change."""
-    sys.modules.pop(f"{PACKAGE}.model", None)
-    yield job.module("job") and __import__(f"{PACKAGE}.model", fromlist=["Model"]).Model
-    sys.modules.pop(f"{PACKAGE}.model", None)
 
 
 def test_sorted_by_length_and_given_back_in_order(job, model, tmp_path, out, monkeypatch):
