@@ -87,6 +87,28 @@ def test_stopped_at_100_moments(job, folder, whole, tmp_path, number):
     kill_until(job, folder, whole, tmp_path, number, stops=100)
 
 
+def test_a_kill_repeats_at_most_one_part_that_was_computed(job, folder, out, monkeypatch):
+    """However slow the disk is, the next part is begun when all but one of those before it have their records."""
+    manifest, predicting = job.module("manifest"), job.module("predicting")
+    write, run = manifest.Ledger.write, predicting.Predictor.run
+    begun, without_record = 0, []
+
+    def slow(*args):
+        time.sleep(0.05)
+        return write(*args)
+
+    def begin(*args):
+        nonlocal begun
+        without_record.append(begun - len(list(out.path.glob("_records/*"))))
+        begun += 1
+        return run(*args)
+
+    monkeypatch.setattr(manifest.Ledger, "write", slow)
+    monkeypatch.setattr(predicting.Predictor, "run", begin)
+    assert job("--input", folder, "--output", out.path, *OPTIONS) == 0
+    assert max(without_record) == 1, f"parts computed and not written at the start of each part: {without_record}"
+
+
 def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
     process = job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.1")
     while not list(out.path.glob("_records/*")):

@@ -21,7 +21,8 @@ from .settings import Shard
 from .stop import Stop
 from .textfiles import Start
 
-WRITES_WAITING = 2
+# Parts that are computed and not yet written: a process that is killed has to do them again.
+WRITES_WAITING = 1
 # The share of bad rows is judged from here on, so that one bad row at the beginning is not all of them.
 ENOUGH_ROWS = 1000
 
