@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from .exits import BadConfiguration
-from .messages import say
+from .messages import one_line, say
 
 # Tokenizers need much memory for what they return, and the estimate some for each byte.
 ASKED_AT_ONCE = 1024
@@ -63,7 +63,7 @@ class OwnLengths:
         except BadConfiguration:
             raise
         except Exception as error:
-            raise BadConfiguration(f"`lengths` fails on the model's own examples: {_in_words(error)}") from error
+            raise BadConfiguration(f"`lengths` fails on the model's own examples: {one_line(error)}") from error
 
     def of(self, texts: list[str], between: Callable[[], None]) -> np.ndarray | None:
         """Return (texts,) int64, None when it fails on one of the texts, which is said once.
@@ -79,7 +79,7 @@ class OwnLengths:
                 raise
             except Exception as error:
                 if not self._failed:
-                    say(f"`lengths` of the model fails, so that batches hold more padding: {_in_words(error)}")
+                    say(f"`lengths` of the model fails, so that batches hold more padding: {one_line(error)}")
                 self._failed = True
                 return None
         return np.concatenate(found)
@@ -92,7 +92,3 @@ class OwnLengths:
                 f"it has to give a whole number for each"
             )
         return lengths.astype(np.int64)
-
-
-def _in_words(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

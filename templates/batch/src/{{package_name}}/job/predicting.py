@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from .. import device
 from .exits import BadConfiguration, JobError
 from .lengths import OwnLengths
+from .messages import one_line
 from .ordering import Sorted
 from .results import Answers, Outcome, check_count, schema_of, to_batch
 from .stop import Stop
@@ -63,8 +64,8 @@ class Predictor:
             answers = model.predict(list(model.examples))
         except Exception as error:
             if device.is_device_lost(error) or device.is_out_of_memory(error):
-                raise JobError(f"the model fails on its own examples: {_one_line(error)}") from error
-            raise BadConfiguration(f"the model fails on its own examples: {_one_line(error)}") from error
+                raise JobError(f"the model fails on its own examples: {one_line(error)}") from error
+            raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
         check_count(answers, len(model.examples))
         self.schema = schema_of(answers, names)
         to_batch(answers, self.schema)
@@ -98,9 +99,9 @@ class Predictor:
             answers = self._model.predict(texts)
         except Exception as error:
             if device.is_device_lost(error):
-                raise JobError(f"the GPU is lost, only a new process can use it: {_one_line(error)}") from error
+                raise JobError(f"the GPU is lost, only a new process can use it: {one_line(error)}") from error
             memory = device.is_out_of_memory(error)
-            reason = f"memory ran out for this row alone: {_one_line(error)}" if memory else _one_line(error)
+            reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
             outcome.add(batch, answers)
             return
@@ -121,9 +122,4 @@ class Predictor:
             try:
                 self._model.predict(list(self._model.examples))
             except Exception as error:
-                raise JobError(f"the model fails on its own examples now: {_one_line(error)}") from error
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+                raise JobError(f"the model fails on its own examples now: {one_line(error)}") from error
