@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from smoke_machine import HERE, PACKAGE_ROOT, Machine
+from smoke_machine import PACKAGE_ROOT, Machine, compile_fakes
 
 sys.path.insert(0, str(PACKAGE_ROOT))
 
@@ -16,27 +15,7 @@ sys.path.insert(0, str(PACKAGE_ROOT))
 @pytest.fixture(scope="session")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Compile the C fakes; gcc is needed."""
-    folder = tmp_path_factory.mktemp("fakes")
-    built = {}
-    for kind in ("cuda", "nvml", "toolkit", "files"):
-        built[kind] = folder / f"fake_{kind}.so"
-        source = HERE / "fakes" / f"fake_{kind}.c"
-        command = [
-            "gcc",
-            "-O1",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-shared",
-            "-fPIC",
-            "-o",
-            built[kind],
-            source,
-            "-ldl",
-            "-lm",
-        ]
-        subprocess.run(command, check=True)
-    return built
+    return compile_fakes(tmp_path_factory.mktemp("fakes"))
 
 
 def _driver_that_fakes_cannot_hide() -> str:

@@ -37,6 +37,16 @@ ROW = {
 REAL_RUNTIMES = {13: "nvidia/cu13/lib/libcudart.so.13", 12: "nvidia/cuda_runtime/lib/libcudart.so.12"}
 
 
+def compile_fakes(folder: Path) -> dict[str, Path]:
+    """Compile the stand-ins of the driver and the libraries into a folder; return them by name."""
+    built = {kind: folder / f"fake_{kind}.so" for kind in ("cuda", "nvml", "toolkit", "files")}
+    for kind, target in built.items():
+        source = HERE / "fakes" / f"fake_{kind}.c"
+        options = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", target, source, "-ldl", "-lm"]
+        subprocess.run(["gcc", *options], check=True)
+    return built
+
+
 def real_runtime(major: int) -> Path:
     """Return NVIDIA's own libcudart of a CUDA major, from the wheels in the development lock."""
     found = [Path(p) / REAL_RUNTIMES[major] for p in sys.path if (Path(p) / REAL_RUNTIMES[major]).is_file()]
