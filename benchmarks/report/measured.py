@@ -12,6 +12,7 @@ from benchmarks.report.blocks import ROOT, table
 from benchmarks.report.service import Result, figures
 
 RESULTS = ROOT / "benchmarks" / "results"
+UNEVEN = "benchmarks/results/service-uneven.json"
 ENCODER = ("encoder, uneven", "encoder, real lines")
 LARGE_PARTS, COUNTS = "job, parts of 50,000 rows", "job, the model counts tokens"
 
@@ -40,8 +41,8 @@ def percent(part: float) -> str:
 
 
 def service() -> str:
-    """Return the comparison with other servers."""
-    return figures(load("benchmarks/results/service.json"))
+    """Return the comparison with other servers, with texts of one length and of many."""
+    return figures(load("benchmarks/results/service.json")) + "\n" + figures(load(UNEVEN))
 
 
 def ceiling(texts: int = 32) -> float:
@@ -60,6 +61,8 @@ def service_reading() -> str:
     share = {s: cells["device", s, 64]["rate"] / most for s in (own, "mosec", "litserve", "bentoml")}
     busy, alone = cells["device", own, 64], cells["device", own, 1]
     one = 1000 / ceiling(1)
+    uneven = {(c["server"], c["clients"]): c for c in load(UNEVEN)["cells"]}
+    most_others = max(c["rate"] for (server, clients), c in uneven.items() if server != own and clients == 64)
     tiny = cells["tiny", "mosec", 64]["rate"] / cells["tiny", own, 64]["rate"]
     return (
         f"- On a device with a fixed cost for each call (as a GPU has) and 64 clients, the service reaches "
@@ -67,6 +70,9 @@ def service_reading() -> str:
         f"  (p50 {busy['p50']:.0f} ms, p99 {busy['p99']:.0f} ms); mosec {percent(share['mosec'])}, "
         f"LitServe {percent(share['litserve'])}, BentoML {percent(share['bentoml'])}.\n"
         f"- A lone client waits {alone['p50']:.1f} ms, of which the device takes {one:.1f} ms.\n"
+        f"- With texts of uneven length and 64 clients, a sentence encoder answers "
+        f"{uneven[own, 64]['rate'] / most_others:.1f} times the requests of the next server,\n"
+        f"  {uneven[own, 64]['rate'] / uneven['litserve', 64]['rate']:.1f} times those of LitServe.\n"
         f"- Where the model takes almost no time, mosec answers {tiny:.1f} times as many requests: its front is "
         f"written in Rust.\n"
     )

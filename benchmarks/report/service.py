@@ -9,12 +9,18 @@ MODELS = {
     "device": "a stand-in for a GPU: 6 ms a call and 0.2 ms a text, so at most 2,580 requests a second",
     "tiny": "a model that takes almost no time, with PyTorch loaded",
     "encoder": "all-MiniLM-L6-v2 on one CPU core",
+    "uneven": "the same encoder, and texts whose number of words is log-normal: median 20, some over 200",
 }
 
 
 def time(value: float) -> str:
     """Return milliseconds with three digits, and never with an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def refused(cell: dict[str, Any]) -> str:
+    """Say how many requests got no answer; their times are in the percentiles too."""
+    return f", {cell['wrong']:,.0f} refused" if cell["wrong"] else ""
 
 
 def figures(result: Result) -> str:
@@ -36,7 +42,7 @@ def figures(result: Result) -> str:
         lines += ["|---" * (len(clients) + 3) + "|"]
         for server in servers:
             row = [mine[server, number] for number in clients]
-            parts = [f"{cell['rate']:,.0f} ({time(cell['p50'])} / {time(cell['p99'])})" for cell in row]
+            parts = [f"{cell['rate']:,.0f} ({time(cell['p50'])} / {time(cell['p99'])}){refused(cell)}" for cell in row]
             lines += [
                 f"| {server} | " + " | ".join(parts) + f" | {row[0]['cold_start_s']:.1f} | {row[0]['memory_mb']:.0f} |"
             ]

@@ -1,6 +1,7 @@
 """Compare the rendered service with LitServe, BentoML, Ray Serve and mosec: the same model, load and machine, one run.
 
 usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
+       python benchmarks/service/run.py --models uneven --seconds 12 --out benchmarks/results/service-uneven.json
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
 the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet,
@@ -28,8 +29,14 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build/bench-service"
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.texts import uneven  # noqa: E402
+
 TEXT = "The central bank raised interest rates by a quarter of a point after inflation went up again."
-CLIENTS = {"device": (1, 16, 64), "tiny": (1, 16, 64), "encoder": (1, 16, 64)}
+CLIENTS = {"device": (1, 16, 64), "tiny": (1, 16, 64), "encoder": (1, 16, 64), "uneven": (1, 16, 64)}
+# What is loaded under another name: uneven is the encoder with texts whose lengths differ much.
+MODELS = {"uneven": "encoder"}
 OURS = "this template"
 
 
@@ -47,6 +54,10 @@ class Server:
     wait_ms: float = 0
     package: str = ""
     settings: dict[str, str] = field(default_factory=dict)
+
+    def asked(self, text: str) -> dict[str, Any]:
+        """The body of a request with another text."""
+        return {field: [text] if isinstance(before, list) else text for field, before in self.body.items()}
 
     @property
     def python(self) -> Path:
@@ -96,10 +107,19 @@ class Running:
     def __init__(self, server: Server, kind: str, port: int = 8930) -> None:
         self.server, self.url = server, f"http://127.0.0.1:{port}{server.path}"
         paths = [str(BUILD / "child/src"), str(HERE)]
-        own = {"PYTHONPATH": os.pathsep.join(paths), "PORT": str(port), "BENCH_MODEL": kind, "OMP_NUM_THREADS": "1"}
+        own = {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "PORT": str(port),
+            "BENCH_MODEL": MODELS.get(kind, kind),
+            "OMP_NUM_THREADS": "1",
+        }
         own |= {"BENCH_WAIT_MS": str(server.wait_ms), "BENTOML_PORT": str(port), "BENTOML_DO_NOT_TRACK": "True"}
         own |= {"PATH": f"{server.python.parent}:{os.environ['PATH']}", "RAY_USAGE_STATS_ENABLED": "0"}
-        own |= {"DEVICE": "cpu", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", **server.settings}
+        own |= {"DEVICE": "cpu", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+        own |= server.settings
+        self.bodies = BUILD / "bodies.jsonl"
+        texts = uneven(4096) if kind == "uneven" else [TEXT]
+        self.bodies.write_text("".join(json.dumps(server.asked(text)) + "\n" for text in texts))
         self.log = (BUILD / f"{server.name}.log").open("w")
         command = ["taskset", "-c", "0", server.python, *server.command]
         started = time.perf_counter()
@@ -176,7 +196,7 @@ class Running:
 
     def _wrk(self, clients: int, seconds: float) -> dict[str, float]:
         """Closed loop of so many kept connections from core 1."""
-        environment = {**os.environ, "BENCH_BODY": json.dumps(self.server.body)}
+        environment = {**os.environ, "BENCH_BODIES": str(self.bodies)}
         command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{clients}", f"-d{seconds:g}s", "--latency"]
         command += ["--timeout", "20s", "-s", str(HERE / "load.lua"), self.url]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)

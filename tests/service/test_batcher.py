@@ -189,7 +189,7 @@ def test_a_lost_device_fails_all_that_run_and_wait_and_refuses_the_next(
 
     async def scenario(batcher: Any) -> None:
         first = await hold(batcher, owner)
-        calls = [batcher.submit(["lost" if number == place else str(number)]) for number in range(64)]
+        calls = [batcher.submit(["lost" if number == place else f"{number:04}"]) for number in range(64)]
         owner.open.set()
         assert (await first.done)[0]["text"] == "first"
         results = await asyncio.gather(*(call.done for call in calls), return_exceptions=True)

@@ -1,9 +1,9 @@
 """Adaptive micro-batching in front of one model on one device.
 
-One thread owns the model. When the device is free it takes what is waiting, up to ``limit`` texts. Nothing waits
-for a batch to fill: a lone request goes at once, and under load a batch is what arrived while the device was busy.
-The thread fetches its work by itself, so the device never waits for the event loop, which is busy with writing
-answers just when a batch ends.
+One thread owns the model. When the device is free it takes what is waiting, up to ``limit`` texts, of many those that
+are about as long as each other. Nothing waits for a batch to fill: a lone request goes at once, and under load a batch
+is what arrived while the device was busy. The thread fetches its work by itself, so the device never waits for the
+event loop, which is busy with writing answers just when a batch ends.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from math import ceil
 
 from .call import Answer, Batch, Call, Owner
 from .errors import DeviceLost, NotReady, OutOfMemory, QueueFull, ServiceError
+from .ordering import Ordering
 
 
 class Batcher:
@@ -28,6 +29,7 @@ class Batcher:
         self.busy_since: float | None = None
         self._owner = owner
         self._queue: deque[tuple[Call, int]] = deque()
+        self._ordering = Ordering()
         self._wake = threading.Condition(threading.Lock())
         self._closed = False
         self._seconds_per_text = 0.0
@@ -80,7 +82,8 @@ class Batcher:
                 self._wake.wait_for(lambda: self._queue or self._closed)
                 if not self._queue:
                     return batch
-                while self._queue and len(batch) < self.limit:
+                size = self._ordering.next_size(self._queue, self.limit)
+                while self._queue and len(batch) < size:
                     call, index = self._queue.popleft()
                     if call.waiting:  # else it was dropped
                         call.waiting -= 1
@@ -102,6 +105,7 @@ class Batcher:
         if error is None:
             self._seconds_per_text += 0.2 * (seconds / size - self._seconds_per_text)
             self._tell(self._deliver, batch, answers, started)
+            self._ordering.learn(batch, seconds)
             return self._owner.batch_done(batch, seconds)
         if isinstance(error, DeviceLost):
             return self._lose(batch, error)

@@ -1,0 +1,133 @@
+"""Which of the waiting texts share a batch.
+
+A model computes every text of a batch as long as the longest one; what is more than the text itself is padding.
+"""
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Sequence
+from itertools import accumulate
+
+from .call import Batch, Call
+
+# How many of the oldest batches are planned together. All of them go before any newer text, so that no text waits for
+# more than these, however many short ones arrive.
+TOGETHER = 8
+# Texts go in the order of arrival unless another one takes at most this share of its time and saves more seconds than
+# the planning takes.
+WORTH, LEAST = 0.8, 0.005
+# How much the last call counts in what is known of calls of its size.
+LAST = 0.2
+# A call smaller than any so far is taken for at least this share of the smallest one, so that small ones are tried.
+SMALLEST = 1 / 16
+
+
+class Cost:
+    """What a call of the model takes, in seconds.
+
+    By the characters in it, texts times the longest of them: the average of the calls so far, by powers of two. On a
+    CPU half the characters take half the time; on a GPU they may take as long. And no less than the fastest call of
+    about as many texts, since there are models to which lengths do not matter.
+    """
+
+    def __init__(self) -> None:
+        self._averages: dict[int, tuple[float, float]] = {}
+        self._line: list[tuple[float, float]] = []
+        self._least: dict[int, float] = {}
+
+    def learn(self, texts: int, longest: int, seconds: float) -> None:
+        """Take in how long a call took; ``longest`` is in characters."""
+        characters = max(1, texts * longest)
+        power = characters.bit_length()
+        x, y = self._averages.get(power, (characters, seconds))
+        self._averages[power] = x + LAST * (characters - x), y + LAST * (seconds - y)
+        points = sorted(self._averages.values())
+        # More characters take no less time.
+        highest = accumulate((y for _, y in points), max)
+        self._line = [(x, y) for (x, _), y in zip(points, highest, strict=True)]
+        power = texts.bit_length()
+        self._least[power] = min(seconds, self._least.get(power, seconds))
+
+    def of(self, texts: int, longest: int) -> float:
+        """Return the seconds of a call, 0 when none is known."""
+        return max(self.least(texts), self.by_characters(texts * longest))
+
+    def least(self, texts: int) -> float:
+        """Return the seconds that so many texts take at least."""
+        power = texts.bit_length()
+        return max((seconds for known, seconds in self._least.items() if known <= power), default=0.0)
+
+    def by_characters(self, characters: int) -> float:
+        """Return what the line between the averages says, beyond them in proportion."""
+        if not self._line:
+            return 0.0
+        at = bisect(self._line, (characters, float("inf")))
+        x, y = self._line[max(0, at - 1)]
+        if at == 0:
+            return y * max(characters / x, SMALLEST)
+        if at == len(self._line):
+            return y * characters / x
+        x_after, y_after = self._line[at]
+        return y + (y_after - y) * (characters - x) / (x_after - x)
+
+
+class Ordering:
+    """Puts the head of a queue in the order in which it goes to the model; learns from the batches what that takes."""
+
+    def __init__(self) -> None:
+        self.cost = Cost()
+        self._sizes: list[int] = []  # of the batches at the head of the queue, the next one last
+
+    def learn(self, batch: Batch, seconds: float) -> None:
+        """Take in how long a batch took."""
+        self.cost.learn(len(batch), max(len(call.texts[index]) for call, index in batch), seconds)
+
+    def next_size(self, queue: deque[tuple[Call, int]], limit: int) -> int:
+        """Return how many texts from the head of the queue the next batch may have, at most ``limit``."""
+        if sum(self._sizes) > len(queue):  # texts that were planned have been dropped
+            self._sizes = []
+        if not self._sizes:
+            # Of several batches whole ones: what is left over may fill one later.
+            count = min(len(queue), TOGETHER * limit)
+            oldest = [queue.popleft() for _ in range(count - count % limit if count > limit else count)]
+            order, self._sizes = plan([len(call.texts[index]) for call, index in oldest], limit, self.cost)
+            queue.extendleft(oldest[i] for i in reversed(order))
+        return min(limit, self._sizes.pop()) if self._sizes else limit
+
+
+def plan(lengths: list[int], limit: int, cost: Cost) -> tuple[Sequence[int], list[int]]:
+    """Return an order, as positions, and the sizes of its batches from the last to the first; none: as they come.
+
+    lengths: the characters of each text, in the order of arrival.
+    """
+    batches = [lengths[start : start + limit] for start in range(0, len(lengths), limit)]
+    as_they_come = sum(cost.of(len(batch), max(batch)) for batch in batches)
+    enough = min(WORTH * as_they_come, as_they_come - LEAST)
+    # No order does better than without padding.
+    padded = sum(len(batch) * max(batch) for batch in batches)
+    if sum(lengths) <= WORTH * padded and sum(cost.by_characters(sum(batch)) for batch in batches) <= enough:
+        order = sorted(range(len(lengths)), key=lengths.__getitem__)
+        seconds, sizes = _cut([lengths[i] for i in order], limit, cost)
+        if seconds <= enough:
+            return order, sizes
+    return range(len(lengths)), []
+
+
+def _cut(lengths: list[int], limit: int, cost: Cost) -> tuple[float, list[int]]:
+    """Return the least seconds for texts sorted by length, and the sizes of the batches, the last one first."""
+    # Powers of two are close enough to the best, and few.
+    allowed = {size: cost.least(size) for size in (limit, *(1 << power for power in range(limit.bit_length())))}
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end, longest in enumerate(lengths, 1):
+        ways = (
+            (best[end - size][0] + max(least, cost.by_characters(size * longest)), -size)
+            for size, least in allowed.items()
+            if size <= end
+        )
+        seconds, size = min(ways)
+        best.append((seconds, -size))
+    sizes, end = [], len(lengths)
+    while end:
+        sizes.append(best[end][1])
+        end -= sizes[-1]
+    return best[-1][0], sizes
