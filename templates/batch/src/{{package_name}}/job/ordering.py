@@ -45,7 +45,7 @@ class Sorted:
         results: those of all texts but the positions `failed`, in the order of `texts`. The text for the model is left
         out; the kept columns and the row's number stay.
         """
-        good = np.delete(self.order, failed)
+        good = np.delete(self.order, failed) if failed else self.order
         back = np.argsort(good, kind="stable")
         table = self.part.table.drop_columns([TEXT])
         if failed:
