@@ -197,7 +197,9 @@ def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(sta
     with ThreadPoolExecutor(12) as pool:
         first = pool.submit(service.predict, "first")
         time.sleep(0.1)
-        waiting = [pool.submit(service.predict, "lose the device" if n == 3 else f"text {n}") for n in range(10)]
+        # Texts of one length stay in one batch.
+        texts = ["lose the device" if number == 3 else f"text number {number:03}" for number in range(10)]
+        waiting = [pool.submit(service.predict, text) for text in texts]
         assert first.result()[0] == 200
         answers = [future.result() for future in waiting]
         assert {(status, problem["code"]) for status, problem in answers} == {(503, "device_lost")}
