@@ -121,6 +121,7 @@ for folder, _, names in os.walk("/"):
         path = os.path.join(folder, name)
         try: mode = os.lstat(path).st_mode
         except OSError: continue
+        if stat.S_ISREG(mode) and mode & 0o002: found.append(f"anybody can write {path}")
         if stat.S_ISREG(mode) and mode & 0o6000: found.append(f"setuid or setgid {path}")
         if name in (".netrc", ".pypirc", "id_rsa", "pip.conf", ".git-credentials") or name.endswith(".key"):
             found.append(f"secret {path}")

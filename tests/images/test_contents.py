@@ -137,6 +137,24 @@ def test_nothing_surprising_is_inside(image: Built) -> None:
     )
 
 
+def test_upgrades_bring_no_setuid_program_back(image: Built) -> None:
+    """dpkg is told to keep the programs as they are: installing passwd again leaves them without setuid."""
+    listed = image.run("dpkg-statoverride", "--list", user="root").split("\n")
+    kept = {line.split()[3]: line.split()[2] for line in listed if line}
+    assert "/usr/bin/passwd" in kept, f"{image.name}: {listed}"
+    assert all(int(mode, 8) & 0o6000 == 0 for mode in kept.values()), f"{image.name}: {kept}"
+
+
+def test_any_user_of_group_zero_can_work(image: Built) -> None:
+    """OpenShift gives a container a user id that the image does not know, in group 0."""
+    code = (
+        "import getpass, os, pathlib; pathlib.Path('/app/x').write_text('x');"
+        "(pathlib.Path.home() / 'x').write_text('x'); print(getpass.getuser(), pathlib.Path.home(), os.getuid())"
+    )
+    found = image.python(code, user="1000680000:0")
+    assert found == "app /home/app 1000680000", f"{image.name}: {found}"
+
+
 def test_the_user_is_app_and_app_is_writable(image: Built) -> None:
     """Programs run as uid 1000 in /app, may write there and at home, and nowhere else that matters."""
     code = (

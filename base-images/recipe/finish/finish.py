@@ -48,8 +48,9 @@ def place_files() -> None:
     base = Path("/opt/base")
     shutil.copytree("/srv", base, dirs_exist_ok=True, copy_function=shutil.copyfile)
     shutil.copytree("/mnt/opt/installer/wheels", base / "lib", dirs_exist_ok=True, copy_function=shutil.copyfile)
+    shutil.copytree("/media/base_install", base / "lib/base_install", dirs_exist_ok=True, copy_function=shutil.copyfile)
     program = Path("/usr/local/bin/base-install")
-    shutil.copyfile("/media/base_install.py", program)
+    shutil.copyfile("/media/base-install", program)
     program.chmod(0o755)
 
 

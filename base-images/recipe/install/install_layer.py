@@ -134,6 +134,7 @@ def main() -> None:
         return
     before = {path for path in SITE.rglob("*")}
     install(plan, kit)
+    (ENVIRONMENT / ".lock").unlink(missing_ok=True)  # the installer's, and anybody could write to it
     report = TRIMMED / f"{sys.argv[3]}.json"
     touched = trim(json.loads((plan / "trims.json").read_text()), kit, report)
     new = [path for path in SITE.rglob("*") if path not in before]

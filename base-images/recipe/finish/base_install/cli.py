@@ -1,0 +1,130 @@
+"""Install a child's locked packages on top of the base image, without changing the base.
+
+usage: base-install LOCK        (as root, in the Dockerfile of a child)
+
+LOCK is the complete lock of the child with sha256 hashes; it may hold the packages of the base too, because a laptop
+installs from the same file. First every pin is compared with /opt/base/constraints.txt: another version of a package
+that the base holds, or a GPU library that the base does not hold, ends the build with one line and changes nothing.
+Then what is missing is downloaded by hash and looked into: a file, a program or a CUDA library of the base is never
+replaced or hidden. Then it is installed without dependencies, and the whole environment is checked. Killed or failed,
+it leaves the environment as it was.
+
+Exit codes: 0 installed, 1 the lock does not fit the image, 2 wrong use, 3 the installation failed.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .fit import check_fit
+from .image import Image
+from .lock import Pin, read_lock
+from .placing import Placing
+from .problem import FAILED, WRONG_USE, Problem, stop
+from .wheels import check_wheels
+
+CACHE = Path("/var/cache/base-install")
+# What a build may tell pip: where packages come from and how to get there. All else (PIP_TARGET, PIP_USER,
+# PIP_REQUIRE_VIRTUALENV, ...) would change where or how they are installed.
+PIP_MAY_KNOW = (
+    "PIP_CERT",
+    "PIP_CLIENT_CERT",
+    "PIP_CONFIG_FILE",
+    "PIP_DEFAULT_TIMEOUT",
+    "PIP_EXTRA_INDEX_URL",
+    "PIP_FIND_LINKS",
+    "PIP_INDEX_URL",
+    "PIP_KEYRING_PROVIDER",
+    "PIP_NO_INDEX",
+    "PIP_PROXY",
+    "PIP_RETRIES",
+    "PIP_TIMEOUT",
+    "PIP_TRUSTED_HOST",
+)
+
+
+class Pip:
+    """pip, run from its wheel."""
+
+    def __init__(self, base: Path) -> None:
+        wheel = next((base / "lib").glob("pip-*.whl"))
+        self.program = [sys.executable, "-I", f"{wheel}/pip"]
+        known = {key: value for key, value in os.environ.items() if not key.startswith("PIP_") or key in PIP_MAY_KNOW}
+        self.environment = known | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+
+    def __call__(self, *arguments: str) -> bool:
+        """Run pip and tell whether it succeeded; what it says goes to standard error."""
+        command = [*self.program, *arguments]
+        return subprocess.run(command, env=self.environment, stdout=sys.stderr, check=False).returncode == 0
+
+
+def run(path: Path, base: Path) -> str:
+    """Install what the lock has and the environment has not; return what was done. Raises Problem."""
+    if not path.is_file():
+        stop(f"{path}: no such file; mount the lock into the build step", WRONG_USE)
+    image, pip = Image(base), Pip(base)
+    if not os.access(image.packages, os.W_OK):
+        stop("run it as root: USER root before and USER app after the step", WRONG_USE)
+    placing = Placing(image)
+    placing.take_back()
+    pins = read_lock(path)
+    check_fit(pins, image)
+    before = image.versions()
+    missing = {name: pin for name, pin in pins.items() if before.get(name) != pin.version}
+    try:
+        if missing:
+            add(missing, image, placing, pip)
+        check(path, image, pip)
+    except BaseException:
+        placing.take_back()
+        raise
+    if missing:
+        placing.finish()
+    return f"{len(missing)} packages installed, {len(pins) - len(missing)} were in the image already"
+
+
+def add(missing: dict[str, Pin], image: Image, placing: Placing, pip: Pip) -> None:
+    """Download, look inside, install beside the environment, move into it."""
+    cache = ["--cache-dir", str(CACHE)] if os.path.ismount(CACHE) else ["--no-cache-dir"]
+    with tempfile.TemporaryDirectory() as folder:
+        lines = Path(folder, "lock.txt")
+        lines.write_text("".join(f"{pin.line}\n" for pin in missing.values()))
+        options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--quiet", *cache]
+        if not pip("download", *options, "--dest", f"{folder}/wheels", "-r", str(lines)):
+            stop("pip could not get the packages (its message stands above); the environment is as it was", FAILED)
+        wheels = sorted(Path(folder, "wheels").iterdir())
+        check_wheels(wheels, image)
+        root = placing.begin()
+        options = ["--no-deps", "--no-index", "--no-cache-dir", "--quiet", "--ignore-installed", "--root", str(root)]
+        if not pip("install", *options, *map(str, wheels)):
+            stop("pip could not install the packages (its message stands above); the environment is as it was", FAILED)
+    present = image.distributions()
+    placing.place(path for name in missing if name in present for path in image.files_of(present[name]))
+
+
+def check(path: Path, image: Image, pip: Pip) -> None:
+    """Raise Problem when the base is not what it was, or a package misses another."""
+    after = image.versions()
+    if moved := sorted(name for name, version in image.held.items() if after.get(name) != version):
+        stop(f"these packages of the base changed: {', '.join(moved)}; this is a fault of base-install", FAILED)
+    if not pip("check"):
+        stop(
+            f"{path}: packages miss what they need (pip's message stands above); the environment is as it was; "
+            "make the lock with scripts/lock",
+            FAILED,
+        )
+
+
+def main(base: Path) -> None:
+    """Run the program and end with its exit code."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+            raise Problem("usage: base-install LOCK", WRONG_USE)
+        print(f"base-install: {run(Path(sys.argv[1]), base)}")
+    except Problem as problem:
+        print(f"base-install: {problem}", file=sys.stderr)
+        raise SystemExit(problem.code) from None
