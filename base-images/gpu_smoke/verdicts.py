@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Callable
 
 from . import codes
 from .host import Host, clean
@@ -109,32 +109,17 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     return finding(context, FAULT_CODES.get(kind, "GS003"), evidence, path=path or fault.get("call") or "the library")
 
 
-# Toolkit libraries stand side by side; what is above them stands on all of them. CUDA works without NVML.
-CARRYING = {
-    "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory",
-    "framework",
-}  # fmt: skip
-ABOVE_TOOLKIT = {"framework", "collective", "model"}
-CARRYING_NOTHING = {"platform", "nvml", "copies", "collective"}
-
-
-def block(layers: list[Layer]) -> Layer | None:
+def block(layers: list[Layer], stands_on: Callable[[str, str], bool]) -> Layer | None:
     """Return the lowest failing layer, the cause; mark what stands on a failing layer and does not pass as blocked."""
     failing: list[Layer] = []
     for layer in layers:
         failed = layer.state == FAIL
-        under = next((below for below in failing if _stands_on(layer, below)), None)
+        under = next((below for below in failing if stands_on(layer.name, below.name)), None)
         if under and (failed or (layer.state == SKIP and layer.level)):
             layer.state, layer.blocked_by = BLOCKED, under.name
         if failed:
             failing.append(layer)
     return failing[0] if failing else None
-
-
-def _stands_on(layer: Layer, below: Layer) -> bool:
-    if layer.name in ABOVE_TOOLKIT:
-        return below.name not in CARRYING_NOTHING
-    return below.name in CARRYING
 
 
 def unmet(layers: list[Layer], require: str) -> list[Layer]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -17,6 +19,8 @@ from gpu_smoke.explain import markdown
 from gpu_smoke.reports.text import WIDTH, Paint, render
 from smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from smoke_machine import PACKAGE_ROOT, Machine
+
+from benchmarks.report.site_lists import on_page_markdown
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
@@ -84,17 +88,38 @@ def test_code_is_complete(entry) -> None:
     assert isinstance(entry.fix, str) or "*" in entry.fix, f"{entry.id} has no fix for other platforms"
 
 
-def test_docs_hold_the_catalogue_as_it_is() -> None:
-    text = DOCS.read_text()
-    start, end = text.index("<!-- codes: begin -->"), text.index("<!-- codes: end -->")
-    have = text[start:end].split("\n", 1)[1].strip()
-    assert have == markdown().strip(), "docs/gpu-smoke.md is stale: paste `gpu-smoke --explain all` between the marks"
+def test_site_lists_every_code_and_every_injected_failure() -> None:
+    made = on_page_markdown(DOCS.read_text())
+    assert markdown().strip() in made, "the site lacks the texts of the codes"
+    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
+    assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
+    assert len(DOCS.read_text().splitlines()) < 400, "the page holds lists that the site's build writes"
 
 
-def test_docs_list_every_injected_failure() -> None:
-    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", DOCS.read_text(), re.M))
-    want = {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
-    assert rows == want, f"docs lack {sorted(want - rows)}, docs have {sorted(rows - want)} too many"
+@pytest.mark.parametrize("path", sorted((PACKAGE_ROOT / "gpu_smoke" / "codes").glob("*.py")), ids=lambda p: p.name)
+def test_codes_are_written_with_keywords(path: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    codes = [call for call in calls if getattr(call.func, "id", "") == "Code"]
+    assert codes or path.name == "__init__.py"
+    assert not [call.lineno for call in codes if call.args], f"{path.name}: write every field with its name"
+
+
+def test_a_new_layer_is_one_file(tmp_path: Path, machine: Machine) -> None:
+    """A module that lists a LayerSpec is in the walk and in the report; nothing else has to know it."""
+    shutil.copytree(PACKAGE_ROOT / "gpu_smoke", tmp_path / "copy" / "gpu_smoke")
+    (tmp_path / "copy" / "gpu_smoke" / "layers" / "extra.py").write_text(
+        "from ..spec import LayerSpec\n"
+        "from ..verdicts import Layer\n"
+        "def probe(context, session):\n    return {'number': 7}\n"
+        "def judge(context):\n"
+        "    return Layer('extra', 'one more', '', summary=str(context.fact('extra', 'number'))).settle()\n"
+        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'libraries', needs_driver=False),)\n"
+    )
+    env = {**machine.toolkit().environment(), "PYTHONPATH": str(tmp_path / "copy")}
+    command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain", "--json", "out.json"]
+    subprocess.run(command, env=env, cwd=machine.home, check=True, capture_output=True)
+    layers = json.loads((machine.home / "out.json").read_text())["layers"]
+    assert [(one["summary"], one["state"]) for one in layers if one["name"] == "extra"] == [("7", "pass")]
 
 
 MACHINES = {

@@ -7,6 +7,7 @@ import math
 
 from ..calls import Api, CallFailed, open_library
 from ..isolate import Facts, Session
+from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from . import runtime, toolkit_math
 from .kernels import usable
@@ -82,3 +83,6 @@ def judge(context: Context) -> Layer:
         layer.findings.append(finding(context, "GS903", f"{facts['wrong']} of {gpus * ELEMENTS} values are wrong"))
     layer.summary = f"all-reduce over {gpus} GPUs is right" if gpus > 1 else "one GPU, nothing to reduce"
     return layer.settle()
+
+
+LAYERS = (LayerSpec(NAME, 150, judge, probe, "collective", workload=True),)

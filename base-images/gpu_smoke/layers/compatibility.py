@@ -6,6 +6,7 @@ import os
 
 from ..isolate import Facts
 from ..row import MINIMUM_BRANCH
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from .driver_init import cuda_text, number
 from .module import branch
@@ -96,3 +97,6 @@ def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
 def _proven(context: Context) -> bool:
     """Say whether the runtime took the driver and the image's own PTX ran everywhere."""
     return _ran(context, "universal") and _ran(context, "stamped") and context.fact("runtime", "count_rc") == 0
+
+
+LAYERS = (LayerSpec(NAME, 80, judge, carries=ALL),)

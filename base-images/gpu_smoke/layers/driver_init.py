@@ -9,6 +9,7 @@ from .. import mask
 from ..calls import Api, error_name
 from ..host import clean
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import nodes, user_driver
 from .module import branch
@@ -163,3 +164,6 @@ def _mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
 def number(version: str) -> tuple[int, ...]:
     """Return a driver version as numbers, to compare: ``580.65.06`` gives (580, 65, 6)."""
     return tuple(int(part) for part in version.split(".")) if branch(version) else ()
+
+
+LAYERS = (LayerSpec(NAME, 50, judge, probe, "driver", carries=ALL),)

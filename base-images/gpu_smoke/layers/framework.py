@@ -13,6 +13,7 @@ from types import ModuleType
 from .. import loaded
 from ..host import clean
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import framework_tensorflow, framework_torch
 from .nodes import gpu_here
@@ -211,3 +212,6 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
             evidence = f"{name}: greatest difference {float(error):g}, allowed {TOLERANCE[name]:g}"
             found.append(finding(context, "GS805", evidence, value=name))
     return found
+
+
+LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True),)

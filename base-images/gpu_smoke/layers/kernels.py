@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 from ..calls import Api, CallFailed, error_name
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import driver_init, user_driver
 
@@ -225,3 +226,6 @@ def _has_sass(context: Context, number: int) -> bool | None:
         return None
     major, _, minor = capability(context, number).partition(".")
     return any(p.split(".")[0] == major and p.split(".")[-1] <= minor for p in promised)
+
+
+LAYERS = (LayerSpec(NAME, 90, judge, probe, "libraries", carries=ALL),)

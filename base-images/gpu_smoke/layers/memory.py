@@ -7,6 +7,7 @@ import time
 
 from ..calls import Api, CallFailed, error_name
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
 from . import user_driver
 from .kernels import judge_devices, primary_context, usable
@@ -98,3 +99,6 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     if device["free_before"] < NEARLY_FULL * device["total"]:
         found.append(finding(context, "GS706", f"{where}: {device['free_before'] / MIB:.0f} MiB free"))
     return found
+
+
+LAYERS = (LayerSpec(NAME, 100, judge, probe, "libraries", carries=ALL),)

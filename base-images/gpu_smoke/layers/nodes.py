@@ -6,6 +6,7 @@ import os
 import re
 
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .requirement import unsatisfied
 
@@ -112,3 +113,6 @@ def _host_side(context: Context) -> list[Finding]:
             finding(context, "GS108", f"docker in {docker['docker']}, no nvidia-container-runtime, no nvidia-ctk")
         )
     return found
+
+
+LAYERS = (LayerSpec(NAME, 20, judge, probe, "host", carries=ALL),)

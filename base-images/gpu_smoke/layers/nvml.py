@@ -7,6 +7,7 @@ import ctypes
 from ..calls import Api, open_library
 from ..host import clean
 from ..isolate import Facts, Session
+from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -117,3 +118,7 @@ def _health(context: Context, facts: Facts) -> list[Finding]:
             evidence = f"GPU {number}: x{device['pcie']} of x{device['pcie_most']}"
             found.append(finding(context, "GS412", evidence, value=number))
     return found
+
+
+# CUDA works without NVML, and NVML without libcuda: neither explains the other.
+LAYERS = (LayerSpec(NAME, 60, judge, probe, "nvml", apart_from=("user-driver", "driver-init")),)

@@ -8,6 +8,7 @@ from .. import loaded
 from ..calls import Api, error_name, open_library
 from ..isolate import Facts, Session
 from ..row import MINIMUM_BRANCH
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .driver_init import cuda_text
 from .user_driver import BAD_FILES
@@ -116,3 +117,6 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "GS505")
     evidence = f"cudaGetDeviceCount gave {error_name(rc)}; runtime {details['runtime']}, driver {details['driver']}"
     layer.findings.append(finding(context, code, evidence, **details))
+
+
+LAYERS = (LayerSpec(NAME, 70, judge, probe, "libraries", needs_driver=False, carries=ALL),)

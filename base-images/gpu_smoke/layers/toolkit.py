@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 from typing import Any, Callable, NamedTuple
@@ -10,6 +11,7 @@ from typing import Any, Callable, NamedTuple
 from .. import loaded
 from ..calls import Api, CallFailed, open_library
 from ..isolate import Facts, Session
+from ..spec import WORKLOADS, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import runtime, toolkit_math
 from .user_driver import BAD_FILES
@@ -234,3 +236,16 @@ def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, st
         for family in sorted(first.keys() & second.keys())
         if not first[family] & second[family]
     ]
+
+
+def _spec(number: int, library: Library) -> LayerSpec:
+    judged = functools.partial(judge, library=library)
+    return LayerSpec(
+        library.family, 110 + number, judged, probe(library), "libraries", needs_driver=False, carries=WORKLOADS
+    )
+
+
+LAYERS = (
+    *(_spec(number, library) for number, library in enumerate(LIBRARIES)),
+    LayerSpec(COPIES, 130, judge_copies, probe_copies, "libraries", needs_driver=False),
+)

@@ -8,6 +8,7 @@ import re
 from .. import elf
 from ..calls import Api, open_library
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -112,3 +113,6 @@ def _bad_file(context: Context, entry: Facts, error: str) -> Finding:
     evidence = f"{entry['path']} is {entry['kind']} {entry['detail']}".strip() + f"; the loader says: {error}"
     have, want = entry["detail"], elf.own_architecture()
     return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)
+
+
+LAYERS = (LayerSpec(NAME, 40, judge, probe, "driver", carries=ALL),)

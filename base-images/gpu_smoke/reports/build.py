@@ -12,6 +12,7 @@ from typing import Any
 from ..host import clean
 from ..platforms import GPU_VARIABLES
 from ..row import MINIMUM_BRANCH
+from ..spec import stands_on
 from ..verdicts import FAIL, Context, Finding, Layer, block, finding, unmet
 from ..version import VERSION
 
@@ -21,7 +22,7 @@ SCHEMA = 1
 def build(context: Context, layers: list[Layer], started: str, seconds: float) -> dict[str, Any]:
     """Decide the verdict and return the report; every string is clean and every number finite."""
     missing = [layer.name for layer in unmet(layers, context.options.require)]
-    failed = block(layers)
+    failed = block(layers, stands_on)
     lowest = next((layer for layer in layers if layer is failed or layer.name in missing), None)
     options = context.options
     report = {
