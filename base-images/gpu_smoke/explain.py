@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from .codes import Code, catalogue
+from .codes import Code, Fix, catalogue
 
 
 def explain(code: str) -> str:
@@ -15,6 +15,7 @@ def explain(code: str) -> str:
     rows = [("symptom", entry.symptom), ("cause", entry.cause), ("detected by", entry.detect)]
     rows += [(f"fix ({name})" if name != "*" else "fix", text) for name, text in _fixes(entry)]
     lines = [f"{entry.id} {entry.title} (layer {entry.layer}, {entry.severity})"]
+    rows += [(f"tell apart ({name})" if name != "*" else "tell apart", text) for name, text in _lines_of(entry.apart)]
     for label, text in [*rows, ("source", entry.source)]:
         lines += textwrap.wrap(
             f"{label}: {text}", 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
@@ -24,7 +25,13 @@ def explain(code: str) -> str:
 
 def _fixes(entry: Code) -> list[tuple[str, str]]:
     """Return the fix lines by platform; a name in braces stands for what a report fills in."""
-    fixes = {"*": entry.fix} if isinstance(entry.fix, str) else entry.fix
+    return _lines_of(entry.fix)
+
+
+def _lines_of(lines: Fix) -> list[tuple[str, str]]:
+    if not lines:
+        return []
+    fixes = {"*": lines} if isinstance(lines, str) else lines
     return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(fixes.items())]
 
 
@@ -38,6 +45,7 @@ def markdown() -> str:
             f"Layer `{entry.layer}`, {entry.severity}.\n\n"
             f"- Symptom: {entry.symptom}\n- Cause: {entry.cause}\n- Detection: {entry.detect}\n- Fix:\n"
             + "\n".join(fixes)
+            + "".join(f"\n- To tell apart: {text}" for _, text in _lines_of(entry.apart))
             + f"\n- Source: {entry.source}\n"
         )
     return "\n".join(parts)

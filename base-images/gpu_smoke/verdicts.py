@@ -40,6 +40,7 @@ class Finding:
     title: str
     fix: str
     evidence: str
+    apart: str = ""
 
 
 @dataclass
@@ -82,7 +83,9 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
         raise KeyError(f"no finding has the code {code}")
     known = {"full": context.row.full_driver, **{name: _shown(context, value) for name, value in details.items()}}
     text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
-    return Finding(code, severity or entry.severity, entry.title, clean(text), clean(_shown(context, evidence), 600))
+    apart = entry.apart_for(context.platform.names).format_map(_Blanks(known))
+    shown = clean(_shown(context, evidence), 600)
+    return Finding(code, severity or entry.severity, entry.title, clean(text), shown, clean(apart))
 
 
 def _shown(context: Context, value: Any) -> Any:

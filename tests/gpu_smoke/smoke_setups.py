@@ -187,6 +187,28 @@ def gone(m: Machine) -> Path:
     return target
 
 
+def opens(m: Machine, errno: int, *nodes: str) -> Machine:
+    """A good machine where open() of nodes gives an errno."""
+    return m.good().set(OPEN=",".join(f"/dev/{node}={errno}" for node in nodes))
+
+
+def void(value: str) -> Callable[[Machine], object]:
+    """A container without nodes whose NVIDIA_VISIBLE_DEVICES asks for none."""
+    return lambda m: (
+        m.kernel().toolkit().image().framework().variables(NVIDIA_VISIBLE_DEVICES=value).file("/.dockerenv")
+    )
+
+
+def pci(m: Machine, driver: str) -> Machine:
+    """A card of NVIDIA on the PCI bus that a kernel module has ("" for none)."""
+    folder = "/sys/bus/pci/devices/0000:3b:00.0"
+    m.file(f"{folder}/vendor", "0x10de\n")
+    card = m.file(f"{folder}/class", "0x030200\n").parent
+    if driver:
+        (card / "driver").symlink_to(f"../../drivers/{driver}")
+    return m
+
+
 TORCH = ("--require", "framework", "--framework", "torch")
 TENSORFLOW = ("--require", "framework", "--framework", "tensorflow")
 TF_ROW = {"framework": "tensorflow", "framework_version": "2.21.0", "cuda": "12.9", "driver_min": 525,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from cases_witness import GVISOR, mig
 from smoke_cases import TF_ROW
 from smoke_machine import MODELS, ROW, TOOLKIT, Machine
+from smoke_setups import opens, pci
 
 
 def _quiet(result, allowed: set[str] = frozenset()) -> None:
@@ -175,3 +177,32 @@ def test_every_key_of_the_row_is_optional(machine: Machine, key: str) -> None:
     machine.good().row_file.write_text(json.dumps({k: v for k, v in ROW.items() if k != key}))
     result = machine.run("--require", "gpu")
     assert result.code == 0, f"without {key}\n{result.text}"
+
+
+HARMLESS = {
+    "cdi-pod": lambda m: m.good().variables(KUBERNETES_SERVICE_HOST="10.0.0.1", NVIDIA_VISIBLE_DEVICES="void"),
+    "slurm-with-gres": lambda m: (
+        opens(m, 1, "nvidia1").nodes("nvidia1").variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0")
+    ),
+    "slurm-by-mask": lambda m: m.good().variables(SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="0"),
+    "gvisor-with-nvproxy": lambda m: m.good().file("/proc/version", GVISOR),
+    "mig-in-a-pod": lambda m: mig(m).file("/dev/nvidia-caps/nvidia-cap66"),
+    "mig-of-others": lambda m: mig(m).variables(NVIDIA_VISIBLE_DEVICES="MIG-00000064-2222-2222-2222-222222222222"),
+    "wide-limit": lambda m: m.good().limits(8 << 30),
+    "mps-runs": lambda m: m.good().variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),
+    "exclusive-and-free": lambda m: m.good().set(COMPUTE_MODE=3),
+    "fabric-up": lambda m: m.good().set(FABRIC=3),
+    "fabric-never-needed": lambda m: m.good().set(FABRIC=0),
+    "confidential-and-released": lambda m: m.good().set(CONFIDENTIAL=1, CONFIDENTIAL_READY=1),
+    "nodes-of-the-kernels-number": lambda m: m.good().file("/proc/devices", "195 nvidia\n511 nvidia-uvm\n"),
+    "another-card-for-a-guest": lambda m: pci(m.good(), "vfio-pci"),
+}
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+def test_a_witness_alone_is_no_alarm(machine: Machine, kind: str) -> None:
+    """What explains a failure is no failure where the driver starts."""
+    HARMLESS[kind](machine)
+    result = machine.run("--require", "gpu")
+    assert result.code == 0, result.text
+    _quiet(result)

@@ -44,16 +44,23 @@ CODES = [
         id="GS103",
         layer="device-nodes",
         title="The device cgroup refuses the GPU",
-        symptom="NVML `Unknown Error` after the container ran for days",
-        cause="a systemd reload dropped the container's device rules",
+        symptom="`Operation not permitted`; NVML `Unknown Error` after the container ran for days",
+        cause=(
+            "a systemd reload dropped the container's device rules, or they were never set: `no-cgroups = "
+            "true` in the toolkit's configuration, a rootless engine, another user's GPU"
+        ),
         detect="the node exists, open() gives EPERM",
         fix={
             "*": (
-                "Recreate the container; give the GPU by CDI or create the /dev/char links so that reloads keep the "
-                "rules."
+                "Recreate the container; give the GPU by CDI or create the /dev/char links so that reloads keep "
+                "the rules."
             ),
-            "kubernetes": "Delete the pod; let the device plugin give the GPU by CDI so that reloads keep the rules.",
+            "kubernetes": ("Delete the pod; let the device plugin give the GPU by CDI so that reloads keep the rules."),
         },
+        apart=(
+            "did it work in this container before? Then it was the reload; else `grep no-cgroups "
+            "/etc/nvidia-container-runtime/config.toml` on the host: true is right for rootless engines only"
+        ),
         source="NVIDIA/nvidia-container-toolkit#48; NVIDIA/gpu-operator#485",
     ),
     Code(
@@ -108,8 +115,8 @@ CODES = [
         cause="NVIDIA_REQUIRE_CUDA in the image does not fit the host's driver",
         detect="evaluate NVIDIA_REQUIRE_CUDA against the driver's version",
         fix=(
-            "Update the host driver, use an image for the older driver, or set NVIDIA_DISABLE_REQUIRE=1 if you "
-            "know it runs."
+            "Update the host driver, use an image for the older driver, or set NVIDIA_DISABLE_REQUIRE=1 if "
+            "you know it runs."
         ),
         source="NVIDIA/nvidia-container-toolkit#152",
     ),
@@ -122,9 +129,111 @@ CODES = [
         cause="the NVIDIA container toolkit is not installed, or Docker is the snap package",
         detect="bare machine with a GPU: docker is there, nvidia-container-runtime and nvidia-ctk are not",
         fix=(
-            "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure --runtime=docker` and restart "
-            "Docker (not the snap)."
+            "Install nvidia-container-toolkit, run `nvidia-ctk runtime configure --runtime=docker` and "
+            "restart Docker (not the snap)."
         ),
         source="NVIDIA/nvidia-docker#1034, #1642",
+    ),
+    Code(
+        id="GS109",
+        layer="device-nodes",
+        title="The driver cannot start the GPU behind a node",
+        symptom=("open() gives EIO; CUDA 100, 101 or 999; nvidia-smi lacks the GPU or says `No devices were found`"),
+        cause=(
+            "the GPU failed when the driver started it (RmInitAdapter failed: power, firmware, a lost link), "
+            "or it fell off the bus"
+        ),
+        detect="the node exists, open() gives EIO",
+        fix={
+            "*": (
+                "Read the kernel log for `NVRM: Xid` and `RmInitAdapter`; on the host `nvidia-smi --gpu-reset`, "
+                "reboot, or replace the card behind {path}."
+            ),
+            "kubernetes": (
+                "Drain the node, read its kernel log for `NVRM: Xid` and `RmInitAdapter`, reboot it; replace the "
+                "card behind {path} if it stays."
+            ),
+        },
+        apart=("`dmesg | grep -iE 'xid|rminitadapter'`: Xid 79 is a lost GPU, RmInitAdapter one that did not start"),
+        source="open(2); NVIDIA driver README",
+    ),
+    Code(
+        id="GS110",
+        layer="device-nodes",
+        title="A device node leads to no device",
+        symptom="open() gives ENXIO or ENODEV",
+        cause=(
+            "the node is a left-over: the kernel module is not loaded (or nvidia_uvm is not), or the GPU of "
+            "that number is gone"
+        ),
+        detect="the node exists, open() gives ENXIO or ENODEV",
+        fix={
+            "*": (
+                "On the host: `modprobe nvidia && nvidia-modprobe -u -c=0`, then remove left-over nodes such as {path}."
+            ),
+            "container": (
+                "On the host: `modprobe nvidia nvidia_uvm && nvidia-modprobe -u -c=0`; then recreate the "
+                "container, so that {path} is made anew."
+            ),
+        },
+        apart="`ls -l /dev/nvidia*; grep nvidia /proc/devices; lsmod | grep nvidia` on the host",
+        source="open(2)",
+    ),
+    Code(
+        id="GS111",
+        layer="device-nodes",
+        title="What should be a device node is none",
+        symptom="open() gives EISDIR, ELOOP or ENOENT, or a plain file stands there",
+        cause=(
+            "a bind mount or `-v /dev/nvidia0:/dev/nvidia0` whose source did not exist on the host: a "
+            "directory or an empty file was made"
+        ),
+        detect="stat and open() of the node",
+        fix={
+            "*": "Remove {path} and let the driver make it: `nvidia-modprobe -u -c=0`.",
+            "container": (
+                "Give the GPU by `--gpus all` or CDI and not by `-v`; remove the left-over {path} on the host and"
+                " recreate the container."
+            ),
+        },
+        source="open(2)",
+    ),
+    Code(
+        id="GS112",
+        layer="device-nodes",
+        title="Too few files may be open",
+        symptom="open() gives EMFILE or ENFILE",
+        cause="the limit on open files of this process (`ulimit -n`) or of the machine is reached",
+        detect="open() of a node gives EMFILE or ENFILE",
+        fix={
+            "*": (
+                "Raise the limit (`ulimit -n`, systemd's LimitNOFILE, Docker's `--ulimit nofile`) or close files:"
+                " {path} could not be opened."
+            ),
+        },
+        source="open(2)",
+    ),
+    Code(
+        id="GS113",
+        layer="device-nodes",
+        title="A device node cannot be opened",
+        symptom="open() gives the error shown",
+        cause="see the error",
+        detect="the node exists, open() gives {value}",
+        fix="Read the kernel log for lines of NVRM at the time of the open; {path} gave {value}.",
+        source="open(2)",
+    ),
+    Code(
+        id="GS123",
+        layer="device-nodes",
+        title="A device node has an old major number",
+        symptom="cuInit gives 999 or 304; open() works or gives ENXIO",
+        cause="the node was made before a reboot gave the module another number (nvidia-uvm's is dynamic)",
+        detect="the node's major number against /proc/devices",
+        fix={
+            "*": "Remove {path} and run `nvidia-modprobe -u -c=0`.",
+            "container": "On the host: remove {path}, run `nvidia-modprobe -u -c=0`; then recreate the container.",
+        },
+        source="NVIDIA driver README, device nodes",
     ),
 ]

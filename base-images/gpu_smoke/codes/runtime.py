@@ -26,8 +26,8 @@ CODES = [
         cause="the runtime is CUDA {runtime}, the driver offers CUDA {driver}",
         detect="cudaGetDeviceCount gives 35 and cudaDriverGetVersion is above 0",
         fix=(
-            "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or cuda-compat "
-            "on data-centre GPUs."
+            "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or "
+            "cuda-compat on data-centre GPUs."
         ),
         source="NVIDIA/nvidia-docker#1442, #747",
     ),

@@ -13,8 +13,8 @@ CODES = [
         cause="the image does not ship {value}, or its folder is not in the loader's cache",
         detect="loading it by its name and from the wheel folders fails",
         fix=(
-            "Install the wheel that holds {value} (for TensorFlow: `tensorflow[and-cuda]`), list its folder in "
-            "/etc/ld.so.conf.d and run ldconfig."
+            "Install the wheel that holds {value} (for TensorFlow: `tensorflow[and-cuda]`), list its folder "
+            "in /etc/ld.so.conf.d and run ldconfig."
         ),
         source="tensorflow/tensorflow#81344, #62412",
     ),

@@ -45,7 +45,7 @@ CODES = [
         detect="device nodes exist, no libcuda.so.1 in any known folder",
         fix={
             "*": "Install the driver's user-mode libraries (libcuda) of the kernel module's version.",
-            "docker": "Give the GPU with `--gpus all` (not only `--device`), so that the toolkit mounts libcuda.",
+            "docker": ("Give the GPU with `--gpus all` (not only `--device`), so that the toolkit mounts libcuda."),
             "podman": "Give the GPU with `--device nvidia.com/gpu=all` (CDI), so that libcuda is mounted.",
             "kubernetes": (
                 "Let the NVIDIA device plugin and container toolkit give the GPU; a plain /dev mount brings no libcuda."

@@ -25,18 +25,18 @@ CODES = [
         layer="any",
         title="A call never came back",
         symptom="the program hangs at its first GPU call",
-        cause="a wedged GPU or kernel module, a dead mount under a library, or a deadlock in an injected tool",
+        cause=("a wedged GPU or kernel module, a dead mount under a library, or a deadlock in an injected tool"),
         detect=(
             "the layer's child process was still running after --timeout seconds; the report names the call it was in"
         ),
         fix={
             "*": (
-                "Look at the kernel log for Xid lines, then reset the GPU or reboot the node; raise --timeout if it "
-                "is only slow."
+                "Look at the kernel log for Xid lines, then reset the GPU or reboot the node; raise --timeout if "
+                "it is only slow."
             ),
             "kubernetes": (
-                "Drain the node, look at its kernel log for Xid lines and reboot it; raise --timeout if it is only "
-                "slow."
+                "Drain the node, look at its kernel log for Xid lines and reboot it; raise --timeout if it is "
+                "only slow."
             ),
         },
         source="fault injection in tests/gpu_smoke",

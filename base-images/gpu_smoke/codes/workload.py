@@ -64,7 +64,7 @@ CODES = [
         symptom="the framework's message in the evidence",
         cause="see the message",
         detect="forward, backward, convolution and bf16 on the GPU",
-        fix="Read the message in the evidence; go back to the image's locked versions if a package was added.",
+        fix=("Read the message in the evidence; go back to the image's locked versions if a package was added."),
         source="gpu-smoke",
     ),
     Code(
@@ -74,7 +74,7 @@ CODES = [
         symptom="`Cannot dlopen some GPU libraries` and zero GPUs",
         cause="CUDA libraries are not installed or not in the loader's cache",
         detect="a CUDA build that lists no GPU, and its own message",
-        fix="Install `tensorflow[and-cuda]`, list the wheel folders in /etc/ld.so.conf.d and run ldconfig.",
+        fix=("Install `tensorflow[and-cuda]`, list the wheel folders in /etc/ld.so.conf.d and run ldconfig."),
         source="tensorflow/tensorflow#81344, #62412",
     ),
     Code(
@@ -112,7 +112,7 @@ CODES = [
         layer="collective",
         severity="warning",
         title="/dev/shm is small",
-        symptom="NCCL `posix_fallocate failed: No space left on device`, data loader workers die with a bus error",
+        symptom=("NCCL `posix_fallocate failed: No space left on device`, data loader workers die with a bus error"),
         cause="the container's default of 64 MiB",
         detect="size of /dev/shm below 1 GiB; an error when more than one GPU is used",
         fix={
@@ -140,7 +140,7 @@ CODES = [
         symptom="training on several GPUs diverges",
         cause="a faulty link or GPU",
         detect="sum of rank + 1 over all GPUs against the known value",
-        fix="Run again with NCCL_P2P_DISABLE=1: if it is right then, the link between the GPUs is at fault.",
+        fix=("Run again with NCCL_P2P_DISABLE=1: if it is right then, the link between the GPUs is at fault."),
         source="gpu-smoke",
     ),
     Code(

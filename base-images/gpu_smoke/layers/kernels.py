@@ -6,7 +6,8 @@ import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 
-from ..calls import Api, CallFailed, error_name
+from ..calls import Api, CallFailed
+from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
@@ -191,7 +192,7 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     stamped = device.get("stamped")
     if stamped and not found:
         if stamped["rc"] == 222:
-            evidence = f"{where}: PTX {stamped['version']} gives {error_name(222)}, PTX 4.2 runs"
+            evidence = f"{where}: PTX {stamped['version']} gives {code_text(222)}, PTX 4.2 runs"
             severity = "warning" if _has_sass(context, device["number"]) is not False else "error"
             return [finding(context, "GS702", evidence, severity, value=stamped["version"])]
         found += _explain(context, stamped, f"{where}, PTX {stamped['version']}", device["number"])
@@ -204,7 +205,7 @@ def _explain(context: Context, answer: Facts, what: str, number: int) -> list[Fi
         if not answer["wrong"]:
             return []
         return [finding(context, "GS704", f"{what}: {answer['wrong']} of {COUNT} values are wrong")]
-    evidence = f"{what}: {answer['call']} gave {error_name(rc)}"
+    evidence = f"{what}: {answer['call']} gave {code_text(rc)}"
     if rc == 46:
         return [finding(context, "GS313", evidence)]
     code = {209: "GS701", 222: "GS702", 221: "GS703"}.get(rc, "GS705")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import time
 
-from ..calls import Api, CallFailed, error_name
+from ..calls import Api, CallFailed
+from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
@@ -89,7 +90,7 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = f"GPU {device['number']}"
     if device["rc"]:
         code = "GS313" if device["rc"] == 46 else "GS708"
-        return [finding(context, code, f"{where}: {device['call']} gave {error_name(device['rc'])}")]
+        return [finding(context, code, f"{where}: {device['call']} gave {code_text(device['rc'])}")]
     if device["wrong"]:
         return [finding(context, "GS708", f"{where}: {device['wrong']} bytes came back wrong")]
     found = []

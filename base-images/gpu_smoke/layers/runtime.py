@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 
 from .. import loaded
-from ..calls import Api, error_name, open_library
+from ..calls import Api, open_library
+from ..errors import code_text
 from ..isolate import Facts, Session
 from ..row import MINIMUM_BRANCH
 from ..spec import ALL, LayerSpec
@@ -104,7 +105,7 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     if started != 0:
         if not layer.errors:
             layer.state = SKIP
-        layer.summary += f" loads; cudaGetDeviceCount gave {error_name(rc)}" if rc is not None else " loads"
+        layer.summary += f" loads; cudaGetDeviceCount gave {code_text(rc)}" if rc is not None else " loads"
         return
     if not rc:
         layer.summary += f", {facts.get('count')} devices"
@@ -115,7 +116,7 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
         "minimum": MINIMUM_BRANCH.get(version // 1000, "?"),
     }  # fmt: skip
     code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "GS505")
-    evidence = f"cudaGetDeviceCount gave {error_name(rc)}; runtime {details['runtime']}, driver {details['driver']}"
+    evidence = f"cudaGetDeviceCount gave {code_text(rc)}; runtime {details['runtime']}, driver {details['driver']}"
     layer.findings.append(finding(context, code, evidence, **details))
 
 

@@ -42,6 +42,13 @@ def file_version(path: str) -> str:
     return match.group(1) if match else ""
 
 
+def mounted(context: Context, path: str) -> bool:
+    """Say whether a file, or its link's target, was mounted into the container."""
+    shown = {context.host.shown(path), context.host.shown(os.path.realpath(path))}
+    mounts = context.host.read("/proc/self/mountinfo") or ""
+    return any(len(fields := line.split()) > 4 and fields[4] in shown for line in mounts.splitlines())
+
+
 def in_folder(path: str, name: str) -> bool:
     """Say whether a folder called ``name`` (stubs, compat) is on the way to a file."""
     return f"/{name}/" in (path or "")

@@ -49,14 +49,19 @@ def _cause(report: dict[str, Any]) -> str:
     return (
         f'<div class="card"><p><strong>Cause: {cause["code"]} {_text(cause["title"])}</strong> '
         f"(layer {_text(cause['layer'])})</p><p>{_text(cause['evidence'])}</p>"
-        f'<p class="fix">Fix: {_text(cause["fix"])}</p></div>\n'
+        f'<p class="fix">Fix: {_text(cause["fix"])}{_apart(cause)}</p></div>\n'
     )
+
+
+def _apart(found: dict[str, Any]) -> str:
+    return f"<br>To tell apart: {_text(found['apart'])}" if found.get("apart") else ""
 
 
 def _row(layer: dict[str, Any]) -> str:
     summary = f"blocked by {layer['blocked_by']}" if layer["blocked_by"] else layer["summary"]
     told = "".join(
-        f"<p>{f['code']} ({f['severity']}) {_text(f['title'])}. {_text(f['evidence'])}<br>Fix: {_text(f['fix'])}</p>"
+        f"<p>{f['code']} ({f['severity']}) {_text(f['title'])}. {_text(f['evidence'])}"
+        f"<br>Fix: {_text(f['fix'])}{_apart(f)}</p>"
         for f in layer["findings"]
     )
     path = f"<br><code>{_text(layer['path'])}</code>" if layer["path"] else ""

@@ -80,7 +80,10 @@ def _told(kind: str, found: dict[str, Any], paint: Paint) -> list[str]:
     lines = _wrapped(f"{label} {found['code']}", f"{found['title']}{layer}", paint, kind)
     if found["evidence"]:
         lines += _wrapped("  seen", found["evidence"], paint, "dim")
-    return [*lines, *_wrapped("  fix", found["fix"], paint, "fix"), ""]
+    lines += _wrapped("  fix", found["fix"], paint, "fix")
+    if found.get("apart"):
+        lines += _wrapped("  check", found["apart"], paint, "dim")
+    return [*lines, ""]
 
 
 def _wrapped(label: str, text: str, paint: Paint, kind: str) -> list[str]:

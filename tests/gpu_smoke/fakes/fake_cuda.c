@@ -58,12 +58,14 @@ int cuDeviceGetName(char *name, int size, int device) {
     return 0;
 }
 int cuDeviceGetUuid_v2(void *uuid, int device) { memset(uuid, 0x11 * (device + 1), 16); return 0; }
+int cuDeviceGetPCIBusId(char *text, int size, int device) { snprintf(text, size, "0000:%02X:00.0", device + 1); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { (void)device; *size = 80UL << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     const char *cc = getenv("FAKE_CC");
     if (!cc) cc = "9.0";
-    *value = attribute == 75 ? atoi(cc) : attribute == 76 ? atoi(strchr(cc, '.') + 1) : 0;
+    *value = attribute == 75 ? atoi(cc) : attribute == 76 ? atoi(strchr(cc, '.') + 1) : attribute == 16 ? 132
+        : attribute == 18 ? number("FAKE_INTEGRATED", 0) : attribute == 100 ? number("FAKE_HOST_TABLES", 0) : 0;
     return 0;
 }
 int cuGetErrorName(int rc, const char **text) { (void)rc; *text = "FAKE_ERROR"; return 0; }
