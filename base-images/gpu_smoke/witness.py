@@ -180,3 +180,18 @@ def _no_mig_nodes(context: Context, seen: str) -> Finding | None:
         return None
     told = ", ".join(wanted[:4]) or "the instances' nodes"
     return finding(context, "GS120", f"{seen}; MIG is on, /dev/nvidia-caps lacks {told}", value=told)
+
+
+def framework_has_its_own(context: Context, family: str, path: str) -> bool:
+    """Say whether the framework computes right on the GPU with another copy of a library than the one at ``path``."""
+    facts = context.facts.get("framework", {})
+    if not facts.get("errors") or "failed" in facts or not path:
+        return False
+    own = [entry["path"] for entry in facts.get("libraries") or [] if entry["family"] == family]
+    return bool(own) and path not in own
+
+
+def shares_memory(context: Context, number: int) -> bool:
+    """Say whether a GPU's memory is the machine's own too (Jetson, GH200)."""
+    devices = context.fact("driver-init", "devices") or []
+    return any(d.get("number") == number and (d.get("integrated") or d.get("host_tables")) for d in devices)

@@ -114,7 +114,7 @@ CODES = [
         title="/dev/shm is small",
         symptom=("NCCL `posix_fallocate failed: No space left on device`, data loader workers die with a bus error"),
         cause="the container's default of 64 MiB",
-        detect="size of /dev/shm below 1 GiB; an error when more than one GPU is used",
+        detect="size of /dev/shm below 1 GiB; an error where the all-reduce over several GPUs fails",
         fix={
             "*": "Give /dev/shm at least 1 GiB.",
             "docker": "Run with `--shm-size=1g` (or `--ipc=host`).",

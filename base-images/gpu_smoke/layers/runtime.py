@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import loaded
+from .. import loaded, witness
 from ..calls import Api, open_library
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -78,7 +78,16 @@ def judge(context: Context) -> Layer:
         layer.findings += _row_fits(context, facts)
         if context.options.mode == "node":
             _over_driver(context, facts, layer)
+        if unused(context):
+            layer.summary += "; the framework uses its own"
+            for found in layer.findings:
+                found.severity = "info"
     return layer.settle()
+
+
+def unused(context: Context) -> bool:
+    """Say whether the runtime that the loader finds is one that the framework, which works, does not use."""
+    return witness.framework_has_its_own(context, "cudart", context.fact(NAME, "path") or "")
 
 
 def _missing(context: Context, facts: Facts) -> list[Finding]:

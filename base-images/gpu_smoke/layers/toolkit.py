@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Callable, NamedTuple
 
-from .. import loaded
+from .. import loaded, witness
 from ..calls import Api, CallFailed, open_library
 from ..isolate import Facts, Session
 from ..spec import WORKLOADS, LayerSpec
@@ -128,6 +128,11 @@ def judge(context: Context, library: Library) -> Layer:
     else:
         layer.findings += _loaded(context, library, facts)
         layer.summary = _summary(context, library, facts, layer)
+        if witness.framework_has_its_own(context, library.family, layer.path):
+            for found in layer.findings:
+                found.severity = "info" if found.code == "GS608" else found.severity
+        if layer.state == SKIP and runtime.unused(context):
+            layer.level, layer.summary = "", f"{layer.version} loads; the framework uses its own"
     return layer.settle()
 
 
@@ -212,6 +217,8 @@ def judge_copies(context: Context) -> Layer:
     for world, entries in worlds.items():
         libraries = [loaded.Mapped(**entry) for entry in entries]
         for family, folders in loaded.duplicates(libraries).items():
+            if family == "cuda" and all("/wsl/" in f"{folder}/" for folder in folders):
+                continue  # WSL's libcuda.so.1 is a loader that brings the driver's own from another folder
             code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(folders)
             layer.findings.append(
                 finding(context, code, f"{world}: {family} from {names}", value=family, folders=names)
@@ -220,6 +227,8 @@ def judge_copies(context: Context) -> Layer:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
     for family, bare, later in _elsewhere(*worlds.values()):
+        if "/wsl/" in f"{bare}/" and "/wsl/" in f"{later}/":
+            continue
         evidence = f"{family}: bare from {bare}, after import from {later}"
         layer.findings.append(finding(context, "GS611", evidence, value=family, folders=f"{bare} or {later}"))
     layer.summary = (

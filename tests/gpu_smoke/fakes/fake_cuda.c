@@ -90,6 +90,9 @@ int cuMemGetInfo_v2(size_t *left, size_t *total) {
 }
 int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
     if (number("FAKE_ALLOC_RC", 0)) return number("FAKE_ALLOC_RC", 0);
+    static int allocations;
+    // FAKE_NEIGHBOUR is what another process takes, in MiB, while the test runs.
+    if (++allocations == 2 + number("FAKE_NEIGHBOUR_WAITS", 2)) taken += number("FAKE_NEIGHBOUR", 0) << 20;
     if (number("FAKE_LEAK", 0)) taken += size;
     *pointer = (uint64_t)malloc(size);
     return 0;
@@ -100,7 +103,12 @@ int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
     if (number("FAKE_MEMORY_WRONG", 0) && size > 4096) ((char *)to)[7] ^= 1;
     return 0;
 }
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)from, size); return 0; }
+// FAKE_STUCK is a bit that is always 1, at that byte of what comes back in one piece.
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
+    memcpy(to, (void *)from, size);
+    if ((size_t)number("FAKE_STUCK", size) < size) ((char *)to)[number("FAKE_STUCK", 0)] |= 4;
+    return 0;
+}
 // FAKE_PTX_MAX is the newest PTX version that this driver compiles, such as 8.4.
 int cuModuleLoadData(void **module, const char *text) {
     fault("cuModuleLoadData");
