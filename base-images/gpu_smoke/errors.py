@@ -154,6 +154,22 @@ _NVML_MEANS = {
     999: ("unknown to the driver: often lost device rules", ("GS407",)),
 }  # fmt: skip
 
+# The toolkit libraries' own numbers, from their headers.
+_COMMON = {1: "NOT_INITIALIZED", 2: "ALLOC_FAILED", 3: "INVALID_VALUE", 4: "ARCH_MISMATCH", 6: "EXECUTION_FAILED",
+           7: "INTERNAL_ERROR"}  # fmt: skip
+STATUS = {
+    "cublas": {1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
+               13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED"},
+    "cusolver": _COMMON, "cusparse": {**_COMMON, 10: "NOT_SUPPORTED", 11: "INSUFFICIENT_RESOURCES"},
+    "curand": {100: "VERSION_MISMATCH", 101: "NOT_INITIALIZED", 102: "ALLOCATION_FAILED", 201: "LAUNCH_FAILURE",
+               203: "INITIALIZATION_FAILED", 204: "ARCH_MISMATCH", 999: "INTERNAL_ERROR"},
+    "cufft": {1: "INVALID_PLAN", 2: "ALLOC_FAILED", 5: "INTERNAL_ERROR", 6: "EXEC_FAILED", 7: "SETUP_FAILED"},
+    "cudnn": {1001: "NOT_INITIALIZED", 1002: "SUBLIBRARY_VERSION_MISMATCH", 1003: "SERIALIZATION_VERSION_MISMATCH",
+              2000: "BAD_PARAM", 3000: "NOT_SUPPORTED", 4000: "INTERNAL_ERROR", 5000: "EXECUTION_FAILED"},
+    "nccl": {1: "UNHANDLED_CUDA_ERROR", 2: "SYSTEM_ERROR", 3: "INTERNAL_ERROR", 4: "INVALID_ARGUMENT",
+             5: "INVALID_USAGE", 6: "REMOTE_ERROR"},
+}  # fmt: skip
+
 
 def _rows(text: str) -> list[list[str]]:
     return [entry.split() for entry in text.replace("\n", " ").split(",")]

@@ -84,7 +84,7 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     known = {"full": context.row.full_driver, **{name: _shown(context, value) for name, value in details.items()}}
     text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
     apart = entry.apart_for(context.platform.names).format_map(_Blanks(known))
-    shown = clean(_shown(context, evidence), 600)
+    shown = clean(_shown(context, evidence), 4000)
     return Finding(code, severity or entry.severity, entry.title, clean(text), shown, clean(apart))
 
 
@@ -95,6 +95,7 @@ def _shown(context: Context, value: Any) -> Any:
 
 
 FAULT_CODES = {"signal": "GS001", "timeout": "GS002", "exit": "GS003", "exception": "GS004"}
+SIGNALS = {"SIGKILL": "GS008", "SIGILL": "GS009", "SIGBUS": "GS010"}
 
 
 def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
@@ -109,7 +110,12 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     call = f" in {fault['call']}" if fault.get("call") else ""
     last = (fault.get("output") or "").strip().splitlines()[-1:]
     evidence = f"{what}{call}" + (f"; last words: {last[0]}" if last else "")
-    return finding(context, FAULT_CODES.get(kind, "GS003"), evidence, path=path or fault.get("call") or "the library")
+    limit = context.fact("device-nodes", "memory_max")
+    if fault.get("signal") == "SIGKILL" and limit:
+        evidence += f"; the memory limit is {limit >> 20} MiB"
+    code = SIGNALS.get(fault.get("signal", ""), FAULT_CODES.get(kind, "GS003"))
+    limited = f"{limit >> 20} MiB" if limit else "not known"
+    return finding(context, code, evidence, path=path or fault.get("call") or "the library", limit=limited)
 
 
 def block(layers: list[Layer], stands_on: Callable[[str, str], bool]) -> Layer | None:

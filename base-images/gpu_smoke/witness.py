@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .errors import nvml_text
+from .errors import means, nvml_text
 from .layers import machine
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, finding
@@ -147,6 +147,24 @@ def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
     for one in said:
         one.severity = "error"
     return said
+
+
+# What a number means once the driver has started: contexts, kernels, copies, libraries.
+ON_GPU = {2: "GS706", 46: "GS313", 209: "GS701", 214: "GS711", 218: "GS714", 220: "GS712", 221: "GS703", 222: "GS702",
+          223: "GS703", 226: "GS713", 702: "GS713", 304: "GS303",
+          **dict.fromkeys((700, 714, 715, 716, 717, 718, 719), "GS713")}  # fmt: skip
+
+
+def on_gpu(context: Context, rc: int, seen: str, fallback: str, **details: Any) -> list[Finding]:
+    """Return what explains a failed call after the driver's start, the likeliest first."""
+    told = f"{seen}; NVML: {users(context)}" if rc in (2, 46) and users(context) else seen
+    found = not_started(context, rc, told)
+    if found:
+        return found
+    code = ON_GPU.get(rc, fallback)
+    if code == fallback and means(rc):
+        told += f"; {means(rc)}"
+    return [finding(context, code, told, "error", **{"name": "the code", "value": rc, **details})]
 
 
 def _not_ready(context: Context, seen: str) -> Finding:

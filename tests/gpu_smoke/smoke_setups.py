@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,22 @@ def broken_file(kind: str) -> Callable[[Machine], object]:
         return BROKEN[kind](target, m)
 
     return setup
+
+
+def built(m: Machine, missing: bool = False, glibc: str = "") -> Machine:
+    """A libcuda that needs a library which is not here, or a symbol version which this C library lacks."""
+    m.good()
+    folder, source, script = m.home / "driver", m.home / "needs.c", m.home / "needs.map"
+    name = "libnvidia-absent.so.1" if missing else "libc.so.6"
+    source.write_text("int needed(void) { return 0; }\n")
+    script.write_text(f"{glibc or 'ABSENT_1'} {{ needed; }};\n")
+    options = [f"-Wl,-soname,{name}", f"-Wl,--version-script={script}", "-nostdlib", "-o", m.home / name]
+    subprocess.run(["gcc", "-shared", "-fPIC", *options, source], check=True)
+    source.write_text("int needed(void); int cuInit(void) { return needed(); }\n")
+    target = folder / "libcuda.so.580.65.06"
+    target.unlink()
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", target, source, m.home / name], check=True)
+    return m
 
 
 def truncate(target: Path, m: Machine) -> object:
@@ -102,8 +119,6 @@ def without(m: Machine, *nodes: str) -> Machine:
 
 def shadowed_jitlink(m: Machine) -> object:
     """A cuSPARSE that needs a symbol, and an older nvJitLink without it in front."""
-    import subprocess
-
     m.good()
     old, source = m.home / "old-cuda", m.home / "sparse.c"
     old.mkdir()

@@ -103,4 +103,63 @@ CODES = [
         fix="Nothing to do if the GPU is shared; `nvidia-smi` names the processes.",
         source="gpu-smoke",
     ),
+    Code(
+        id="GS711",
+        layer="kernels",
+        title="Uncorrectable errors in the GPU's memory",
+        symptom="CUDA error 214, Xid 48, 63, 64, 94 or 95",
+        cause="memory of the GPU failed",
+        detect="a call gives 214",
+        fix=(
+            "Reset the GPU (`nvidia-smi --gpu-reset`) or reboot, so that the row is remapped; replace the "
+            "card if it comes back."
+        ),
+        source="NVIDIA, GPU memory error management",
+    ),
+    Code(
+        id="GS712",
+        layer="kernels",
+        title="Uncorrectable errors on NVLink",
+        symptom="CUDA error 220, Xid 74",
+        cause="a link between GPUs failed",
+        detect="a call gives 220",
+        fix=(
+            "On the host: `nvidia-smi nvlink -e`; reset the GPUs or reboot, and have the link's ends checked "
+            "if it comes back."
+        ),
+        source="NVIDIA, Xid errors",
+    ),
+    Code(
+        id="GS713",
+        layer="kernels",
+        title="A kernel died on the GPU",
+        symptom="CUDA errors 226, 700, 702, 714 to 719, Xid 13, 31 or 43",
+        cause=(
+            "a faulty GPU or driver: these kernels are small and right; on a display 702 is its watchdog; 226"
+            " is a neighbour's error"
+        ),
+        detect="the launch or the wait for it gives one of these codes",
+        fix=(
+            "Read the kernel log for Xid lines and run again on another GPU; if only this one fails, reset it"
+            " or take it out of service."
+        ),
+        apart=("`dmesg | grep -i xid`: 13 or 31 on a single GPU points to the card, on every GPU to the driver"),
+        source="CUDA driver API, CUresult; NVIDIA, Xid errors",
+    ),
+    Code(
+        id="GS714",
+        layer="kernels",
+        title="The driver's compiler refuses valid PTX",
+        symptom="CUDA error 218",
+        cause="libnvidia-ptxjitcompiler is damaged or of another driver version than libcuda",
+        detect="loading a PTX text that every driver compiles gives 218",
+        fix={
+            "*": "Reinstall the driver, so that libcuda and libnvidia-ptxjitcompiler are of one version.",
+            "container": (
+                "Recreate the container, and remove any libnvidia-ptxjitcompiler that was copied into the image."
+            ),
+        },
+        apart=("`ls -l $(ldconfig -p | grep -oE '/[^ ]*(libcuda|ptxjitcompiler)[^ ]*')`: two versions, they are mixed"),
+        source="CUDA driver API, CUresult",
+    ),
 ]

@@ -188,4 +188,94 @@ CODES = [
         fix="Remove the Linux driver packages inside WSL: only the Windows driver belongs there.",
         source="numba/numba#9034; microsoft/WSL#5663",
     ),
+    Code(
+        id="GS225",
+        layer="any",
+        title="A library that another one needs is missing",
+        symptom="`{value}: cannot open shared object file`, though the library asked for is there",
+        cause="a dependency was not installed, or not mounted with the driver",
+        detect="the loader's message names another library than the one that was opened",
+        fix={
+            "*": "Install what brings {value}, or put its folder on the loader's path.",
+            "container": (
+                "Install what brings {value} in the image; if it is one of the driver's (libnvidia-*), recreate "
+                "the container with `NVIDIA_DRIVER_CAPABILITIES=compute,utility`."
+            ),
+        },
+        apart="`ldd {path} | grep 'not found'`",
+        source="dlopen(3)",
+    ),
+    Code(
+        id="GS226",
+        layer="any",
+        title="The C library of this image is too old for a library",
+        symptom="version `GLIBC_2.34' not found",
+        cause=(
+            "the library, often the host's driver that was mounted, was built for a newer {value} than this image has"
+        ),
+        detect="the loader's message",
+        fix="Use an image with a newer operating system, or a build of {path} for an older one.",
+        source="dlopen(3)",
+    ),
+    Code(
+        id="GS227",
+        layer="any",
+        title="A library lies on a mount without execution",
+        symptom="`failed to map segment from shared object`",
+        cause="the filesystem is mounted with `noexec`; rarer: a security module refuses",
+        detect="the loader's message and the mount's options",
+        fix="Mount {folder} without `noexec`, or copy the library to a folder that allows execution.",
+        apart=("`findmnt -T {path} -o OPTIONS`: noexec listed, it is the mount; not listed, read the audit log"),
+        source="mount(8)",
+    ),
+    Code(
+        id="GS228",
+        layer="any",
+        title="A security module or a file mode refuses a library",
+        symptom=("`failed to map segment: Permission denied` or `cannot open shared object file: Permission denied`"),
+        cause=("file mode or folder mode; else SELinux or AppArmor forbids this process to read or map {path}"),
+        detect="the loader's message, /sys/fs/selinux and the process's profile",
+        fix={
+            "*": (
+                "`chmod a+rx {path}` and its folders; else relabel it (`restorecon -v {path}`) or correct the "
+                "AppArmor profile."
+            ),
+            "container": (
+                "On the host: `setsebool -P container_use_devices=1` or the mount option `:z`; for AppArmor run "
+                "with a profile that allows {path}."
+            ),
+        },
+        apart="`ls -lZ {path}; ausearch -m avc -ts recent; dmesg | grep -i apparmor` on the host",
+        source="NVIDIA/nvidia-container-toolkit#210",
+    ),
+    Code(
+        id="GS229",
+        layer="any",
+        title="No room for a library's thread-local data",
+        symptom="`cannot allocate memory in static TLS block`",
+        cause="another library that was loaded first took the room (often libgomp or a preloaded one)",
+        detect="the loader's message",
+        fix="Load {path} first (LD_PRELOAD={path}), or import the framework before other packages.",
+        source="dlopen(3)",
+    ),
+    Code(
+        id="GS230",
+        layer="user-driver",
+        title="The host did not give libcuda, though `compute` was asked for",
+        symptom="nvidia-smi works, libcuda.so.1 is missing, NVIDIA_DRIVER_CAPABILITIES has `compute`",
+        cause=(
+            "the host's driver was installed without its compute part (libcuda1, nvidia-driver-cuda), or the "
+            "CDI specification is older than the driver"
+        ),
+        detect="libnvidia-ml.so.1 loads, libcuda.so.1 is in no known folder, the capability was asked for",
+        fix=(
+            "On the host: install the driver's compute libraries (libcuda1, nvidia-driver-cuda), then "
+            "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, and recreate the container."
+        ),
+        apart=(
+            "`ldconfig -p | grep libcuda` on the host: not listed, the package is missing; listed, the CDI "
+            "specification is old"
+        ),
+        source="NVIDIA/nvidia-container-toolkit#1875",
+    ),
 ]

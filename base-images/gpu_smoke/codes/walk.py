@@ -92,4 +92,61 @@ CODES = [
         fix="Give the layer what it needs ({value}), or require less.",
         source="gpu-smoke",
     ),
+    Code(
+        id="GS008",
+        layer="any",
+        title="The probe was killed from outside",
+        symptom="`Killed`, exit status 137, OOMKilled in Kubernetes",
+        cause=(
+            "the container's memory limit ({limit}) is too small for the libraries of the layer; seldom a "
+            "person or a job manager's time limit"
+        ),
+        detect="the layer's child process ended by SIGKILL, which no library sends itself",
+        fix={
+            "*": "Raise the memory limit (it is {limit}): frameworks need several GiB to load.",
+            "docker": "Run with a larger `--memory` (it is {limit}): frameworks need several GiB to load.",
+            "kubernetes": (
+                "Raise `resources.limits.memory` of the container (it is {limit}): frameworks need several GiB to load."
+            ),
+            "slurm": "Ask for more with `--mem` (the limit is {limit}): frameworks need several GiB to load.",
+        },
+        apart=(
+            "`dmesg | grep -i 'killed process'` on the host, or `oom_kill` in /sys/fs/cgroup/memory.events: "
+            "counted, it was the limit"
+        ),
+        source="cgroups(7)",
+    ),
+    Code(
+        id="GS009",
+        layer="any",
+        title="The processor lacks an instruction that a library uses",
+        symptom="`Illegal instruction`, exit status 132",
+        cause=(
+            "a library was built for a newer processor (AVX, AVX2), or a virtual machine hides the processor's features"
+        ),
+        detect="the layer's child process ended by SIGILL",
+        fix=(
+            "Use a build for this processor, or give the virtual machine the host's processor type; the "
+            "library: {path}."
+        ),
+        apart=(
+            "`grep -o -w -m1 -e avx -e avx2 /proc/cpuinfo`: not shown in the guest and shown on the host, it "
+            "is the virtual machine"
+        ),
+        source="signal(7)",
+    ),
+    Code(
+        id="GS010",
+        layer="any",
+        title="A mapped file or shared memory gave way",
+        symptom="`Bus error`, exit status 135",
+        cause="/dev/shm is full, or a library's file was cut off or replaced while it was mapped",
+        detect="the layer's child process ended by SIGBUS",
+        fix=(
+            "Give /dev/shm more room (`--shm-size=1g`, an emptyDir of medium Memory); restore {path} if its "
+            "file was changed."
+        ),
+        apart="`df /dev/shm`: full, it is shared memory; else the file",
+        source="signal(7); NVIDIA/nccl#290",
+    ),
 ]

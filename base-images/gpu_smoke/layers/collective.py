@@ -6,6 +6,7 @@ import ctypes
 import math
 
 from ..calls import Api, CallFailed, open_library
+from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
@@ -79,7 +80,8 @@ def judge(context: Context) -> Layer:
         evidence = f"/dev/shm has {shm[0] >> 20} MiB"
         layer.findings.append(finding(context, "GS901", evidence, "error" if failed and gpus > 1 else "warning"))
     if facts.get("rc"):
-        layer.findings.append(finding(context, "GS902", f"{facts['call']} gave {facts['rc']}"))
+        name = code_text(facts["rc"]) if facts["call"].startswith("cuda") else STATUS["nccl"].get(facts["rc"], "")
+        layer.findings.append(finding(context, "GS902", f"{facts['call']} gave {facts['rc']} {name}".rstrip()))
     if facts.get("wrong"):
         layer.findings.append(finding(context, "GS903", f"{facts['wrong']} of {gpus * ELEMENTS} values are wrong"))
     layer.summary = f"all-reduce over {gpus} GPUs is right" if gpus > 1 else "one GPU, nothing to reduce"

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 
+from .. import witness
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -206,11 +207,8 @@ def _explain(context: Context, answer: Facts, what: str, number: int) -> list[Fi
             return []
         return [finding(context, "GS704", f"{what}: {answer['wrong']} of {COUNT} values are wrong")]
     evidence = f"{what}: {answer['call']} gave {code_text(rc)}"
-    if rc == 46:
-        return [finding(context, "GS313", evidence)]
-    code = {209: "GS701", 222: "GS702", 221: "GS703"}.get(rc, "GS705")
-    details = {"name": "the code", "value": capability(context, number) if code == "GS701" else rc}
-    return [finding(context, code, evidence, "error", **details)]
+    value = capability(context, number) if rc == 209 else rc
+    return witness.on_gpu(context, rc, evidence, "GS705", value=value)
 
 
 def capability(context: Context, number: int) -> str:

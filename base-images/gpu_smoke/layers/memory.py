@@ -116,8 +116,8 @@ def judge(context: Context) -> Layer:
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = f"GPU {device['number']}"
     if device["rc"]:
-        code = "GS313" if device["rc"] == 46 else "GS708"
-        return [finding(context, code, f"{where}: {device['call']} gave {code_text(device['rc'])}")]
+        evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}"
+        return witness.on_gpu(context, device["rc"], evidence, "GS708")
     if device["wrong"]:
         return [finding(context, "GS708", f"{where}: {device['wrong']} bytes came back wrong")]
     if witness.shares_memory(context, device["number"]):

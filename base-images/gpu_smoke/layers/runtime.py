@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import loaded, witness
+from .. import loaded, loader, witness
 from ..calls import Api, open_library
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -95,6 +95,10 @@ def _missing(context: Context, facts: Facts) -> list[Finding]:
     if bad:
         evidence = f"{bad[0]['path']} is {bad[0]['kind']}; the loader says: {facts.get('error')}"
         return [finding(context, "GS507", evidence, path=bad[0]["path"])]
+    error, soname = facts.get("error", ""), facts.get("soname", "")
+    told = loader.explain(context, error, soname, next((e["path"] for e in facts.get("candidates", [])), ""))
+    if told:
+        return [told]
     if not context.row.cuda:
         return []
     return [finding(context, "GS506", facts.get("error", ""), value=facts.get("soname"))]
@@ -124,9 +128,10 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
         "runtime": cuda_text(version), "driver": cuda_text(driver), "value": rc,
         "minimum": MINIMUM_BRANCH.get(version // 1000, "?"),
     }  # fmt: skip
-    code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "GS505")
+    code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "")
     evidence = f"cudaGetDeviceCount gave {code_text(rc)}; runtime {details['runtime']}, driver {details['driver']}"
-    layer.findings.append(finding(context, code, evidence, **details))
+    own = [finding(context, code, evidence, **details)] if code else []
+    layer.findings += own or witness.on_gpu(context, rc, evidence, "GS505", **details)
 
 
 LAYERS = (LayerSpec(NAME, 70, judge, probe, "libraries", needs_driver=False, carries=ALL),)

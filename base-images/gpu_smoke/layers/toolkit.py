@@ -8,8 +8,9 @@ import os
 import re
 from typing import Any, Callable, NamedTuple
 
-from .. import loaded, witness
+from .. import loaded, loader, witness
 from ..calls import Api, CallFailed, open_library
+from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
 from ..spec import WORKLOADS, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
@@ -154,6 +155,9 @@ def _not_loaded(context: Context, library: Library, facts: Facts, promised: bool
     if bad:
         evidence = f"{bad[0]['path']} is {bad[0]['kind']} {bad[0]['detail']}".strip() + f"; the loader says: {error}"
         return [finding(context, "GS602", evidence, path=bad[0]["path"])]
+    told = loader.explain(context, error, facts.get("soname", ""))
+    if told:
+        return [told]
     if "undefined symbol" in error or re.search(r"version `.*' not found", error):
         return [finding(context, "GS602", error, path=error.split(":")[0])]
     if error and facts.get("soname", "") not in error:
@@ -168,8 +172,7 @@ def _loaded(context: Context, library: Library, facts: Facts) -> list[Finding]:
         found.append(finding(context, "GS609", f"{facts['soname']} loads only from {folder}", folder=folder))
     found += _row_fits(context, library, facts)
     if facts.get("call"):
-        evidence = f"{facts['call']} gave {facts['rc']}"
-        found.append(finding(context, "GS607", evidence, value=library.title))
+        found += _failed_call(context, library, facts)
     error = float(facts.get("error_size", "0"))
     if not error <= library.tolerance:
         # Equal bits of cuRAND's device and host generators are not promised; numbers out of range are wrong.
@@ -177,6 +180,16 @@ def _loaded(context: Context, library: Library, facts: Facts) -> list[Finding]:
         evidence = f"greatest error {error:g}, allowed {library.tolerance:g}"
         found.append(finding(context, "GS606", evidence, severity, value=library.title))
     return found
+
+
+def _failed_call(context: Context, library: Library, facts: Facts) -> list[Finding]:
+    """Explain a failed call: of the runtime by CUDA's numbers, of the library by its own status."""
+    call, rc = facts["call"], facts["rc"]
+    if call.startswith("cuda"):
+        return witness.on_gpu(context, rc, f"{call} gave {code_text(rc)}", "GS607", value=library.title)
+    name = STATUS.get(library.family, {}).get(rc, "")
+    evidence = f"{call} gave {rc}" + (f" ({name})" if name else "")
+    return [finding(context, "GS607", evidence, value=library.title)]
 
 
 def _row_fits(context: Context, library: Library, facts: Facts) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from .. import elf
+from .. import elf, loader
 from ..calls import Api, open_library
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
@@ -102,6 +102,10 @@ def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
         if entry["where"] in ("path", "system") and entry["kind"] in BAD_FILES:
             return [_bad_file(context, entry, error)]
     good = [entry for entry in files if entry["kind"] == "ok" and entry["where"] != "aside"]
+    first = next((entry["path"] for entry in good if entry["where"] in ("path", "system")), "")
+    told = loader.explain(context, error, SONAME, first)
+    if told:
+        return [told]
     for entry in good:
         folder = os.path.dirname(context.host.shown(entry["path"]))
         code = {"driver": "GS212", "system": "GS213"}.get(entry["where"])
@@ -111,6 +115,13 @@ def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
     for entry in files:
         if entry["kind"] in BAD_FILES and entry["where"] != "aside":
             return [_bad_file(context, entry, error)]
+    given = context.env.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    asked = bool({"all", "compute"} & {*given.replace(" ", "").split(",")})
+    if context.fact("nvml", "loaded") and asked:
+        evidence = f"{error}; NVIDIA_DRIVER_CAPABILITIES={given}; NVML is {context.fact('nvml', 'path')}"
+        return [finding(context, "GS230", evidence)]
+    if given and not asked:
+        return [finding(context, "GS214", f"{error}; NVIDIA_DRIVER_CAPABILITIES={given}")]
     if context.fact("nvml", "loaded"):
         return [finding(context, "GS214", f"{error}; NVML is {context.fact('nvml', 'path')}")]
     return [finding(context, "GS211", error)]

@@ -34,7 +34,7 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
         "require": options.require,
         "framework": options.framework,
         "model": options.model,
-        "verdict": "fail" if lowest else "pass",
+        "verdict": "fail" if lowest else ("pass" if _tested(context, layers) else "untested"),
         "exit_code": 1 if lowest else 0,
         "cause": _cause(context, lowest) if lowest else None,
         "unmet": missing,
@@ -47,6 +47,13 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
     }
     made: dict[str, Any] = jsonable(report)
     return made
+
+
+def _tested(context: Context, layers: list[Layer]) -> bool:
+    """Say whether something ran on a GPU, or in image mode whether a library of the image was loaded."""
+    if context.options.mode == "image":
+        return any(layer.state == "pass" and layer.path for layer in layers)
+    return any(layer.name == "kernels" and layer.state == "pass" for layer in layers)
 
 
 def _cause(context: Context, layer: Layer) -> dict[str, Any]:

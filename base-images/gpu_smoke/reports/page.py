@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from .build import xml_safe
+from .text import headline
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -22,7 +23,7 @@ code { overflow-wrap: anywhere; font-size: .85rem; } pre { overflow: auto; backg
 
 def render(report: dict[str, Any]) -> str:
     """Return the page's text; everything that came from the machine is escaped."""
-    title = f"gpu-smoke: {report['verdict']}"
+    title = _text(f"gpu-smoke: {headline(report)}")
     facts = _text(json.dumps(report["facts"], indent=1, sort_keys=True))
     rows = "\n".join(_row(layer) for layer in reversed(report["layers"]))
     return (

@@ -1,6 +1,7 @@
 // A stand-in for libcuda.so.1. Device memory is host memory; answers come from FAKE_* variables.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,9 @@ static void fault(const char *here) {
     const char *at = want ? strchr(want, ':') : NULL;
     if (!at || strcmp(at + 1, here)) return;
     if (!strncmp(want, "segv", 4)) { fprintf(stderr, "about to crash\n"); *(volatile int *)8 = 1; }
+    if (!strncmp(want, "kill", 4)) raise(SIGKILL);
+    if (!strncmp(want, "ill:", 4)) raise(SIGILL);
+    if (!strncmp(want, "bus:", 4)) raise(SIGBUS);
     if (!strncmp(want, "hang", 4)) for (;;) pause();
     if (!strncmp(want, "exit", 4)) exit(0);
     if (!strncmp(want, "abort", 5)) abort();
