@@ -10,19 +10,11 @@ import sys
 from typing import Any, NamedTuple
 
 from . import elf, loaded
+from .errors import code_text
 from .host import Host, clean
 from .isolate import Session
 from .verdicts import Context
 
-CUDA_ERRORS = {
-    0: "CUDA_SUCCESS", 1: "CUDA_ERROR_INVALID_VALUE", 2: "CUDA_ERROR_OUT_OF_MEMORY", 3: "CUDA_ERROR_NOT_INITIALIZED",
-    34: "CUDA_ERROR_STUB_LIBRARY", 35: "cudaErrorInsufficientDriver", 36: "cudaErrorCallRequiresNewerDriver",
-    46: "CUDA_ERROR_DEVICE_UNAVAILABLE", 100: "CUDA_ERROR_NO_DEVICE", 101: "CUDA_ERROR_INVALID_DEVICE",
-    209: "CUDA_ERROR_NO_BINARY_FOR_GPU", 218: "CUDA_ERROR_INVALID_PTX", 221: "CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
-    222: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION", 304: "CUDA_ERROR_OPERATING_SYSTEM", 700: "CUDA_ERROR_ILLEGAL_ADDRESS",
-    801: "CUDA_ERROR_NOT_SUPPORTED", 802: "CUDA_ERROR_SYSTEM_NOT_READY", 803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-    804: "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", 999: "CUDA_ERROR_UNKNOWN",
-}  # fmt: skip
 DRIVER_FOLDERS = (
     "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib/wsl/lib", "/home/kubernetes/bin/nvidia/lib64",
     "/run/nvidia/driver/usr/lib/x86_64-linux-gnu", "/run/nvidia/driver/usr/lib/aarch64-linux-gnu",
@@ -35,13 +27,8 @@ class CallFailed(Exception):
     """A C function gave a code that is not 0. ``call`` is its name, ``rc`` the code."""
 
     def __init__(self, call: str, rc: int) -> None:
-        super().__init__(f"{call} gave {error_name(rc)}")
+        super().__init__(f"{call} gave {code_text(rc)}")
         self.call, self.rc = call, rc
-
-
-def error_name(rc: int) -> str:
-    """Return ``100 (CUDA_ERROR_NO_DEVICE)``, or the bare number when the code is not known."""
-    return f"{rc} ({CUDA_ERRORS[rc]})" if rc in CUDA_ERRORS else str(rc)
 
 
 class Api:

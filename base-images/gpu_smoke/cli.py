@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TextIO
 
 from .policy import LEVELS, Options
 from .version import VERSION
@@ -43,8 +43,12 @@ def parser() -> argparse.ArgumentParser:
         "--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)"
     )
     for kind in REPORTS:
-        made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind}")
-    made.add_argument("--explain", metavar="CODE", help="say what a finding means (or all of them: all)")
+        made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind} (-: standard output)")
+    made.add_argument(
+        "--explain",
+        metavar="CODE",
+        help="say what a finding, or a number or name of CUDA or NVML, means (all: every finding)",
+    )
     made.add_argument("--version", action="version", version=f"gpu-smoke {VERSION}")
     return made
 
@@ -79,7 +83,12 @@ def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None
 
 def _check_files(files: dict[str, str], made: argparse.ArgumentParser) -> None:
     taken: dict[str, str] = {}
+    streams = [kind for kind, path in files.items() if path == "-"]
+    if len(streams) > 1:
+        made.error(f"--{streams[0]} - and --{streams[1]} -: only one report can go to standard output")
     for kind, path in files.items():
+        if path == "-":
+            continue
         folder = os.path.dirname(path) or "."
         if not path or os.path.isdir(path):
             made.error(f"--{kind} {path or repr(path)} is not a file: name a file")
@@ -92,6 +101,7 @@ def _check_files(files: dict[str, str], made: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program and return its exit code."""
+    _open_closed()
     made = parser()
     arguments = made.parse_args(argv)
     if arguments.explain is not None:
@@ -107,6 +117,17 @@ def main(argv: list[str] | None = None) -> int:
         return _refuse(str(error))
 
 
+def _open_closed() -> None:
+    """Give closed standard files a place: a probe's pipe must not become one of them."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+
+
 def _refuse(reason: str) -> int:
     print(f"gpu-smoke: could not run: {reason}", file=sys.stderr)
     return COULD_NOT_RUN
@@ -118,19 +139,25 @@ def _explain(code: str) -> int:
     try:
         _say(explain(code))
     except KeyError:
-        print(f"gpu-smoke: there is no code {code!r}: `gpu-smoke --explain all` lists them", file=sys.stderr)
+        print(
+            f"gpu-smoke: there is no code {code!r}: `gpu-smoke --explain all` lists ours; "
+            "802, CUDA_ERROR_NO_DEVICE and nvml:15 are explained too",
+            file=sys.stderr,
+        )
         return WRONG_USE
     return PASS
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    # With a report on standard output, what people read goes beside it.
+    people = sys.stderr if "-" in (getattr(arguments, kind) for kind in REPORTS) else sys.stdout
     from .host import Host
     from .platforms import detect
 
     env = dict(os.environ)
     host = Host(env.get("GPU_SMOKE_ROOT", ""))
     platform = detect(host, env)
-    _say(f"gpu-smoke {VERSION}: {arguments.mode} mode, required: {arguments.require}, on {platform.kind}\n\n")
+    _say(f"gpu-smoke {VERSION}: {arguments.mode} mode, required: {arguments.require}, on {platform.kind}\n\n", people)
 
     from .reports import text
     from .row import DEFAULT_PATH, read_row
@@ -140,8 +167,8 @@ def _run(arguments: argparse.Namespace) -> int:
     options = Options(arguments.mode, arguments.require, arguments.framework or _framework(row.text("framework")),
                       arguments.model, arguments.gpus, arguments.timeout)  # fmt: skip
     report = _walk(Context(host, env, platform, row, options))
-    colour = sys.stdout.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
-    _say(text.render(report, text.Paint(colour, sys.stdout.encoding)))
+    colour = people.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+    _say(text.render(report, text.Paint(colour, people.encoding)), people)
     _write(arguments, report)
     return int(report["exit_code"])
 
@@ -175,13 +202,14 @@ def _progress() -> Callable[[str], None]:
     return lambda names: print(f"\r\x1b[Kchecking {names} ...\r", end="", file=sys.stderr, flush=True)
 
 
-def _say(text: str) -> None:
+def _say(text: str, stream: TextIO | None = None) -> None:
     """Print at once; a reader that went away does not change the verdict."""
+    stream = stream or sys.stdout
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _write(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
@@ -192,7 +220,9 @@ def _write(arguments: argparse.Namespace, report: dict[str, Any]) -> None:
     for kind in REPORTS:
         path = getattr(arguments, kind)
         try:
-            if path:
+            if path == "-":
+                _say(_rendered(kind, report))
+            elif path:
                 write_whole(path, _rendered(kind, report))
         except OSError as error:
             failed.append(f"--{kind} {path} cannot be written: {error.strerror}")

@@ -1,20 +1,46 @@
-"""Texts of the finding codes, for ``--explain`` and for docs/gpu-smoke.md."""
+"""Texts of the finding codes and of CUDA's and NVML's numbers, for ``--explain`` and for the documentation."""
 
 from __future__ import annotations
 
 import textwrap
 
-from .codes import Code, catalogue
+from . import errors
+from .codes import Code, Fix, catalogue
 
 
 def explain(code: str) -> str:
-    """Return what a code means, as text; ``all`` gives every code as Markdown. Raises KeyError for an unknown code."""
+    """Return what a code of ours, or a number or name of CUDA or NVML, means; ``all`` gives our codes as Markdown.
+
+    Raises KeyError for what nobody knows.
+    """
     if code.lower() == "all":
         return markdown()
-    entry = catalogue()[code.upper()]
+    entry = catalogue().get(code.upper())
+    return _finding(entry) if entry else _numbers(code)
+
+
+def _numbers(text: str) -> str:
+    """Explain a number or name of CUDA or NVML with every finding that it can lead to. Raises KeyError."""
+    found = errors.find(text)
+    if not found:
+        raise KeyError(text)
+    known, parts = catalogue(), []
+    for library, entry in found:
+        means = entry.means or "see the library's own documentation"
+        findings = [known[code] for code in entry.codes]
+        lines = textwrap.wrap(f"means: {means}", 78, initial_indent="  ", subsequent_indent="    ")
+        if len(findings) > 1:
+            lines.append("  possible causes, the likeliest first; gpu-smoke tells them apart on the machine:")
+        head = f"{library} {entry.number}: {', '.join(entry.names)}"
+        parts.append("\n".join([head, *lines, "", *(_finding(one) for one in findings)]).rstrip() + "\n")
+    return "\n".join(parts)
+
+
+def _finding(entry: Code) -> str:
     rows = [("symptom", entry.symptom), ("cause", entry.cause), ("detected by", entry.detect)]
     rows += [(f"fix ({name})" if name != "*" else "fix", text) for name, text in _fixes(entry)]
     lines = [f"{entry.id} {entry.title} (layer {entry.layer}, {entry.severity})"]
+    rows += [(f"tell apart ({name})" if name != "*" else "tell apart", text) for name, text in _lines_of(entry.apart)]
     for label, text in [*rows, ("source", entry.source)]:
         lines += textwrap.wrap(
             f"{label}: {text}", 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
@@ -24,7 +50,13 @@ def explain(code: str) -> str:
 
 def _fixes(entry: Code) -> list[tuple[str, str]]:
     """Return the fix lines by platform; a name in braces stands for what a report fills in."""
-    fixes = {"*": entry.fix} if isinstance(entry.fix, str) else entry.fix
+    return _lines_of(entry.fix)
+
+
+def _lines_of(lines: Fix) -> list[tuple[str, str]]:
+    if not lines:
+        return []
+    fixes = {"*": lines} if isinstance(lines, str) else lines
     return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(fixes.items())]
 
 
@@ -38,6 +70,7 @@ def markdown() -> str:
             f"Layer `{entry.layer}`, {entry.severity}.\n\n"
             f"- Symptom: {entry.symptom}\n- Cause: {entry.cause}\n- Detection: {entry.detect}\n- Fix:\n"
             + "\n".join(fixes)
+            + "".join(f"\n- To tell apart: {text}" for _, text in _lines_of(entry.apart))
             + f"\n- Source: {entry.source}\n"
         )
     return "\n".join(parts)

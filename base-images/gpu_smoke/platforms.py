@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from .host import Host
@@ -11,8 +12,19 @@ GVISOR_BUILD = "Sun Jan 10 15:06:54 PST 2016"
 GPU_VARIABLES = (
     "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE",
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_INJECTION64_PATH", "NSIGHT_CUDA_DEBUGGER", "LD_LIBRARY_PATH",
-    "LD_PRELOAD", "NCCL_DEBUG",
+    "LD_PRELOAD", "NCCL_DEBUG", "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY", "CUDA_DISABLE_PTX_JIT",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "SLURM_JOB_ID", "SLURM_JOB_GPUS",
+    "SLURM_STEP_GPUS", "SLURM_GPUS_ON_NODE",
 )  # fmt: skip
+SLURM_GIVES = (
+    "SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_GPUS", "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE",
+    "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "GPU_DEVICE_ORDINAL",
+)  # fmt: skip
+# What a container manager leaves in /run/systemd/container or in the variable `container`.
+MANAGERS = {"docker": "docker", "podman": "podman", "oci": "container", "lxc": "container", "lxc-libvirt": "container",
+            "systemd-nspawn": "container", "rkt": "container", "proot": "container", "pouch": "container",
+            "containerd": "container"}  # fmt: skip
+OVERLAYS = ("overlay", "aufs", "fuse.fuse-overlayfs", "fuse-overlayfs")
 
 
 class Platform(NamedTuple):
@@ -23,27 +35,40 @@ class Platform(NamedTuple):
     wsl: bool
     gvisor: bool
     jetson: bool
+    rootless: bool = False
+    slurm: bool = False
 
     @property
     def in_container(self) -> bool:
         """Say whether the program runs in a container of any sort."""
         return "container" in self.names
 
+    @property
+    def in_kubernetes(self) -> bool:
+        """Say whether the container is one of a pod."""
+        return "kubernetes" in self.names
+
 
 def detect(host: Host, env: dict[str, str]) -> Platform:
-    """Tell the platform from marker files and variables."""
+    """Tell the platform from marker files, mounts and variables."""
     kernel = host.read("/proc/version") or ""
     wsl = "microsoft" in kernel.lower() or host.exists("/dev/dxg")
     jetson = host.exists("/dev/nvgpu") or host.exists("/etc/nv_tegra_release")
+    gvisor = GVISOR_BUILD in kernel
     kind = _container(host, env)
-    names = [kind] if kind else []
-    if kind == "gke":
-        names.append("kubernetes")
-    if kind:
-        names.append("container")
-    if wsl:
-        names.append("wsl")
-    return Platform(kind or ("wsl" if wsl else "bare"), names or ["bare"], wsl, GVISOR_BUILD in kernel, jetson)
+    slurm = bool(env.get("SLURM_JOB_ID") or env.get("SLURM_JOBID"))
+    rootless = bool(kind) and _rootless(host)
+    traits = (("gvisor", gvisor), ("slurm", slurm), ("rootless", rootless), (kind, bool(kind)),
+              ("kubernetes", kind == "gke"), ("container", bool(kind)), ("wsl", wsl), ("jetson", jetson))  # fmt: skip
+    names = [name for name, present in traits if present]
+    return Platform(kind or ("wsl" if wsl else "bare"), [*dict.fromkeys(names)] or ["bare"], wsl, gvisor, jetson,
+                    rootless, slurm)  # fmt: skip
+
+
+def slurm_gives_gpus(env: dict[str, str]) -> bool:
+    """Say whether the Slurm job holds GPUs by its own variables."""
+    mask = env.get("CUDA_VISIBLE_DEVICES", "")
+    return any(env.get(name) for name in SLURM_GIVES) or bool(mask and mask.lower() not in ("nodevfiles", "-1"))
 
 
 def _container(host: Host, env: dict[str, str]) -> str:
@@ -55,7 +80,31 @@ def _container(host: Host, env: dict[str, str]) -> str:
         return "apptainer"
     if host.exists("/.dockerenv"):
         return "docker"
-    groups = host.read("/proc/1/cgroup") or ""
-    if "kubepods" in groups:
-        return "kubernetes"
-    return "docker" if "docker" in groups or "containerd" in groups else ""
+    return _by_mounts(host, env)
+
+
+def _by_mounts(host: Host, env: dict[str, str]) -> str:
+    """Tell a container without a marker file: by its manager's name, its groups, and what is mounted at its root."""
+    named = MANAGERS.get((host.read("/run/systemd/container") or "").strip() or env.get("container", ""), "")
+    told = (host.read("/proc/1/cgroup") or "") + (host.read("/proc/self/cgroup") or "")
+    mounts = host.read("/proc/self/mountinfo") or ""
+    if "kubepods" in told or "/kubelet/pods/" in mounts:
+        return "gke" if host.exists("/usr/local/nvidia") else "kubernetes"
+    if named in ("docker", "podman"):
+        return named
+    if "docker" in told or "/docker/containers/" in mounts:
+        return "docker"
+    if "libpod" in told or "/containers/storage/" in mounts:
+        return "podman"
+    if named or "containerd" in told or "lxc" in told:
+        return named or "container"
+    root = re.search(r"^\S+ \S+ \S+ \S+ / .*? - (\S+) .*$", mounts, re.M)
+    # Machines that boot from a read-only image have such a root too, and an init of their own.
+    booted = (host.read("/proc/1/comm") or "").strip() in ("systemd", "init")
+    return "container" if root and root.group(1) in OVERLAYS and not booted else ""
+
+
+def _rootless(host: Host) -> bool:
+    """Say whether root in here is another user outside (user_namespaces(7))."""
+    fields = (host.read("/proc/self/uid_map") or "").split()
+    return len(fields) >= 3 and fields[:2] != ["0", "0"]

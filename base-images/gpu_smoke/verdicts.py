@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Callable
 
 from . import codes
 from .host import Host, clean
@@ -40,6 +40,7 @@ class Finding:
     title: str
     fix: str
     evidence: str
+    apart: str = ""
 
 
 @dataclass
@@ -82,7 +83,9 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
         raise KeyError(f"no finding has the code {code}")
     known = {"full": context.row.full_driver, **{name: _shown(context, value) for name, value in details.items()}}
     text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
-    return Finding(code, severity or entry.severity, entry.title, clean(text), clean(_shown(context, evidence), 600))
+    apart = entry.apart_for(context.platform.names).format_map(_Blanks(known))
+    shown = clean(_shown(context, evidence), 4000)
+    return Finding(code, severity or entry.severity, entry.title, clean(text), shown, clean(apart))
 
 
 def _shown(context: Context, value: Any) -> Any:
@@ -92,6 +95,7 @@ def _shown(context: Context, value: Any) -> Any:
 
 
 FAULT_CODES = {"signal": "GS001", "timeout": "GS002", "exit": "GS003", "exception": "GS004"}
+SIGNALS = {"SIGKILL": "GS008", "SIGILL": "GS009", "SIGBUS": "GS010"}
 
 
 def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
@@ -106,35 +110,25 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     call = f" in {fault['call']}" if fault.get("call") else ""
     last = (fault.get("output") or "").strip().splitlines()[-1:]
     evidence = f"{what}{call}" + (f"; last words: {last[0]}" if last else "")
-    return finding(context, FAULT_CODES.get(kind, "GS003"), evidence, path=path or fault.get("call") or "the library")
+    limit = context.fact("device-nodes", "memory_max")
+    if fault.get("signal") == "SIGKILL" and limit:
+        evidence += f"; the memory limit is {limit >> 20} MiB"
+    code = SIGNALS.get(fault.get("signal", ""), FAULT_CODES.get(kind, "GS003"))
+    limited = f"{limit >> 20} MiB" if limit else "not known"
+    return finding(context, code, evidence, path=path or fault.get("call") or "the library", limit=limited)
 
 
-# Toolkit libraries stand side by side; what is above them stands on all of them. CUDA works without NVML.
-CARRYING = {
-    "device-nodes", "kernel-module", "user-driver", "driver-init", "runtime", "compatibility", "kernels", "memory",
-    "framework",
-}  # fmt: skip
-ABOVE_TOOLKIT = {"framework", "collective", "model"}
-CARRYING_NOTHING = {"platform", "nvml", "copies", "collective"}
-
-
-def block(layers: list[Layer]) -> Layer | None:
+def block(layers: list[Layer], stands_on: Callable[[str, str], bool]) -> Layer | None:
     """Return the lowest failing layer, the cause; mark what stands on a failing layer and does not pass as blocked."""
     failing: list[Layer] = []
     for layer in layers:
         failed = layer.state == FAIL
-        under = next((below for below in failing if _stands_on(layer, below)), None)
+        under = next((below for below in failing if stands_on(layer.name, below.name)), None)
         if under and (failed or (layer.state == SKIP and layer.level)):
             layer.state, layer.blocked_by = BLOCKED, under.name
         if failed:
             failing.append(layer)
     return failing[0] if failing else None
-
-
-def _stands_on(layer: Layer, below: Layer) -> bool:
-    if layer.name in ABOVE_TOOLKIT:
-        return below.name not in CARRYING_NOTHING
-    return below.name in CARRYING
 
 
 def unmet(layers: list[Layer], require: str) -> list[Layer]:

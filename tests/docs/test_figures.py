@@ -67,7 +67,6 @@ def test_drawings_are_those_of_the_script(picture: str) -> None:
 def test_quantities_in_the_text_are_limits_with_a_source(page: Path) -> None:
     """What was measured stands in generated blocks. What stands outside is a setting, held to the file that sets it."""
     text = BLOCK.sub("", prose(page.read_text(encoding="utf-8")))
-    text = re.sub(r"(?s)<!-- codes: begin -->.*?<!-- codes: end -->", "", text)  # the texts of gpu_smoke/codes
     known = LIMITS.get(name(page), {})
     found = set(QUANTITY.findall(text))
     strange = sorted(found - known.keys())

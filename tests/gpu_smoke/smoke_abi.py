@@ -20,10 +20,14 @@ DRIVER = ("cuda.h", "cuda_runtime_api.h", "nvml.h")
 TOOLKIT = tuple(header for header in HEADERS.values() if header not in DRIVER)
 _SPMV = {1: "CUSPARSE_OPERATION_NON_TRANSPOSE", 7: "CUDA_R_32F", 8: "CUSPARSE_SPMV_ALG_DEFAULT"}
 _COPIES = ("cudaMemcpyHostToDevice", "cudaMemcpyDeviceToHost")
-_ATTRIBUTES = ("COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "COMPUTE_MODE", "ECC_ENABLED")
+_ATTRIBUTES = (
+    "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "COMPUTE_MODE", "ECC_ENABLED", "INTEGRATED",
+    "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES", "MULTIPROCESSOR_COUNT",
+)  # fmt: skip
 # The numbers that stand for names: function -> position of the argument -> the names, one of which it has to be.
 NAMED: dict[str, dict[int, str | tuple[str, ...]]] = {
     "cuDeviceGetAttribute": {1: tuple(f"CU_DEVICE_ATTRIBUTE_{name}" for name in _ATTRIBUTES)},
+    "cuGetErrorName": {0: "CUDA_ERROR_INVALID_VALUE"},
     "cudaMemcpy": {3: _COPIES},
     "nvmlDeviceGetTotalEccErrors": {1: "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", 2: "NVML_VOLATILE_ECC"},
     "cublasGetProperty": {0: ("MAJOR_VERSION", "MINOR_VERSION", "PATCH_LEVEL")},
@@ -54,11 +58,14 @@ def header_of(function: str) -> str:
 
 
 def record(machine: Machine) -> list[Call]:
-    """Walk a good machine with two GPUs; return its calls, those with the same numbers once."""
+    """Walk a machine with two GPUs, and one whose driver does not start; return the calls, equal ones once."""
     file = machine.home / "calls.jsonl"
-    machine.good().set(COUNT=2).variables(RECORD_CALLS=str(file)).python_path.append(HERE / "recorder")
+    machine.good().set(COUNT=2, CONFIDENTIAL=1, MIG=1, MIG_INSTANCES=1, FABRIC=3)
+    machine.variables(RECORD_CALLS=str(file)).python_path.append(HERE / "recorder")
     result = machine.run("--require", "framework")
     assert result.code == 0, result.text + result.errors
+    # What is asked only when the start fails.
+    machine.set(CUINIT_RC=1).run("--framework", "plain")
     return [json.loads(line) for line in sorted(set(file.read_text().splitlines()))]
 
 

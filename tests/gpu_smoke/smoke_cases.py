@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from cases_driver import DRIVER
 from cases_software import SOFTWARE
+from cases_witness import WITNESS
 from cases_workload import WORKLOAD
 from smoke_setups import TF_ROW, Case
 
 __all__ = ["CASES", "CUDA_CODES", "NVML_CODES", "TF_ROW", "Case"]
-CASES = [*DRIVER, *SOFTWARE, *WORKLOAD]
+CASES = [*DRIVER, *WITNESS, *SOFTWARE, *WORKLOAD]
 
 # Codes of the driver's start, injected under NVIDIA's real runtimes: code, finding, fix.
 CUDA_CODES = [

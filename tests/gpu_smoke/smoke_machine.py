@@ -95,6 +95,7 @@ class Machine:
     path: list[Path] = field(default_factory=list)
     python_path: list[Path] = field(default_factory=list)
     preload: bool = False
+    address_space: int = 0
 
     @property
     def root(self) -> Path:
@@ -187,6 +188,11 @@ class Machine:
         (self.root / "dev" / "shm").mkdir(parents=True, exist_ok=True)
         return self
 
+    def limits(self, address_space: int) -> Machine:
+        """Limit the addresses of the program in bytes."""
+        self.address_space = address_space
+        return self
+
     def variables(self, **values: str) -> Machine:
         """Set environment variables of the machine."""
         self.env.update(values)
@@ -211,6 +217,8 @@ class Machine:
         out = self.home / "report.json"
         out.unlink(missing_ok=True)
         command = [loader(), "--inhibit-cache", sys.executable, "-m", "gpu_smoke", "--json", str(out), *args]
+        if self.address_space:
+            command = ["prlimit", f"--as={self.address_space}", *command]
         done = subprocess.run(
             command, env=self.environment(), cwd=self.home, capture_output=True, timeout=timeout_s, check=False
         )

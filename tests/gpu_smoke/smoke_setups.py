@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,22 @@ def broken_file(kind: str) -> Callable[[Machine], object]:
         return BROKEN[kind](target, m)
 
     return setup
+
+
+def built(m: Machine, missing: bool = False, glibc: str = "") -> Machine:
+    """A libcuda that needs a library which is not here, or a symbol version which this C library lacks."""
+    m.good()
+    folder, source, script = m.home / "driver", m.home / "needs.c", m.home / "needs.map"
+    name = "libnvidia-absent.so.1" if missing else "libc.so.6"
+    source.write_text("int needed(void) { return 0; }\n")
+    script.write_text(f"{glibc or 'ABSENT_1'} {{ needed; }};\n")
+    options = [f"-Wl,-soname,{name}", f"-Wl,--version-script={script}", "-nostdlib", "-o", m.home / name]
+    subprocess.run(["gcc", "-shared", "-fPIC", *options, source], check=True)
+    source.write_text("int needed(void); int cuInit(void) { return needed(); }\n")
+    target = folder / "libcuda.so.580.65.06"
+    target.unlink()
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", target, source, m.home / name], check=True)
+    return m
 
 
 def truncate(target: Path, m: Machine) -> object:
@@ -102,8 +119,6 @@ def without(m: Machine, *nodes: str) -> Machine:
 
 def shadowed_jitlink(m: Machine) -> object:
     """A cuSPARSE that needs a symbol, and an older nvJitLink without it in front."""
-    import subprocess
-
     m.good()
     old, source = m.home / "old-cuda", m.home / "sparse.c"
     old.mkdir()
@@ -185,6 +200,28 @@ def gone(m: Machine) -> Path:
     target = m.home / "driver" / "libcuda.so.1"
     target.unlink()
     return target
+
+
+def opens(m: Machine, errno: int, *nodes: str) -> Machine:
+    """A good machine where open() of nodes gives an errno."""
+    return m.good().set(OPEN=",".join(f"/dev/{node}={errno}" for node in nodes))
+
+
+def void(value: str) -> Callable[[Machine], object]:
+    """A container without nodes whose NVIDIA_VISIBLE_DEVICES asks for none."""
+    return lambda m: (
+        m.kernel().toolkit().image().framework().variables(NVIDIA_VISIBLE_DEVICES=value).file("/.dockerenv")
+    )
+
+
+def pci(m: Machine, driver: str) -> Machine:
+    """A card of NVIDIA on the PCI bus that a kernel module has ("" for none)."""
+    folder = "/sys/bus/pci/devices/0000:3b:00.0"
+    m.file(f"{folder}/vendor", "0x10de\n")
+    card = m.file(f"{folder}/class", "0x030200\n").parent
+    if driver:
+        (card / "driver").symlink_to(f"../../drivers/{driver}")
+    return m
 
 
 TORCH = ("--require", "framework", "--framework", "torch")

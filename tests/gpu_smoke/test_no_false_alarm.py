@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from cases_witness import GVISOR, mig, no_nodes
 from smoke_cases import TF_ROW
 from smoke_machine import MODELS, ROW, TOOLKIT, Machine
+from smoke_setups import opens, pci
 
 
 def _quiet(result, allowed: set[str] = frozenset()) -> None:
@@ -57,7 +59,7 @@ def test_several_gpus_pass(machine: Machine) -> None:
 def test_no_gpu_and_nothing_required_passes(machine: Machine) -> None:
     result = machine.run("--require", "none")
     assert result.code == 0, result.text
-    assert result.report["verdict"] == "pass"
+    assert result.report["verdict"] == "untested"
     assert result.layer("kernels")["state"] == "skip"
     assert "Nothing ran on a GPU" in result.text
 
@@ -175,3 +177,84 @@ def test_every_key_of_the_row_is_optional(machine: Machine, key: str) -> None:
     machine.good().row_file.write_text(json.dumps({k: v for k, v in ROW.items() if k != key}))
     result = machine.run("--require", "gpu")
     assert result.code == 0, f"without {key}\n{result.text}"
+
+
+HARMLESS = {
+    "cdi-pod": lambda m: m.good().variables(KUBERNETES_SERVICE_HOST="10.0.0.1", NVIDIA_VISIBLE_DEVICES="void"),
+    "slurm-with-gres": lambda m: (
+        opens(m, 1, "nvidia1").nodes("nvidia1").variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0")
+    ),
+    "slurm-by-mask": lambda m: m.good().variables(SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="0"),
+    "gvisor-with-nvproxy": lambda m: m.good().file("/proc/version", GVISOR),
+    "mig-in-a-pod": lambda m: mig(m).file("/dev/nvidia-caps/nvidia-cap66"),
+    "mig-of-others": lambda m: mig(m).variables(NVIDIA_VISIBLE_DEVICES="MIG-00000064-2222-2222-2222-222222222222"),
+    "wide-limit": lambda m: m.good().limits(8 << 30),
+    "mps-runs": lambda m: m.good().variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),
+    "exclusive-and-free": lambda m: m.good().set(COMPUTE_MODE=3),
+    "fabric-up": lambda m: m.good().set(FABRIC=3),
+    "fabric-never-needed": lambda m: m.good().set(FABRIC=0),
+    "confidential-and-released": lambda m: m.good().set(CONFIDENTIAL=1, CONFIDENTIAL_READY=1),
+    "nodes-of-the-kernels-number": lambda m: m.good().file("/proc/devices", "195 nvidia\n511 nvidia-uvm\n"),
+    "another-card-for-a-guest": lambda m: pci(m.good(), "vfio-pci"),
+}
+
+
+def wsl(m: Machine) -> object:
+    """WSL's libcuda.so.1 is a loader, which brings the driver's own from another folder."""
+    m.nodes("dxg").toolkit().image().framework().file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2")
+    m.library("cuda", m.root / "usr/lib/wsl/lib", "libcuda.so.1.1", "libcuda.so.1")
+    m.library("nvml", m.root / "usr/lib/wsl/lib", "libnvidia-ml.so.1")
+    driver = m.library("cuda", m.root / "usr/lib/wsl/drivers/nv_dispi.inf_amd64", "libcuda.so.1.1", on_path=False)
+    return m.set(SHM=8 << 30).variables(FAKE_TORCH_PRELOAD=f"{m.root}/usr/lib/wsl/lib/libcuda.so.1:{driver}")
+
+
+def jetson(m: Machine) -> object:
+    """Jetson: a folder of nodes, no NVML, no kernel module's version, memory shared with the machine."""
+    (m.root / "dev/nvgpu/igpu0").mkdir(parents=True)
+    m.driver().toolkit().image().framework().set(INTEGRATED=1, FREE_MIB=900, LEAK=1)
+    return m.set(SHM=8 << 30)
+
+
+def several_without_nccl(m: Machine) -> object:
+    m.good().image(framework="plain", nccl="", libraries=["cublas"]).set(COUNT=2)
+    return (m.home / "toolkit/libnccl.so.2").unlink()
+
+
+def other_runtime_on_the_path(m: Machine) -> object:
+    """The loader finds a runtime that this driver is too old for; torch brings its own."""
+    m.good().image(framework="torch", cuda="").set(CUDA_VERSION=12080, RUNTIME_RC=35, TORCH_CUDA="12.8")
+    own = m.library("toolkit", m.home / "wheel", "libcudart.so.12", on_path=False)
+    return (
+        m.kernel("570.86.10").driver("570.86.10").image(cuda="", driver_min=570).variables(FAKE_TORCH_PRELOAD=str(own))
+    )
+
+
+HARMLESS |= {
+    "wsl-pair": wsl,
+    "jetson": jetson,
+    "several-gpus-without-nccl": several_without_nccl,
+    "neighbour": lambda m: m.good().set(NEIGHBOUR=300),
+    "neighbour-takes-as-much-as-the-test": lambda m: m.good().set(NEIGHBOUR=64),
+    "display": lambda m: m.good().set(NEIGHBOUR=3),
+    "shared-memory-of-gh200": lambda m: m.good().set(HOST_TABLES=1, FREE_MIB=900),
+    "other-runtime-on-the-path": other_runtime_on_the_path,
+    "container-by-its-manager": lambda m: no_nodes(m).file("/run/systemd/container", "docker\n"),
+    "container-by-its-root": lambda m: no_nodes(m).file(
+        "/proc/self/mountinfo", "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/u\n"),
+}  # fmt: skip
+ALLOWED = {"container-by-its-manager": {"GS102"}, "container-by-its-root": {"GS102"}}
+
+
+@pytest.mark.parametrize("kind", HARMLESS)
+def test_a_witness_alone_is_no_alarm(machine: Machine, kind: str) -> None:
+    """What explains a failure is no failure where the driver starts."""
+    HARMLESS[kind](machine)
+    result = machine.run("--require", "none" if kind in ALLOWED else "gpu")
+    assert result.code == 0, result.text
+    _quiet(result, ALLOWED.get(kind, set()))
+
+
+def test_small_shm_is_a_warning_where_the_all_reduce_passed(machine: Machine) -> None:
+    result = machine.good().set(COUNT=8, SHM=64 << 20).run("--require", "gpu")
+    assert result.code == 0, result.text
+    _quiet(result, {"GS901"})

@@ -40,6 +40,7 @@ PACKAGE = PACKAGE_ROOT / "gpu_smoke"
         ["--json", "same.json", "--junit", "./same.json"],
         ["--junit", ""],
         ["--json", "a/" * 3000 + "b"],
+        ["--json", "-", "--junit", "-"],
         ["--explain", "GS999"],
         ["--explain", ""],
         ["--unknown"],
@@ -112,6 +113,23 @@ def test_one_file_form(machine: Machine, form: str) -> None:
     command = [sys.executable, str(target), "--require", "framework", "--json", "out.json"]
     done = subprocess.run(command, env=env, cwd=machine.home, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads((machine.home / "out.json").read_text())["verdict"] == "pass"
+
+
+def test_a_report_on_standard_output_is_alone_there(machine: Machine) -> None:
+    command = [sys.executable, "-m", "gpu_smoke", "--require", "gpu", "--json", "-"]
+    environment = machine.good().environment()
+    done = subprocess.run(command, env=environment, cwd=machine.home, capture_output=True, text=True)
+    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "pass"), done.stderr
+    assert "PASS, required gpu" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "0<&- 1>&- 2>&-", "2>&-"])
+def test_a_closed_standard_file_is_no_fault_of_a_gpu(machine: Machine, closed: str) -> None:
+    command = f"exec {sys.executable} -m gpu_smoke --require gpu --json out.json {closed}"
+    environment = machine.good().environment()
+    done = subprocess.run(["sh", "-c", command], env=environment, cwd=machine.home)
+    assert done.returncode == 0
     assert json.loads((machine.home / "out.json").read_text())["verdict"] == "pass"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,16 +14,20 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from gpu_smoke import errors
 from gpu_smoke.codes import catalogue
-from gpu_smoke.explain import markdown
+from gpu_smoke.explain import explain, markdown
 from gpu_smoke.reports.text import WIDTH, Paint, render
 from smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from smoke_machine import PACKAGE_ROOT, Machine
+from test_smoke_loader import MESSAGES
+
+from benchmarks.report.site_lists import on_page_markdown
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
-# What guards against our own mistakes has no failure to inject.
-NOT_INJECTED = {"GS004"}
+# What guards against our own mistakes has no failure to inject; the loader's messages are tested by themselves.
+NOT_INJECTED = {"GS004", *(code for _, _, code in MESSAGES)}
 
 
 def test_every_code_has_an_injected_failure() -> None:
@@ -84,17 +90,38 @@ def test_code_is_complete(entry) -> None:
     assert isinstance(entry.fix, str) or "*" in entry.fix, f"{entry.id} has no fix for other platforms"
 
 
-def test_docs_hold_the_catalogue_as_it_is() -> None:
-    text = DOCS.read_text()
-    start, end = text.index("<!-- codes: begin -->"), text.index("<!-- codes: end -->")
-    have = text[start:end].split("\n", 1)[1].strip()
-    assert have == markdown().strip(), "docs/gpu-smoke.md is stale: paste `gpu-smoke --explain all` between the marks"
+def test_site_lists_every_code_and_every_injected_failure() -> None:
+    made = on_page_markdown(DOCS.read_text())
+    assert markdown().strip() in made, "the site lacks the texts of the codes"
+    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
+    assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
+    assert len(DOCS.read_text().splitlines()) < 400, "the page holds lists that the site's build writes"
 
 
-def test_docs_list_every_injected_failure() -> None:
-    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", DOCS.read_text(), re.M))
-    want = {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
-    assert rows == want, f"docs lack {sorted(want - rows)}, docs have {sorted(rows - want)} too many"
+@pytest.mark.parametrize("path", sorted((PACKAGE_ROOT / "gpu_smoke" / "codes").glob("*.py")), ids=lambda p: p.name)
+def test_codes_are_written_with_keywords(path: Path) -> None:
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    codes = [call for call in calls if getattr(call.func, "id", "") == "Code"]
+    assert codes or path.name == "__init__.py"
+    assert not [call.lineno for call in codes if call.args], f"{path.name}: write every field with its name"
+
+
+def test_a_new_layer_is_one_file(tmp_path: Path, machine: Machine) -> None:
+    """A module that lists a LayerSpec is in the walk and in the report; nothing else has to know it."""
+    shutil.copytree(PACKAGE_ROOT / "gpu_smoke", tmp_path / "copy" / "gpu_smoke")
+    (tmp_path / "copy" / "gpu_smoke" / "layers" / "extra.py").write_text(
+        "from ..spec import LayerSpec\n"
+        "from ..verdicts import Layer\n"
+        "def probe(context, session):\n    return {'number': 7}\n"
+        "def judge(context):\n"
+        "    return Layer('extra', 'one more', '', summary=str(context.fact('extra', 'number'))).settle()\n"
+        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'libraries', needs_driver=False),)\n"
+    )
+    env = {**machine.toolkit().environment(), "PYTHONPATH": str(tmp_path / "copy")}
+    command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain", "--json", "out.json"]
+    subprocess.run(command, env=env, cwd=machine.home, check=True, capture_output=True)
+    layers = json.loads((machine.home / "out.json").read_text())["layers"]
+    assert [(one["summary"], one["state"]) for one in layers if one["name"] == "extra"] == [("7", "pass")]
 
 
 MACHINES = {
@@ -187,3 +214,52 @@ def test_explain_prints_the_parts_of_a_code(machine: Machine) -> None:
     assert result.code == 0
     for part in ("GS309", "symptom:", "cause:", "detected by:", "fix:", "source:"):
         assert part in result.text
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ("802", ["CUDA_ERROR_SYSTEM_NOT_READY", "GS308", "GS320", "GS321", "nvidia-fabricmanager"]),
+        ("CUDA_ERROR_NO_DEVICE", ["CUDA 100", "GS306", "GS304"]),
+        ("cudaErrorInsufficientDriver", ["CUDA 35", "GS502", "GS501"]),
+        ("NVML_ERROR_GPU_IS_LOST", ["NVML 15", "GS404"]),
+        ("nvml:2", ["NVML_ERROR_INVALID_ARGUMENT"]),
+        ("2", ["CUDA_ERROR_OUT_OF_MEMORY", "NVML_ERROR_INVALID_ARGUMENT", "GS706"]),
+        ("908", ["CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"]),
+    ],
+)
+def test_explain_knows_the_numbers_and_names_of_cuda_and_nvml(asked: str, words: list[str]) -> None:
+    text = explain(asked)
+    assert not [word for word in words if word not in text], text
+
+
+@pytest.mark.parametrize("entry", [*errors.CUDA.values(), *errors.NVML.values()], ids=lambda entry: entry.names[0])
+def test_the_findings_of_a_number_exist(entry: errors.Number) -> None:
+    assert {*entry.codes} <= {*catalogue()}, entry
+
+
+def test_the_answer_comes_before_the_table(machine: Machine) -> None:
+    lines = machine.good().set(CUINIT_RC=803).run("--require", "gpu").text.splitlines()[2:]
+    assert lines[0].startswith("FAIL, required gpu: "), lines[0]
+    assert lines[2].startswith("CAUSE GS310"), lines[2]
+    fix = next(n for n, line in enumerate(lines) if line.startswith("  fix"))
+    table = next(n for n, line in enumerate(lines) if line.startswith("┌"))
+    assert fix < 8 < table or fix < table < 14, "\n".join(lines[:16])
+
+
+def test_nothing_tested_is_no_pass(machine: Machine) -> None:
+    page = machine.home / "page.html"
+    result = machine.run("--html", str(page))
+    assert (result.code, result.report["verdict"]) == (0, "untested"), result.text
+    assert result.text.splitlines()[2].startswith("NO GPU TESTED")
+    assert "PASS" not in result.text
+    assert "<h1>gpu-smoke: NO GPU TESTED" in page.read_text()
+    assert "not installed, not promised" in " ".join(result.text.split())
+    assert len([line for line in result.text.splitlines() if "not promised" in line]) <= 2, result.text
+
+
+def test_the_fix_names_what_tells_two_causes_apart(machine: Machine) -> None:
+    result = machine.good().set(CUINIT_RC=805).run("--require", "gpu", "--html", str(machine.home / "page.html"))
+    assert "get_server_list" in result.report["cause"]["apart"]
+    assert "  check        " in result.text
+    assert "To tell apart" in (machine.home / "page.html").read_text()

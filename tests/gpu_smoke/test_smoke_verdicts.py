@@ -267,7 +267,43 @@ PLATFORMS = {
     "kubernetes": ([], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
     "gke": (["/usr/local/nvidia/lib64/x"], {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}),
     "wsl": (["/dev/dxg"], {}),
+    "container": ([], {"container": "oci"}),
 }
+MARKS = [
+    ("docker", "/run/systemd/container", "docker\n"),
+    ("container", "/run/systemd/container", "lxc\n"),
+    ("bare", "/run/systemd/container", "wsl\n"),
+    (
+        "kubernetes",
+        "/proc/self/mountinfo",
+        "9 1 8:1 /var/lib/kubelet/pods/7/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
+    ),
+    (
+        "docker",
+        "/proc/self/mountinfo",
+        "9 1 8:1 /var/lib/docker/containers/7/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
+    ),
+    ("container", "/proc/self/mountinfo", "1 0 0:50 / / rw,relatime - overlay overlay rw,lowerdir=/l,upperdir=/u\n"),
+    ("bare", "/proc/self/mountinfo", "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"),
+    ("kubernetes", "/proc/1/cgroup", "0::/kubepods/besteffort/pod7/8\n"),
+    ("bare", "/proc/1/cgroup", "0::/\n"),
+]
+
+
+@pytest.mark.parametrize(("kind", "file", "text"), MARKS)
+def test_container_without_a_marker_file(tmp_path: Path, kind: str, file: str, text: str) -> None:
+    path = tmp_path / file.lstrip("/")
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert detect(Host(str(tmp_path)), {}).kind == kind
+
+
+def test_a_machine_that_boots_from_an_overlay_is_no_container(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/1").mkdir()
+    (tmp_path / "proc/self/mountinfo").write_text("1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l\n")
+    (tmp_path / "proc/1/comm").write_text("systemd\n")
+    assert detect(Host(str(tmp_path)), {}).kind == "bare"
 
 
 @pytest.mark.parametrize("kind", PLATFORMS)

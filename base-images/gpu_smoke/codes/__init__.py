@@ -1,30 +1,45 @@
-"""The catalogue of findings: one entry per stable code."""
+"""The catalogue of findings: one entry per stable code; every module here that has ``CODES`` belongs to it."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from typing import NamedTuple, Union
 
 Fix = Union[str, dict[str, str]]
 
 
 class Code(NamedTuple):
-    """What a finding means. ``fix`` is one line, or one line per platform with ``*`` as the fallback."""
+    """What a finding means, written with keywords.
+
+    ``fix`` is one line, or one line per platform with ``*`` as the fallback. Where two causes are possible, ``cause``
+    names both, the likelier first, and ``apart`` is what tells them apart.
+    """
 
     id: str
     layer: str
-    severity: str
     title: str
     symptom: str
     cause: str
     detect: str
     fix: Fix
     source: str
+    severity: str = "error"
+    apart: Fix = ""
 
     def fix_for(self, platforms: list[str]) -> str:
         """Return the fix line for the first name in ``platforms`` (most specific first) that has one."""
-        if isinstance(self.fix, str):
-            return self.fix
-        return next((self.fix[name] for name in [*platforms, "*"] if name in self.fix), "")
+        return _chosen(self.fix, platforms)
+
+    def apart_for(self, platforms: list[str]) -> str:
+        """Return what tells the causes apart on the platform, "" where there is one cause."""
+        return _chosen(self.apart, platforms)
+
+
+def _chosen(lines: Fix, platforms: list[str]) -> str:
+    if isinstance(lines, str):
+        return lines
+    return next((lines[name] for name in [*platforms, "*"] if name in lines), "")
 
 
 def catalogue() -> dict[str, Code]:
@@ -32,13 +47,12 @@ def catalogue() -> dict[str, Code]:
 
     Raises ValueError when two entries claim one identifier.
     """
-    from . import driver, libraries, start, workload
-
     found: dict[str, Code] = {}
-    for entry in [*driver.CODES, *start.CODES, *libraries.CODES, *workload.CODES]:
-        if entry.id in found:
-            raise ValueError(f"two findings claim the code {entry.id}")
-        found[entry.id] = entry
+    for module in pkgutil.iter_modules(__path__):
+        for entry in getattr(importlib.import_module(f"{__name__}.{module.name}"), "CODES", []):
+            if entry.id in found:
+                raise ValueError(f"two findings claim the code {entry.id}")
+            found[entry.id] = entry
     return dict(sorted(found.items()))
 
 

@@ -6,7 +6,9 @@ import ctypes
 import math
 
 from ..calls import Api, CallFailed, open_library
+from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
+from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from . import runtime, toolkit_math
 from .kernels import usable
@@ -25,7 +27,7 @@ def probe(context: Context, session: Session) -> Facts:
     facts: Facts = {"gpus": count, "rc": 0, "call": "", "wrong": 0}
     library, opened = open_library(context, session, "libnccl.so.2", wheels=True)
     if library is None:
-        return {**facts, "rc": -1, "call": opened["error"]}
+        return {"gpus": count, "absent": opened["error"]}
     cudart = ctypes.CDLL(context.fact(runtime.NAME, "path") or runtime.sonames(context)[0])
     try:
         facts["wrong"] = _all_reduce(Api(library, session, "NCCL"), Api(cudart, session, "libcudart"), count)
@@ -72,13 +74,29 @@ def judge(context: Context) -> Layer:
     if asked > listed:
         evidence = f"--gpus {asked}, {listed} visible"
         layer.findings.append(finding(context, "GS904", evidence, have=listed, want=asked))
+    failed = bool(facts.get("rc") or facts.get("wrong"))
     shm = context.fact("device-nodes", "shm")
     if shm and shm[0] < ENOUGH_SHM:
         evidence = f"/dev/shm has {shm[0] >> 20} MiB"
-        layer.findings.append(finding(context, "GS901", evidence, "error" if gpus > 1 else "warning"))
+        layer.findings.append(finding(context, "GS901", evidence, "error" if failed and gpus > 1 else "warning"))
     if facts.get("rc"):
-        layer.findings.append(finding(context, "GS902", f"{facts['call']} gave {facts['rc']}"))
+        name = code_text(facts["rc"]) if facts["call"].startswith("cuda") else STATUS["nccl"].get(facts["rc"], "")
+        layer.findings.append(finding(context, "GS902", f"{facts['call']} gave {facts['rc']} {name}".rstrip()))
     if facts.get("wrong"):
         layer.findings.append(finding(context, "GS903", f"{facts['wrong']} of {gpus * ELEMENTS} values are wrong"))
     layer.summary = f"all-reduce over {gpus} GPUs is right" if gpus > 1 else "one GPU, nothing to reduce"
+    if "absent" in facts:
+        _without_nccl(context, layer, gpus, facts["absent"])
     return layer.settle()
+
+
+def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None:
+    """NCCL that nobody promises is no fault, and no pass."""
+    layer.summary = f"{gpus} GPUs, no all-reduce: NCCL is not here"
+    if "nccl" in context.row.libraries:
+        layer.findings.append(finding(context, "GS902", error))
+    else:
+        layer.state, layer.level = SKIP, ""
+
+
+LAYERS = (LayerSpec(NAME, 150, judge, probe, "collective", workload=True),)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 
 from ..isolate import Facts
-from ..row import MINIMUM_BRANCH
+from ..row import MINIMUM_BRANCH, version_pair
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from .driver_init import cuda_text, number
 from .module import branch
+from .runtime import unused
 from .user_driver import file_version
 
 NAME, TITLE, LEVEL = "compatibility", "compatibility", "gpu"
@@ -26,7 +28,7 @@ def verdict(runtime: int, driver: int, forward: bool) -> str:
 def judge(context: Context) -> Layer:
     """Decide from the versions, and let the proof (cuInit, the runtime's answer, the kernels) overrule the tables."""
     layer = Layer(NAME, TITLE, LEVEL)
-    runtime = context.fact("runtime", "runtime_version") or 0
+    runtime = _runtime(context)
     driver = context.fact("driver-init", "driver_version") or 0
     if context.fact("driver-init", "rc") != 0 or driver <= 0:
         layer.state, layer.summary = SKIP, "not judged: the driver does not start"
@@ -38,7 +40,7 @@ def judge(context: Context) -> Layer:
     kernel, own = context.fact("kernel-module", "version") or "", file_version(context.fact("user-driver", "path", ""))
     forward = bool(kernel and own and number(own) > number(kernel))
     kind = verdict(runtime, driver, forward)
-    refused = context.fact("runtime", "count_rc")
+    refused = 0 if unused(context) else context.fact("runtime", "count_rc")
     if kind != "broken" and refused in (35, 36):
         layer.state, layer.summary = SKIP, f"not judged: the runtime refuses the driver ({refused})"
         return layer.settle()
@@ -53,6 +55,12 @@ def judge(context: Context) -> Layer:
     layer.findings += _branches(context, runtime, forward)
     layer.version, layer.summary = kind, f"{kind}{_proof(context, kind)}: {evidence}"
     return layer.settle()
+
+
+def _runtime(context: Context) -> int:
+    """Return the version of the runtime that is used: the framework's own where the loader would find another."""
+    pair = version_pair(str(context.fact("framework", "cuda") or "")) if unused(context) else None
+    return 1000 * pair[0] + 10 * pair[1] if pair else context.fact("runtime", "runtime_version") or 0
 
 
 def _proof(context: Context, kind: str) -> str:
@@ -95,4 +103,11 @@ def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
 
 def _proven(context: Context) -> bool:
     """Say whether the runtime took the driver and the image's own PTX ran everywhere."""
-    return _ran(context, "universal") and _ran(context, "stamped") and context.fact("runtime", "count_rc") == 0
+    return (
+        _ran(context, "universal")
+        and _ran(context, "stamped")
+        and (unused(context) or context.fact("runtime", "count_rc") == 0)
+    )
+
+
+LAYERS = (LayerSpec(NAME, 80, judge, carries=ALL),)

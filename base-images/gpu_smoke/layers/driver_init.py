@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 
-from .. import mask
-from ..calls import Api, error_name
+from .. import mask, witness
+from ..calls import Api
+from ..errors import code_text, means
 from ..host import clean
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import nodes, user_driver
 from .module import branch
 
 NAME, TITLE, LEVEL = "driver-init", "driver start", "driver"
 MOST_DEVICES = 64
-ATTRIBUTES = {"major": 75, "minor": 76, "compute_mode": 20, "ecc": 32}
+ATTRIBUTES = {"major": 75, "minor": 76, "compute_mode": 20, "ecc": 32, "integrated": 18, "host_tables": 100,
+              "processors": 16}  # fmt: skip
 
 
 def probe(context: Context, session: Session) -> Facts:
@@ -33,12 +37,24 @@ def probe(context: Context, session: Session) -> Facts:
         "driver_version": version.value,
     }
     facts["count_before"] = api.code("cuDeviceGetCount", ctypes.byref(count))
+    began = time.monotonic()
     facts["rc"] = api.code("cuInit", ctypes.c_uint(0))
-    if facts["rc"] == 0:
+    facts["start_s"] = round(time.monotonic() - began, 3)
+    if facts["rc"]:
+        facts["rc_name"] = _own_name(api, facts["rc"])
+    else:
         facts["count_rc"] = api.code("cuDeviceGetCount", ctypes.byref(count))
         facts["count"] = count.value
         facts["devices"] = [_device(api, n) for n in range(max(0, min(count.value, MOST_DEVICES)))]
     return facts
+
+
+def _own_name(api: Api, rc: int) -> str:
+    """Return the driver's own name for a code, which may be newer than our table; "" when it has none."""
+    text = ctypes.c_char_p()
+    if api.missing(("cuGetErrorName",)) or api.code("cuGetErrorName", ctypes.c_int(rc), ctypes.byref(text)):
+        return ""
+    return clean((text.value or b"").decode("utf-8", "backslashreplace"), 80)
 
 
 def _device(api: Api, number: int) -> Facts:
@@ -53,6 +69,12 @@ def _device(api: Api, number: int) -> Facts:
     if not api.missing(("cuDeviceGetUuid_v2",)) and api.code("cuDeviceGetUuid_v2", ctypes.byref(uuid), handle) == 0:
         digits = bytes(uuid).hex()
         device["uuid"] = "GPU-" + "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    bus = ctypes.create_string_buffer(33)
+    if (
+        not api.missing(("cuDeviceGetPCIBusId",))
+        and api.code("cuDeviceGetPCIBusId", bus, ctypes.c_int(32), handle) == 0
+    ):
+        device["bus"] = clean(bus.value.decode("utf-8", "backslashreplace"), 32)
     for key, attribute in ATTRIBUTES.items():
         value = ctypes.c_int(0)
         api.code("cuDeviceGetAttribute", ctypes.byref(value), ctypes.c_int(attribute), handle)
@@ -74,12 +96,12 @@ def judge(context: Context) -> Layer:
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         return layer.settle()
     if not nodes.gpu_here(context):
-        layer.state, layer.summary = SKIP, f"no GPU here; cuInit gave {error_name(facts['rc'])}"
+        layer.state, layer.summary = SKIP, f"no GPU here; cuInit gave {code_text(facts['rc'])}"
         return layer.settle()
     layer.findings += _explain(context, facts)
     devices = facts.get("devices") or []
     names = sorted({device.get("name", "?") for device in devices})
-    layer.summary = f"{len(devices)} x {', '.join(names)}" if devices else f"cuInit gave {error_name(facts['rc'])}"
+    layer.summary = f"{len(devices)} x {', '.join(names)}" if devices else f"cuInit gave {code_text(facts['rc'])}"
     return layer.settle()
 
 
@@ -93,17 +115,11 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     path = context.fact(user_driver.NAME, "path", "")
     if rc == 0:
         rc = facts.get("count_rc") or next((d["rc"] for d in facts.get("devices", []) if d.get("rc")), 0)
-    evidence = f"{'cuInit' if facts['rc'] else 'listing devices'} gave {error_name(rc)}"
-    if rc in _SIMPLE:
-        return [finding(context, _SIMPLE[rc], evidence, path=path)]
-    if rc == 3:
-        return [finding(context, "GS301" if _mig(context) else "GS302", evidence)]
-    if rc in (803, 804):
-        return [_mismatch(context, rc, evidence, path)]
-    if rc in (100, 101) or (rc == 0 and count == 0):
-        return [_no_device(context, rc, evidence if rc else "the driver lists 0 devices")]
-    if rc:
-        return [finding(context, "GS315", evidence, name="the code", value=rc)]
+    evidence = f"{'cuInit' if facts['rc'] else 'listing devices'} gave {code_text(rc, facts.get('rc_name', ''))}"
+    if rc == 34:
+        return [finding(context, "GS219", evidence, path=path)]
+    if rc or count == 0:
+        return _failed(context, rc, evidence if rc else "the driver lists 0 devices", path)
     version = facts.get("driver_version") or 0
     if not 0 < count <= MOST_DEVICES or not 5000 <= version < 100000:
         return [finding(context, "GS316", f"{count} devices, CUDA version {version}", path=path)]
@@ -114,11 +130,35 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     return []
 
 
-_SIMPLE = {34: "GS219", 46: "GS313", 304: "GS303", 802: "GS308", 999: "GS312"}
+_SIMPLE = {46: "GS313", 102: "GS324", 304: "GS303", 800: "GS303", 302: "GS310", 303: "GS310", 999: "GS312"}
 
 
-def _mig(context: Context) -> bool:
-    return any(device.get("mig") for device in context.fact("nvml", "devices") or [])
+def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding]:
+    """Name the causes that the other witnesses know, and the code's own story where none of them speaks."""
+    seen = _with_users(context, rc, evidence)
+    found = witness.not_started(context, rc, seen)
+    own: Finding | None = None
+    if rc in (803, 804):
+        own = _mismatch(context, rc, evidence, path)
+    elif rc in (0, 100, 101):
+        own = _no_device(context, rc, evidence)
+        own.severity = "error"
+        if own.code in ("GS304", "GS305", "GS307", "GS117"):
+            return [own, *found]
+    elif rc == 3:
+        own = finding(context, "GS301" if witness.mig_on(context) else "GS302", evidence)
+    elif rc in _SIMPLE:
+        own = finding(context, _SIMPLE[rc], seen, path=path)
+    elif not found:
+        told = f"; {means(rc)}" if means(rc) else ""
+        own = finding(context, "GS315", evidence + told, name="the code", value=rc)
+    # A witness that explains the failure is the cause; the code's own story would only repeat it.
+    return found or ([own] if own else [])
+
+
+def _with_users(context: Context, rc: int, evidence: str) -> str:
+    held = witness.users(context) if rc in (2, 46) else ""
+    return f"{evidence}; NVML: {held}" if held else evidence
 
 
 def _mask(context: Context) -> mask.Mask:
@@ -135,17 +175,27 @@ def _have(context: Context) -> str:
 def _no_device(context: Context, rc: int, evidence: str) -> Finding:
     masked = _mask(context)
     seen = f"{evidence}; CUDA_VISIBLE_DEVICES={masked.value!r}" if masked.value is not None else evidence
+    mig = witness.mig_on(context)
     if masked.hides_all and not masked.bad:
-        return finding(context, "GS304", seen, value=masked.value)
-    if _mig(context) and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
+        slurm = witness.not_given(context, seen) if witness.slurm_without_gpus(context) else None
+        return slurm or finding(context, "GS304", seen, value=masked.value)
+    if mig and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
         return finding(context, "GS307", seen)
     if masked.mig:
-        return finding(context, "GS305", seen, entry=masked.mig[0], have="see `nvidia-smi -L`")
+        return finding(context, "GS305", seen, entry=masked.mig[0], have=_slices(context))
     if masked.bad:
         return finding(context, "GS305", seen, entry=masked.bad, have=_have(context))
-    if _mig(context):
+    if mig:
         return finding(context, "GS301", seen)
-    return finding(context, "GS314" if rc == 101 else "GS306", seen)
+    listed = context.fact("nvml", "count")
+    told = f"; NVML lists {listed}" if listed is not None and not context.fact("nvml", "rc") else ""
+    return finding(context, "GS314" if rc == 101 else "GS306", seen + told)
+
+
+def _slices(context: Context) -> str:
+    """Return the MIG instances that NVML lists, as the end of a fix line."""
+    found = [uuid for device in context.fact("nvml", "devices") or [] for uuid in device.get("instances") or []]
+    return ", ".join(found[:4]) or "see `nvidia-smi -L`"
 
 
 def _mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
@@ -155,11 +205,18 @@ def _mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
     if rc == 804:
         return finding(context, "GS311", seen, folder=folder)
     compat = user_driver.in_folder(path, "compat")
-    if compat and own and kernel and number(own) > number(kernel):
+    known = bool(own and kernel)
+    if compat and known and number(own) > number(kernel):
         return finding(context, "GS515", seen, folder=folder)
-    return finding(context, "GS309" if compat else "GS310", seen, folder=folder, path=path)
+    # What the container runtime mounted is the host's own: it is the container that is older than the host's driver.
+    mounted = not compat and user_driver.mounted(context, path)
+    older = known and number(own) < number(kernel) and not mounted
+    return finding(context, "GS309" if compat or older else "GS310", seen, folder=folder, path=path)
 
 
 def number(version: str) -> tuple[int, ...]:
     """Return a driver version as numbers, to compare: ``580.65.06`` gives (580, 65, 6)."""
     return tuple(int(part) for part in version.split(".")) if branch(version) else ()
+
+
+LAYERS = (LayerSpec(NAME, 50, judge, probe, "driver", carries=ALL),)

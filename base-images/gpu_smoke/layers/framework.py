@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from types import ModuleType
 
-from .. import loaded
+from .. import loaded, loader
 from ..host import clean
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import framework_tensorflow, framework_torch
 from .nodes import gpu_here
@@ -21,6 +22,8 @@ NAME, TITLE, LEVEL = "framework", "framework", "framework"
 ADAPTERS = {"torch": framework_torch, "tensorflow": framework_tensorflow}
 # Greatest difference between GPU and CPU by operation: TF32 keeps 10 bits and is on by default for convolutions (torch)
 # and for everything (TensorFlow), over sums of about 30 products of numbers near 1; bf16 keeps 7 bits.
+# As much of a framework's own message as is kept: all of it, but for endless ones.
+MESSAGE = 3000
 TOLERANCE = {"forward": 5e-2, "backward": 5e-2, "convolution": 5e-2, "bf16": 0.15}
 
 
@@ -50,7 +53,7 @@ def probe(context: Context, session: Session) -> Facts:
         except Exception as error:
             facts.update(failed=facts.get("failed") or "import", error=clean(f"{type(error).__name__}: {error}"))
     facts["libraries"] = [entry._asdict() for entry in loaded.loaded_now()]
-    facts["said"] = clean(b"".join(said).decode("utf-8", "backslashreplace"))[-2000:]
+    facts["said"] = clean(b"".join(said).decode("utf-8", "backslashreplace"))[-MESSAGE:]
     return facts
 
 
@@ -142,10 +145,13 @@ def _summary(context: Context, facts: Facts, layer: Layer) -> str:
 
 def explain_text(context: Context, fallback: str, text: str, **details: object) -> Finding:
     """Make the finding that a framework's message means, ``fallback`` when no known one is in it."""
-    evidence = text[-500:]
+    evidence = text[:MESSAGE]
     if re.search(r"undefined symbol: \w*nvJitLink", text, re.I):
         path = next((e["path"] for e in context.fact("copies", "libraries") or [] if e["family"] == "nvjitlink"), "?")
         return finding(context, "GS603", evidence, folder=os.path.dirname(path))
+    told = loader.explain(context, text.split("ImportError: ")[-1].split("OSError: ")[-1], "")
+    if told and fallback == "GS801":
+        return told
     known = {
         r"re-initialize CUDA in forked": "GS810", r"no kernel image is available": "GS804",
         r"unsupported toolchain": "GS702", r"not compiled with CUDA": "GS802",
@@ -199,8 +205,7 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
     if not facts.get("devices"):
         said = facts.get("said", "")
         code = "GS807" if context.options.framework == "tensorflow" and "dlopen" in said else "GS803"
-        last = next((line for line in reversed(said.splitlines()) if "dlopen" in line or "rror" in line), "")
-        return [finding(context, code, f"the driver lists {len(devices)}, the framework 0. {last}".strip())]
+        return [finding(context, code, f"the driver lists {len(devices)}, the framework 0. {said[:MESSAGE]}".strip())]
     archs = facts.get("archs") or []
     for capability in sorted({f"{d.get('major')}.{d.get('minor')}" for d in devices}):
         if archs and not covers(archs, capability):
@@ -211,3 +216,6 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
             evidence = f"{name}: greatest difference {float(error):g}, allowed {TOLERANCE[name]:g}"
             found.append(finding(context, "GS805", evidence, value=name))
     return found
+
+
+LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True),)

@@ -6,8 +6,11 @@ import contextlib
 import ctypes
 from collections.abc import Callable, Iterator
 
-from ..calls import Api, CallFailed, error_name
+from .. import witness
+from ..calls import Api, CallFailed
+from ..errors import code_text
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import driver_init, user_driver
 
@@ -190,7 +193,7 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     stamped = device.get("stamped")
     if stamped and not found:
         if stamped["rc"] == 222:
-            evidence = f"{where}: PTX {stamped['version']} gives {error_name(222)}, PTX 4.2 runs"
+            evidence = f"{where}: PTX {stamped['version']} gives {code_text(222)}, PTX 4.2 runs"
             severity = "warning" if _has_sass(context, device["number"]) is not False else "error"
             return [finding(context, "GS702", evidence, severity, value=stamped["version"])]
         found += _explain(context, stamped, f"{where}, PTX {stamped['version']}", device["number"])
@@ -203,12 +206,9 @@ def _explain(context: Context, answer: Facts, what: str, number: int) -> list[Fi
         if not answer["wrong"]:
             return []
         return [finding(context, "GS704", f"{what}: {answer['wrong']} of {COUNT} values are wrong")]
-    evidence = f"{what}: {answer['call']} gave {error_name(rc)}"
-    if rc == 46:
-        return [finding(context, "GS313", evidence)]
-    code = {209: "GS701", 222: "GS702", 221: "GS703"}.get(rc, "GS705")
-    details = {"name": "the code", "value": capability(context, number) if code == "GS701" else rc}
-    return [finding(context, code, evidence, "error", **details)]
+    evidence = f"{what}: {answer['call']} gave {code_text(rc)}"
+    value = capability(context, number) if rc == 209 else rc
+    return witness.on_gpu(context, rc, evidence, "GS705", value=value)
 
 
 def capability(context: Context, number: int) -> str:
@@ -225,3 +225,6 @@ def _has_sass(context: Context, number: int) -> bool | None:
         return None
     major, _, minor = capability(context, number).partition(".")
     return any(p.split(".")[0] == major and p.split(".")[-1] <= minor for p in promised)
+
+
+LAYERS = (LayerSpec(NAME, 90, judge, probe, "libraries", carries=ALL),)

@@ -3,48 +3,73 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import time
 
-from ..calls import Api, CallFailed, error_name
+from .. import witness
+from ..calls import Api, CallFailed
+from ..errors import code_text
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
 from . import user_driver
 from .kernels import judge_devices, primary_context, usable
 
 NAME, TITLE, LEVEL = "memory", "GPU memory", "gpu"
 MIB = 1 << 20
-BLOCK, PATTERN = 64 * MIB, 1 * MIB
+BLOCK, CHUNK, STEP = 64 * MIB, 4 * MIB, 4096
 NEARLY_FULL = 0.05
 # Drivers hand memory out in pages of 2 MiB.
 SLACK = 2 * MIB
+CYCLES = 3
+SWAPPED = bytes(255 - byte for byte in range(256))
+libc = ctypes.CDLL(None)
+libc.memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 def probe(context: Context, session: Session) -> Facts:
-    """Facts: ``devices`` with ``total``, ``free_before``, ``free_after``, ``wrong`` (bytes), ``rc``, ``call``."""
+    """Facts: ``devices`` with ``total``, ``free_before``, ``lost`` (bytes by cycle), ``wrong`` (bytes) and ``rc``."""
     count = usable(context)
     if not count:
         return {"not_run": "no usable device"}
     api = Api(ctypes.CDLL(user_driver.SONAME), session, "libcuda")
     api.check("cuInit", ctypes.c_uint(0))
-    return {"devices": [_on_device(api, number) for number in range(count)]}
+    patterns = _patterns()
+    return {"devices": [_on_device(api, number, patterns) for number in range(count)]}
 
 
-def _on_device(api: Api, number: int) -> Facts:
+def _patterns() -> tuple[bytes, bytes]:
+    """Return random bytes and their complement: every bit of the memory is once 0 and once 1."""
+    first = random.Random(20).randbytes(CHUNK + STEP * (BLOCK // CHUNK))
+    return first, first.translate(SWAPPED)
+
+
+def _on_device(api: Api, number: int, patterns: tuple[bytes, bytes]) -> Facts:
     answer: Facts = {"number": number, "rc": 0, "call": ""}
     try:
         with primary_context(api, number):
             # The first copy may make the driver take memory of its own.
-            _write_and_read(api, 2 * MIB)
+            _write_and_read(api, 2 * MIB, patterns[0])
             answer["free_before"], answer["total"] = _free(api)
-            answer["wrong"] = _write_and_read(api, min(BLOCK, answer["free_before"] // 4))
-            for _ in range(5):
-                answer["free_after"] = _free(api)[0]
-                if answer["free_after"] + SLACK >= answer["free_before"]:
-                    break
-                time.sleep(0.05)
+            size = answer["size"] = min(BLOCK, max(4096, answer["free_before"] // 4))
+            answer["wrong"] = sum(_write_and_read(api, size, pattern) for pattern in patterns)
+            answer["lost"] = [_lost(api, answer["free_before"])]
+            while answer["lost"][-1] > SLACK and len(answer["lost"]) < CYCLES:
+                _write_and_read(api, size, patterns[0])
+                answer["lost"].append(_lost(api, answer["free_before"]))
     except CallFailed as error:
         answer.update(rc=error.rc, call=error.call)
     return answer
+
+
+def _lost(api: Api, before: int) -> int:
+    """Return how much less memory is free than before; drivers may give it back with a delay."""
+    for _ in range(5):
+        lost = before - _free(api)[0]
+        if lost <= SLACK:
+            return lost
+        time.sleep(0.05)
+    return lost
 
 
 def _free(api: Api) -> tuple[int, int]:
@@ -53,20 +78,24 @@ def _free(api: Api) -> tuple[int, int]:
     return free.value, total.value
 
 
-def _write_and_read(api: Api, size: int) -> int:
-    """Write a pattern to both ends of a block of ``size`` bytes; return how many bytes come back wrong."""
-    length = min(PATTERN, size // 2)
-    pattern = (bytes(range(256)) * (length // 256 + 1))[:length]
-    pointer, back = ctypes.c_uint64(0), ctypes.create_string_buffer(max(1, length))
-    api.check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(max(1, size)))
+def _write_and_read(api: Api, size: int, pattern: bytes) -> int:
+    """Fill a block of ``size`` bytes, then read all of it; return how many bytes come back wrong.
+
+    Every part has its own place in the pattern, so that a part that answers for another is found too.
+    """
+    pointer, given = ctypes.c_uint64(0), ctypes.create_string_buffer(pattern, len(pattern))
+    back = ctypes.create_string_buffer(min(CHUNK, size))
+    api.check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+    parts = [(offset, min(CHUNK, size - offset)) for offset in range(0, size, CHUNK)]
     try:
+        for n, (offset, length) in enumerate(parts):
+            source = ctypes.c_void_p(ctypes.addressof(given) + n * STEP)
+            api.check("cuMemcpyHtoD_v2", ctypes.c_uint64(pointer.value + offset), source, ctypes.c_size_t(length))
         wrong = 0
-        for offset in (0, size - length):
-            at = ctypes.c_uint64(pointer.value + offset)
-            api.check("cuMemcpyHtoD_v2", at, ctypes.c_char_p(pattern), ctypes.c_size_t(length))
-            api.check("cuMemcpyDtoH_v2", back, at, ctypes.c_size_t(length))
-            if back.raw[:length] != pattern:
-                wrong += sum(a != b for a, b in zip(back.raw, pattern))
+        for n, (offset, length) in enumerate(parts):
+            api.check("cuMemcpyDtoH_v2", back, ctypes.c_uint64(pointer.value + offset), ctypes.c_size_t(length))
+            if libc.memcmp(back, ctypes.addressof(given) + n * STEP, length):
+                wrong += sum(a != b for a, b in zip(back.raw[:length], pattern[n * STEP :]))
         return wrong
     finally:
         api.code("cuMemFree_v2", pointer)
@@ -87,14 +116,24 @@ def judge(context: Context) -> Layer:
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = f"GPU {device['number']}"
     if device["rc"]:
-        code = "GS313" if device["rc"] == 46 else "GS708"
-        return [finding(context, code, f"{where}: {device['call']} gave {error_name(device['rc'])}")]
+        evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}"
+        return witness.on_gpu(context, device["rc"], evidence, "GS708")
     if device["wrong"]:
         return [finding(context, "GS708", f"{where}: {device['wrong']} bytes came back wrong")]
-    found = []
-    lost = device["free_before"] - device["free_after"]
-    if lost > SLACK:
-        found.append(finding(context, "GS707", f"{where}: {lost / MIB:.0f} MiB less free memory after the test"))
+    if witness.shares_memory(context, device["number"]):
+        return []
+    found, lost, size = [], device["lost"], device["size"]
+    steps = [after - before for before, after in zip([0, *lost], lost)]
+    if len(steps) == CYCLES and all(0.9 * size <= step <= 2.2 * size for step in steps):
+        evidence = f"{where}: {lost[-1] / MIB:.0f} MiB less free memory after {len(lost)} tests of {size / MIB:.0f} MiB"
+        found.append(finding(context, "GS707", evidence))
+    elif lost[-1] > SLACK:
+        evidence = f"{where}: {lost[-1] / MIB:.0f} MiB less free memory, not a multiple of the test's own"
+        found.append(finding(context, "GS709", "; ".join(filter(None, [evidence, witness.users(context)]))))
     if device["free_before"] < NEARLY_FULL * device["total"]:
-        found.append(finding(context, "GS706", f"{where}: {device['free_before'] / MIB:.0f} MiB free"))
+        evidence = f"{where}: {device['free_before'] / MIB:.0f} of {device['total'] / MIB:.0f} MiB free"
+        found.append(finding(context, "GS706", "; ".join(filter(None, [evidence, witness.users(context)]))))
     return found
+
+
+LAYERS = (LayerSpec(NAME, 100, judge, probe, "libraries", carries=ALL),)

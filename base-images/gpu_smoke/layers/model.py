@@ -10,6 +10,7 @@ from typing import Any
 
 from ..host import clean
 from ..isolate import Facts, Session
+from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from .framework import explain_text
 
@@ -122,3 +123,6 @@ def judge(context: Context) -> Layer:
     else:
         layer.summary = f"{facts['items']} examples, GPU and CPU agree within {facts['tolerance']:g}"
     return layer.settle()
+
+
+LAYERS = (LayerSpec(NAME, 160, judge, probe, "model", workload=True),)

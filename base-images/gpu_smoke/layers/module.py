@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -58,3 +59,6 @@ def judge(context: Context) -> Layer:
         code = "GS202" if context.fact(NAME, "nouveau") else "GS201"
         layer.findings.append(finding(context, code, f"{VERSION_FILE} does not exist"))
     return layer.settle()
+
+
+LAYERS = (LayerSpec(NAME, 30, judge, probe, "host", carries=ALL),)

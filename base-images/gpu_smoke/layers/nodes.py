@@ -5,25 +5,38 @@ from __future__ import annotations
 import os
 import re
 
+from .. import witness
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from . import machine
 from .requirement import unsatisfied
 
 NAME, TITLE, LEVEL = "device-nodes", "device nodes", "driver"
 CONTROL, MEMORY = "/dev/nvidiactl", "/dev/nvidia-uvm"
 OTHER_STACKS = ("/dev/dxg", "/dev/nvgpu")
+# What open() of a node says, and the finding that explains it; any other errno is GS113.
+REFUSED = {
+    "EPERM": "GS103", "EACCES": "GS104", "EIO": "GS109", "ENXIO": "GS110", "ENODEV": "GS110", "EISDIR": "GS111",
+    "ELOOP": "GS111", "ENOENT": "GS111", "ENOTDIR": "GS111", "EMFILE": "GS112", "ENFILE": "GS112",
+}  # fmt: skip
 
 
 def probe(context: Context, session: Session) -> Facts:
-    """Open every node; facts: ``nodes`` maps a node to None (works) or the errno's name."""
+    """Open every node; facts: ``nodes`` maps a node to None (works) or the errno's name, and those of ``machine``."""
     host = context.host
     gpus = [f"/dev/{name}" for name in host.names("/dev") if re.fullmatch(r"nvidia\d+", name)]
-    nodes = {}
+    nodes, wrong = {}, {}
     for path in [CONTROL, MEMORY, *OTHER_STACKS, *gpus[:64]]:
         if host.exists(path):
             session.note(f"open {path}")
             nodes[path] = host.open_error(path)
-    return {"nodes": nodes, "docker": _docker(context), "shm": host.folder_size("/dev/shm")}
+            if path not in OTHER_STACKS:
+                kinds = ("nvidia-uvm",) if path == MEMORY else ("nvidia-frontend", "nvidia")
+                wrong[path] = machine.not_a_device(context, path) or machine.wrong_major(context, path, kinds)
+    shown = {path: told for path, told in wrong.items() if told}
+    return {"nodes": nodes, "wrong": shown, "docker": _docker(context), "shm": host.folder_size("/dev/shm"),
+            **machine.facts(context)}  # fmt: skip
 
 
 def _docker(context: Context) -> Facts:
@@ -37,12 +50,27 @@ def _docker(context: Context) -> Facts:
 def gpu_nodes(context: Context) -> Facts:
     """Return the nodes that mean a GPU was given to this machine or container."""
     nodes = context.fact(NAME, "nodes", {})
-    return {path: error for path, error in nodes.items() if path != MEMORY}
+    found = {path: error for path, error in nodes.items() if path != MEMORY}
+    given_none = witness.asked_for_none(context) or witness.slurm_without_gpus(context)
+    if given_none and not any(_is_gpu(path) for path in found):
+        # The container runtime leaves the control node where it was told to give no GPU.
+        return {}
+    return found
+
+
+def _is_gpu(path: str) -> bool:
+    return path in OTHER_STACKS or re.search(r"nvidia\d+$", path) is not None
 
 
 def gpu_here(context: Context) -> bool:
     """Say whether there is a GPU: a node for one, or a driver that starts all the same (sandboxes, odd hosts)."""
-    return bool(gpu_nodes(context)) or context.fact("driver-init", "rc") == 0
+    return context.fact("driver-init", "rc") == 0 or (bool(gpu_nodes(context)) and not _all_withheld(context))
+
+
+def _all_withheld(context: Context) -> bool:
+    """Say whether a Slurm job without GPUs sees nodes that its device rules keep from it."""
+    gpus = [error for path, error in gpu_nodes(context).items() if _is_gpu(path)]
+    return bool(gpus) and witness.slurm_without_gpus(context) and all(error == "EPERM" for error in gpus)
 
 
 def judge(context: Context) -> Layer:
@@ -53,16 +81,23 @@ def judge(context: Context) -> Layer:
         layer.findings.append(fault_finding(context, fault))
         return layer.settle()
     nodes = context.fact(NAME, "nodes", {})
-    if not gpu_nodes(context):
+    started = context.fact("driver-init", "rc")
+    if not gpu_nodes(context) or _all_withheld(context):
         return _without_nodes(context, layer)
     layer.findings += _refused(context, nodes)
-    started = context.fact("driver-init", "rc")
+    if CONTROL in nodes and not any(_is_gpu(path) for path in nodes) and not context.fact("driver-init", "count"):
+        layer.findings.append(_no_gpu_node(context))
     if CONTROL in nodes and MEMORY not in nodes and started != 0:
-        severity = "error" if started == 999 else "warning"
+        severity = "error" if started == 999 and not witness.broken_gpu(context) else "warning"
         layer.findings.append(finding(context, "GS105", f"{MEMORY} does not exist", severity))
     layer.findings += _host_side(context)
     layer.summary = ", ".join(path.rsplit("/", 1)[1] for path in nodes)
     return layer.settle()
+
+
+def _no_gpu_node(context: Context) -> Finding:
+    seen = f"{CONTROL} is there, /dev/nvidia0 and the others are not"
+    return witness.not_given(context, seen) or finding(context, "GS116", seen)
 
 
 def _without_nodes(context: Context, layer: Layer) -> Layer:
@@ -70,29 +105,56 @@ def _without_nodes(context: Context, layer: Layer) -> Layer:
         layer.summary = "none visible, but the driver starts"
         return layer.settle()
     loaded = bool(context.fact("kernel-module", "version"))
-    if loaded and not context.platform.in_container:
+    refused = _all_withheld(context)
+    seen = "/proc/driver/nvidia/version is there" if loaded else "no NVIDIA kernel module"
+    seen += ", the device rules refuse every GPU node" if refused else ", no /dev/nvidia0"
+    why = witness.not_given(context, seen)
+    if not why and loaded and not context.platform.in_container:
         layer.findings.append(finding(context, "GS106", "the kernel module is loaded, /dev/nvidiactl is absent"))
         return layer.settle()
     layer.state = SKIP
-    if loaded:
-        layer.findings.append(finding(context, "GS102", "/proc/driver/nvidia/version is there, /dev/nvidiactl is not"))
-        layer.summary = "the host has a GPU, this container was given none"
-    else:
-        layer.findings.append(finding(context, "GS101", "no /dev/nvidia*, no NVIDIA kernel module"))
-        layer.summary = "no GPU here"
+    layer.summary = "the host has a GPU, this process was given none" if loaded else "no GPU here"
+    layer.findings.append(why or _nothing_here(context, loaded))
     return layer.settle()
+
+
+def _nothing_here(context: Context, loaded: bool) -> Finding:
+    if loaded:
+        return finding(context, "GS102", "/proc/driver/nvidia/version is there, /dev/nvidiactl is not")
+    cards = context.fact(NAME, "pci") or []
+    if context.fact("kernel-module", "nouveau"):
+        return finding(context, "GS202", "nouveau is loaded, nvidia is not", "warning")
+    if cards and not context.platform.wsl:
+        told = ", ".join(f"{card['address']} ({card['driver'] or 'no driver'})" for card in cards[:4])
+        return finding(context, "GS119", f"NVIDIA devices on the PCI bus: {told}; no NVIDIA kernel module", "warning",
+                       value=told)  # fmt: skip
+    return finding(context, "GS101", "no /dev/nvidia*, no NVIDIA kernel module")
 
 
 def _refused(context: Context, nodes: Facts) -> list[Finding]:
     gpus = {path: error for path, error in nodes.items() if re.search(r"\d$", path)}
+    usable = nodes.get(CONTROL) is None and (not gpus or any(error is None for error in gpus.values()))
+    started = context.fact("driver-init", "rc") == 0
     found = []
-    for code, errors in (("GS103", ("EPERM",)), ("GS104", ("EACCES",))):
-        bad = [path for path, error in nodes.items() if error in errors]
-        if bad:
-            usable = nodes.get(CONTROL) is None and (not gpus or any(error is None for error in gpus.values()))
-            severity = "warning" if usable and context.fact("driver-init", "rc") == 0 else "error"
-            evidence = f"open gives {errors[0]}: {', '.join(bad)}"
-            found.append(finding(context, code, evidence, severity, path=bad[0]))
+    # Jetson's /dev/nvgpu is a folder.
+    bad = {path: error for path, error in nodes.items() if error and (path, error) != ("/dev/nvgpu", "EISDIR")}
+    for error in dict.fromkeys(bad.values()):
+        paths = [path for path in bad if bad[path] == error]
+        evidence = f"open gives {error}: {', '.join(paths)}"
+        severity = "warning" if usable and started else "error"
+        if severity == "warning" and error == "EPERM" and context.platform.slurm:
+            severity = "info"  # the nodes of other jobs' GPUs
+        hardware = (
+            witness.broken_gpu(context, evidence) if error not in ("EPERM", "EACCES", "EMFILE", "ENFILE") else None
+        )
+        code = REFUSED.get(error, "GS113")
+        found.append(hardware or finding(context, code, evidence, severity, path=paths[0], value=error))
+    for path, told in (context.fact(NAME, "wrong") or {}).items():
+        if path not in bad:
+            code = "GS123" if "major" in told else "GS111"
+            severity = "warning" if started else "error"
+            evidence = told if told.startswith(path) else f"{path} is {told}"
+            found.append(finding(context, code, evidence, severity, path=path))
     return found
 
 
@@ -112,3 +174,6 @@ def _host_side(context: Context) -> list[Finding]:
             finding(context, "GS108", f"docker in {docker['docker']}, no nvidia-container-runtime, no nvidia-ctk")
         )
     return found
+
+
+LAYERS = (LayerSpec(NAME, 20, judge, probe, "host", carries=ALL),)

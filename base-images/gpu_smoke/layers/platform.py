@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..spec import LayerSpec
 from ..verdicts import Context, Layer, finding
 from .user_driver import in_folder
 
@@ -26,3 +27,6 @@ def judge(context: Context) -> Layer:
     image = f", image {row.text('name')}" if row.text("name") else ""
     layer.summary = f"{context.platform.kind}{sandbox}{image}"
     return layer.settle()
+
+
+LAYERS = (LayerSpec(NAME, 10, judge, needs_driver=False),)

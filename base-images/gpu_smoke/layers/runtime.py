@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import loaded
-from ..calls import Api, error_name, open_library
+from .. import loaded, loader, witness
+from ..calls import Api, open_library
+from ..errors import code_text
 from ..isolate import Facts, Session
 from ..row import MINIMUM_BRANCH
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .driver_init import cuda_text
 from .user_driver import BAD_FILES
@@ -76,7 +78,16 @@ def judge(context: Context) -> Layer:
         layer.findings += _row_fits(context, facts)
         if context.options.mode == "node":
             _over_driver(context, facts, layer)
+        if unused(context):
+            layer.summary += "; the framework uses its own"
+            for found in layer.findings:
+                found.severity = "info"
     return layer.settle()
+
+
+def unused(context: Context) -> bool:
+    """Say whether the runtime that the loader finds is one that the framework, which works, does not use."""
+    return witness.framework_has_its_own(context, "cudart", context.fact(NAME, "path") or "")
 
 
 def _missing(context: Context, facts: Facts) -> list[Finding]:
@@ -84,6 +95,10 @@ def _missing(context: Context, facts: Facts) -> list[Finding]:
     if bad:
         evidence = f"{bad[0]['path']} is {bad[0]['kind']}; the loader says: {facts.get('error')}"
         return [finding(context, "GS507", evidence, path=bad[0]["path"])]
+    error, soname = facts.get("error", ""), facts.get("soname", "")
+    told = loader.explain(context, error, soname, next((e["path"] for e in facts.get("candidates", [])), ""))
+    if told:
+        return [told]
     if not context.row.cuda:
         return []
     return [finding(context, "GS506", facts.get("error", ""), value=facts.get("soname"))]
@@ -103,7 +118,7 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     if started != 0:
         if not layer.errors:
             layer.state = SKIP
-        layer.summary += f" loads; cudaGetDeviceCount gave {error_name(rc)}" if rc is not None else " loads"
+        layer.summary += f" loads; cudaGetDeviceCount gave {code_text(rc)}" if rc is not None else " loads"
         return
     if not rc:
         layer.summary += f", {facts.get('count')} devices"
@@ -113,6 +128,10 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
         "runtime": cuda_text(version), "driver": cuda_text(driver), "value": rc,
         "minimum": MINIMUM_BRANCH.get(version // 1000, "?"),
     }  # fmt: skip
-    code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "GS505")
-    evidence = f"cudaGetDeviceCount gave {error_name(rc)}; runtime {details['runtime']}, driver {details['driver']}"
-    layer.findings.append(finding(context, code, evidence, **details))
+    code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "")
+    evidence = f"cudaGetDeviceCount gave {code_text(rc)}; runtime {details['runtime']}, driver {details['driver']}"
+    own = [finding(context, code, evidence, **details)] if code else []
+    layer.findings += own or witness.on_gpu(context, rc, evidence, "GS505", **details)
+
+
+LAYERS = (LayerSpec(NAME, 70, judge, probe, "libraries", needs_driver=False, carries=ALL),)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import re
 from typing import Any, Callable, NamedTuple
 
-from .. import loaded
+from .. import loaded, loader, witness
 from ..calls import Api, CallFailed, open_library
+from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
+from ..spec import WORKLOADS, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import runtime, toolkit_math
 from .user_driver import BAD_FILES
@@ -126,6 +129,11 @@ def judge(context: Context, library: Library) -> Layer:
     else:
         layer.findings += _loaded(context, library, facts)
         layer.summary = _summary(context, library, facts, layer)
+        if witness.framework_has_its_own(context, library.family, layer.path):
+            for found in layer.findings:
+                found.severity = "info" if found.code == "GS608" else found.severity
+        if layer.state == SKIP and runtime.unused(context):
+            layer.level, layer.summary = "", f"{layer.version} loads; the framework uses its own"
     return layer.settle()
 
 
@@ -147,6 +155,9 @@ def _not_loaded(context: Context, library: Library, facts: Facts, promised: bool
     if bad:
         evidence = f"{bad[0]['path']} is {bad[0]['kind']} {bad[0]['detail']}".strip() + f"; the loader says: {error}"
         return [finding(context, "GS602", evidence, path=bad[0]["path"])]
+    told = loader.explain(context, error, facts.get("soname", ""))
+    if told:
+        return [told]
     if "undefined symbol" in error or re.search(r"version `.*' not found", error):
         return [finding(context, "GS602", error, path=error.split(":")[0])]
     if error and facts.get("soname", "") not in error:
@@ -161,8 +172,7 @@ def _loaded(context: Context, library: Library, facts: Facts) -> list[Finding]:
         found.append(finding(context, "GS609", f"{facts['soname']} loads only from {folder}", folder=folder))
     found += _row_fits(context, library, facts)
     if facts.get("call"):
-        evidence = f"{facts['call']} gave {facts['rc']}"
-        found.append(finding(context, "GS607", evidence, value=library.title))
+        found += _failed_call(context, library, facts)
     error = float(facts.get("error_size", "0"))
     if not error <= library.tolerance:
         # Equal bits of cuRAND's device and host generators are not promised; numbers out of range are wrong.
@@ -170,6 +180,16 @@ def _loaded(context: Context, library: Library, facts: Facts) -> list[Finding]:
         evidence = f"greatest error {error:g}, allowed {library.tolerance:g}"
         found.append(finding(context, "GS606", evidence, severity, value=library.title))
     return found
+
+
+def _failed_call(context: Context, library: Library, facts: Facts) -> list[Finding]:
+    """Explain a failed call: of the runtime by CUDA's numbers, of the library by its own status."""
+    call, rc = facts["call"], facts["rc"]
+    if call.startswith("cuda"):
+        return witness.on_gpu(context, rc, f"{call} gave {code_text(rc)}", "GS607", value=library.title)
+    name = STATUS.get(library.family, {}).get(rc, "")
+    evidence = f"{call} gave {rc}" + (f" ({name})" if name else "")
+    return [finding(context, "GS607", evidence, value=library.title)]
 
 
 def _row_fits(context: Context, library: Library, facts: Facts) -> list[Finding]:
@@ -210,6 +230,8 @@ def judge_copies(context: Context) -> Layer:
     for world, entries in worlds.items():
         libraries = [loaded.Mapped(**entry) for entry in entries]
         for family, folders in loaded.duplicates(libraries).items():
+            if family == "cuda" and all("/wsl/" in f"{folder}/" for folder in folders):
+                continue  # WSL's libcuda.so.1 is a loader that brings the driver's own from another folder
             code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(folders)
             layer.findings.append(
                 finding(context, code, f"{world}: {family} from {names}", value=family, folders=names)
@@ -218,6 +240,8 @@ def judge_copies(context: Context) -> Layer:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
     for family, bare, later in _elsewhere(*worlds.values()):
+        if "/wsl/" in f"{bare}/" and "/wsl/" in f"{later}/":
+            continue
         evidence = f"{family}: bare from {bare}, after import from {later}"
         layer.findings.append(finding(context, "GS611", evidence, value=family, folders=f"{bare} or {later}"))
     layer.summary = (
@@ -234,3 +258,16 @@ def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, st
         for family in sorted(first.keys() & second.keys())
         if not first[family] & second[family]
     ]
+
+
+def _spec(number: int, library: Library) -> LayerSpec:
+    judged = functools.partial(judge, library=library)
+    return LayerSpec(
+        library.family, 110 + number, judged, probe(library), "libraries", needs_driver=False, carries=WORKLOADS
+    )
+
+
+LAYERS = (
+    *(_spec(number, library) for number, library in enumerate(LIBRARIES)),
+    LayerSpec(COPIES, 130, judge_copies, probe_copies, "libraries", needs_driver=False),
+)

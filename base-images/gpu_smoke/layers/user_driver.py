@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 
-from .. import elf
+from .. import elf, loader
 from ..calls import Api, open_library
 from ..isolate import Facts, Session
+from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .nodes import gpu_here
 
@@ -39,6 +40,13 @@ def file_version(path: str) -> str:
     """Return the driver version in a library's file name: ``libcuda.so.535.104.05`` gives ``535.104.05``."""
     match = re.search(r"\.so\.(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)$", path or "")
     return match.group(1) if match else ""
+
+
+def mounted(context: Context, path: str) -> bool:
+    """Say whether a file, or its link's target, was mounted into the container."""
+    shown = {context.host.shown(path), context.host.shown(os.path.realpath(path))}
+    mounts = context.host.read("/proc/self/mountinfo") or ""
+    return any(len(fields := line.split()) > 4 and fields[4] in shown for line in mounts.splitlines())
 
 
 def in_folder(path: str, name: str) -> bool:
@@ -94,6 +102,10 @@ def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
         if entry["where"] in ("path", "system") and entry["kind"] in BAD_FILES:
             return [_bad_file(context, entry, error)]
     good = [entry for entry in files if entry["kind"] == "ok" and entry["where"] != "aside"]
+    first = next((entry["path"] for entry in good if entry["where"] in ("path", "system")), "")
+    told = loader.explain(context, error, SONAME, first)
+    if told:
+        return [told]
     for entry in good:
         folder = os.path.dirname(context.host.shown(entry["path"]))
         code = {"driver": "GS212", "system": "GS213"}.get(entry["where"])
@@ -103,6 +115,13 @@ def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
     for entry in files:
         if entry["kind"] in BAD_FILES and entry["where"] != "aside":
             return [_bad_file(context, entry, error)]
+    given = context.env.get("NVIDIA_DRIVER_CAPABILITIES", "")
+    asked = bool({"all", "compute"} & {*given.replace(" ", "").split(",")})
+    if context.fact("nvml", "loaded") and asked:
+        evidence = f"{error}; NVIDIA_DRIVER_CAPABILITIES={given}; NVML is {context.fact('nvml', 'path')}"
+        return [finding(context, "GS230", evidence)]
+    if given and not asked:
+        return [finding(context, "GS214", f"{error}; NVIDIA_DRIVER_CAPABILITIES={given}")]
     if context.fact("nvml", "loaded"):
         return [finding(context, "GS214", f"{error}; NVML is {context.fact('nvml', 'path')}")]
     return [finding(context, "GS211", error)]
@@ -112,3 +131,6 @@ def _bad_file(context: Context, entry: Facts, error: str) -> Finding:
     evidence = f"{entry['path']} is {entry['kind']} {entry['detail']}".strip() + f"; the loader says: {error}"
     have, want = entry["detail"], elf.own_architecture()
     return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)
+
+
+LAYERS = (LayerSpec(NAME, 40, judge, probe, "driver", carries=ALL),)

@@ -12,6 +12,7 @@ from typing import Any
 from ..host import clean
 from ..platforms import GPU_VARIABLES
 from ..row import MINIMUM_BRANCH
+from ..spec import stands_on
 from ..verdicts import FAIL, Context, Finding, Layer, block, finding, unmet
 from ..version import VERSION
 
@@ -21,7 +22,7 @@ SCHEMA = 1
 def build(context: Context, layers: list[Layer], started: str, seconds: float) -> dict[str, Any]:
     """Decide the verdict and return the report; every string is clean and every number finite."""
     missing = [layer.name for layer in unmet(layers, context.options.require)]
-    failed = block(layers)
+    failed = block(layers, stands_on)
     lowest = next((layer for layer in layers if layer is failed or layer.name in missing), None)
     options = context.options
     report = {
@@ -33,7 +34,7 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
         "require": options.require,
         "framework": options.framework,
         "model": options.model,
-        "verdict": "fail" if lowest else "pass",
+        "verdict": "fail" if lowest else ("pass" if _tested(context, layers) else "untested"),
         "exit_code": 1 if lowest else 0,
         "cause": _cause(context, lowest) if lowest else None,
         "unmet": missing,
@@ -46,6 +47,13 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
     }
     made: dict[str, Any] = jsonable(report)
     return made
+
+
+def _tested(context: Context, layers: list[Layer]) -> bool:
+    """Say whether something ran on a GPU, or in image mode whether a library of the image was loaded."""
+    if context.options.mode == "image":
+        return any(layer.state == "pass" and layer.path for layer in layers)
+    return any(layer.name == "kernels" and layer.state == "pass" for layer in layers)
 
 
 def _cause(context: Context, layer: Layer) -> dict[str, Any]:

@@ -25,7 +25,10 @@ def render(report: dict[str, Any]) -> str:
 
 def _case(layer: dict[str, Any], report: dict[str, Any]) -> str:
     state, required = layer["state"], layer["name"] in report["unmet"]
-    told = "; ".join(f"{f['code']} {f['title']}. {f['evidence']} FIX: {f['fix']}" for f in layer["findings"])
+    told = "; ".join(
+        f"{f['code']} {f['title']}. {f['evidence']} FIX: {f['fix']} {f.get('apart', '')}".rstrip()
+        for f in layer["findings"]
+    )
     reason = f"blocked by {layer['blocked_by']}" if layer["blocked_by"] else layer["summary"]
     text = "; ".join(part for part in (reason, told) if part) or state
     inner = ""

@@ -7,6 +7,7 @@ from html import escape
 from typing import Any
 
 from .build import xml_safe
+from .text import headline
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
@@ -22,7 +23,7 @@ code { overflow-wrap: anywhere; font-size: .85rem; } pre { overflow: auto; backg
 
 def render(report: dict[str, Any]) -> str:
     """Return the page's text; everything that came from the machine is escaped."""
-    title = f"gpu-smoke: {report['verdict']}"
+    title = _text(f"gpu-smoke: {headline(report)}")
     facts = _text(json.dumps(report["facts"], indent=1, sort_keys=True))
     rows = "\n".join(_row(layer) for layer in reversed(report["layers"]))
     return (
@@ -49,14 +50,19 @@ def _cause(report: dict[str, Any]) -> str:
     return (
         f'<div class="card"><p><strong>Cause: {cause["code"]} {_text(cause["title"])}</strong> '
         f"(layer {_text(cause['layer'])})</p><p>{_text(cause['evidence'])}</p>"
-        f'<p class="fix">Fix: {_text(cause["fix"])}</p></div>\n'
+        f'<p class="fix">Fix: {_text(cause["fix"])}{_apart(cause)}</p></div>\n'
     )
+
+
+def _apart(found: dict[str, Any]) -> str:
+    return f"<br>To tell apart: {_text(found['apart'])}" if found.get("apart") else ""
 
 
 def _row(layer: dict[str, Any]) -> str:
     summary = f"blocked by {layer['blocked_by']}" if layer["blocked_by"] else layer["summary"]
     told = "".join(
-        f"<p>{f['code']} ({f['severity']}) {_text(f['title'])}. {_text(f['evidence'])}<br>Fix: {_text(f['fix'])}</p>"
+        f"<p>{f['code']} ({f['severity']}) {_text(f['title'])}. {_text(f['evidence'])}"
+        f"<br>Fix: {_text(f['fix'])}{_apart(f)}</p>"
         for f in layer["findings"]
     )
     path = f"<br><code>{_text(layer['path'])}</code>" if layer["path"] else ""

@@ -8,6 +8,7 @@ from typing import Any
 from .build import counts
 
 WIDTH = 80
+NOT_PROMISED = "not installed, not promised"
 NAME_WIDTH = 26
 COLOURS = {"pass": "32", "fail": "31;1", "blocked": "33", "skip": "90", "cause": "31;1", "fix": "32", "dim": "90"}
 GLYPHS = {"pass": "✓", "fail": "✗", "blocked": "·", "skip": "-", "up": "│", "top": "┌", "end": "└"}
@@ -37,18 +38,43 @@ class Paint:
 
 
 def render(report: dict[str, Any], paint: Paint) -> str:
-    """Return the whole picture, top of the stack first."""
-    lines = []
-    layers = report["layers"]
-    for number, layer in enumerate(reversed(layers)):
-        edge = "top" if number == 0 else ("end" if number == len(layers) - 1 else "up")
-        lines += _row(layer, paint, edge)
-    lines.append("")
+    """Return the verdict, its cause and fix; then what else was found; then the stack, its top first."""
+    lines = [*(paint(_colour(report), line) for line in _lines(headline(report), WIDTH)), ""]
     if report["cause"]:
         lines += _told("cause", report["cause"], paint)
     lines += _others(report, paint)
+    shown = [layer for layer in report["layers"] if layer["summary"] != NOT_PROMISED]
+    for number, layer in enumerate(reversed(shown)):
+        edge = "top" if number == 0 else ("end" if number == len(shown) - 1 else "up")
+        lines += _row(layer, paint, edge)
+    folded = [layer["title"] for layer in report["layers"] if layer["summary"] == NOT_PROMISED]
+    if folded:
+        lines += _wrapped("  not here", f"{', '.join(folded)}: {NOT_PROMISED}", paint, "dim")
     lines.append(_last(report, paint))
     return paint.safe("\n".join(lines) + "\n")
+
+
+def _colour(report: dict[str, Any]) -> str:
+    return "skip" if report["verdict"] == "untested" else str(report["verdict"])
+
+
+def headline(report: dict[str, Any]) -> str:
+    """Return the verdict in one line."""
+    need = f", required {report['require']}" if report["require"] != "none" else ""
+    if report["verdict"] == "fail":
+        return f"FAIL{need}: {report['cause']['title']} ({report['cause']['code']})"
+    if report["verdict"] == "untested":
+        return "NO GPU TESTED: no fault was found, but nothing ran on a GPU."
+    if report["mode"] == "image":
+        return "PASS: the image's libraries load; image mode tests no GPU."
+    return f"PASS{need}: {_tested(report)}"
+
+
+def _tested(report: dict[str, Any]) -> str:
+    layers = {layer["name"]: layer for layer in report["layers"]}
+    proved = [layers[name]["title"] for name in ("framework", "model") if layers[name]["state"] == "pass"]
+    gpus = layers["driver-init"]["summary"][:60] or "a GPU"
+    return f"{gpus}; the kernels{''.join(f', {title}' for title in proved)} computed right."
 
 
 def _row(layer: dict[str, Any], paint: Paint, edge: str) -> list[str]:
@@ -80,7 +106,10 @@ def _told(kind: str, found: dict[str, Any], paint: Paint) -> list[str]:
     lines = _wrapped(f"{label} {found['code']}", f"{found['title']}{layer}", paint, kind)
     if found["evidence"]:
         lines += _wrapped("  seen", found["evidence"], paint, "dim")
-    return [*lines, *_wrapped("  fix", found["fix"], paint, "fix"), ""]
+    lines += _wrapped("  fix", found["fix"], paint, "fix")
+    if found.get("apart"):
+        lines += _wrapped("  check", found["apart"], paint, "dim")
+    return [*lines, ""]
 
 
 def _wrapped(label: str, text: str, paint: Paint, kind: str) -> list[str]:
@@ -101,13 +130,11 @@ def _others(report: dict[str, Any], paint: Paint) -> list[str]:
 
 def _last(report: dict[str, Any], paint: Paint) -> str:
     numbers = ", ".join(f"{count} {state}" for state, count in counts(report).items() if count)
-    verdict = report["verdict"].upper()
+    verdict = "NO GPU TESTED:" if report["verdict"] == "untested" else report["verdict"].upper()
     need = f"; required {report['require']}" if report["require"] != "none" else ""
     said = f"{verdict} {numbers}{need}; {report['seconds']:.1f} s; exit code {report['exit_code']}"
     if report["cause"]:
         said += f"\nMore: gpu-smoke --explain {report['cause']['code']}"
-    elif report["mode"] == "node" and not any(
-        d["name"] == "kernels" and d["state"] == "pass" for d in report["layers"]
-    ):
-        said += "\nNothing ran on a GPU: this says that no fault was found, not that a GPU works."
-    return paint(report["verdict"], said)
+    elif report["verdict"] == "untested":
+        said += "\nNothing ran on a GPU; --require gpu makes that a failure."
+    return paint(_colour(report), said)

@@ -1,6 +1,7 @@
 // A stand-in for libcuda.so.1. Device memory is host memory; answers come from FAKE_* variables.
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,9 @@ static void fault(const char *here) {
     const char *at = want ? strchr(want, ':') : NULL;
     if (!at || strcmp(at + 1, here)) return;
     if (!strncmp(want, "segv", 4)) { fprintf(stderr, "about to crash\n"); *(volatile int *)8 = 1; }
+    if (!strncmp(want, "kill", 4)) raise(SIGKILL);
+    if (!strncmp(want, "ill:", 4)) raise(SIGILL);
+    if (!strncmp(want, "bus:", 4)) raise(SIGBUS);
     if (!strncmp(want, "hang", 4)) for (;;) pause();
     if (!strncmp(want, "exit", 4)) exit(0);
     if (!strncmp(want, "abort", 5)) abort();
@@ -58,12 +62,14 @@ int cuDeviceGetName(char *name, int size, int device) {
     return 0;
 }
 int cuDeviceGetUuid_v2(void *uuid, int device) { memset(uuid, 0x11 * (device + 1), 16); return 0; }
+int cuDeviceGetPCIBusId(char *text, int size, int device) { snprintf(text, size, "0000:%02X:00.0", device + 1); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { (void)device; *size = 80UL << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
     const char *cc = getenv("FAKE_CC");
     if (!cc) cc = "9.0";
-    *value = attribute == 75 ? atoi(cc) : attribute == 76 ? atoi(strchr(cc, '.') + 1) : 0;
+    *value = attribute == 75 ? atoi(cc) : attribute == 76 ? atoi(strchr(cc, '.') + 1) : attribute == 16 ? 132
+        : attribute == 18 ? number("FAKE_INTEGRATED", 0) : attribute == 100 ? number("FAKE_HOST_TABLES", 0) : 0;
     return 0;
 }
 int cuGetErrorName(int rc, const char **text) { (void)rc; *text = "FAKE_ERROR"; return 0; }
@@ -88,6 +94,9 @@ int cuMemGetInfo_v2(size_t *left, size_t *total) {
 }
 int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
     if (number("FAKE_ALLOC_RC", 0)) return number("FAKE_ALLOC_RC", 0);
+    static int allocations;
+    // FAKE_NEIGHBOUR is what another process takes, in MiB, while the test runs.
+    if (++allocations == 2 + number("FAKE_NEIGHBOUR_WAITS", 2)) taken += number("FAKE_NEIGHBOUR", 0) << 20;
     if (number("FAKE_LEAK", 0)) taken += size;
     *pointer = (uint64_t)malloc(size);
     return 0;
@@ -98,7 +107,12 @@ int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
     if (number("FAKE_MEMORY_WRONG", 0) && size > 4096) ((char *)to)[7] ^= 1;
     return 0;
 }
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) { memcpy(to, (void *)from, size); return 0; }
+// FAKE_STUCK is a bit that is always 1, at that byte of what comes back in one piece.
+int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
+    memcpy(to, (void *)from, size);
+    if ((size_t)number("FAKE_STUCK", size) < size) ((char *)to)[number("FAKE_STUCK", 0)] |= 4;
+    return 0;
+}
 // FAKE_PTX_MAX is the newest PTX version that this driver compiles, such as 8.4.
 int cuModuleLoadData(void **module, const char *text) {
     fault("cuModuleLoadData");

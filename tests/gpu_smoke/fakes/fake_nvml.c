@@ -19,11 +19,52 @@ int nvmlSystemGetDriverVersion(char *text, unsigned size) {
     return 0;
 }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = number("FAKE_NVML_COUNT", number("FAKE_COUNT", 1)); return number("FAKE_NVML_COUNT_RC", 0); }
-int nvmlDeviceGetHandleByIndex_v2(unsigned n, void **device) { *device = (void *)(long)(n + 1); return number("FAKE_NVML_DEVICE_RC", 0); }
+// FAKE_NVML_BAD is the number of the one GPU that gives FAKE_NVML_DEVICE_RC; without it every GPU does.
+int nvmlDeviceGetHandleByIndex_v2(unsigned n, void **device) {
+    long bad = number("FAKE_NVML_BAD", -1);
+    *device = (void *)(long)(n + 1);
+    return bad < 0 || bad == (long)n ? number("FAKE_NVML_DEVICE_RC", 0) : 0;
+}
 int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
     int n = (int)(long)device;
+    if (n >= 100) { snprintf(text, size, "MIG-%08x-2222-2222-2222-222222222222", n); return 0; }
     snprintf(text, size, "GPU-%x%x%x%x%x%x%x%x-1111-1111-1111-111111111111", n, n, n, n, n, n, n, n);
     return 0;
+}
+// busIdLegacy, five numbers, busId: nvmlPciInfo_t.
+int nvmlDeviceGetPciInfo_v3(void *device, char *info) { memset(info, 0, 68); snprintf(info + 36, 32, "00000000:%02lX:00.0", (long)device); return 0; }
+int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { *minor = (unsigned)(long)device - 1; return 0; }
+int nvmlDeviceGetComputeMode(void *device, int *mode) { (void)device; *mode = number("FAKE_COMPUTE_MODE", 0); return 0; }
+int nvmlDeviceGetPersistenceMode(void *device, int *mode) { (void)device; *mode = number("FAKE_PERSISTENCE", 1); return 0; }
+// nvmlGpuFabricInfo_t: 16 bytes of a UUID, status, clique, state.
+int nvmlDeviceGetGpuFabricInfo(void *device, char *info) {
+    (void)device;
+    int status = number("FAKE_FABRIC_RC", 0);
+    memset(info, 0, 25);
+    memcpy(info + 16, &status, 4);
+    info[24] = number("FAKE_FABRIC", 0);
+    return number("FAKE_FABRIC", -1) < 0 ? 3 : 0;
+}
+int nvmlSystemGetConfComputeState(unsigned *state) { state[0] = state[1] = number("FAKE_CONFIDENTIAL", 0), state[2] = 0; return 0; }
+int nvmlSystemGetConfComputeGpusReadyState(unsigned *ready) { *ready = number("FAKE_CONFIDENTIAL_READY", 0); return 0; }
+int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    (void)device;
+    *corrected = *uncorrected = 0, *pending = number("FAKE_ROWS_PENDING", 0), *failed = number("FAKE_ROWS_FAILED", 0);
+    return 0;
+}
+// One entry of nvmlProcessInfo_t has 24 bytes: pid, memory, two numbers of MIG.
+int nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, char *found) {
+    (void)device;
+    unsigned pid = number("FAKE_USER_PID", 0);
+    unsigned long long memory = 70ULL << 30;
+    *count = pid ? 1 : 0;
+    if (pid) memcpy(found, &pid, 4), memcpy(found + 8, &memory, 8);
+    return 0;
+}
+int nvmlDeviceGetMaxMigDeviceCount(void *device, unsigned *count) { (void)device; *count = 7; return 0; }
+int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned n, void **instance) {
+    *instance = (void *)((long)device * 100 + n);
+    return n < (unsigned)number("FAKE_MIG_INSTANCES", 0) ? 0 : 6;
 }
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *next) { (void)device; *now = *next = number("FAKE_MIG", 0); return 0; }
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory) {

@@ -1,0 +1,161 @@
+"""Findings of a GPU that was not given: GS114 to GS120."""
+
+from __future__ import annotations
+
+from . import Code
+
+CODES = [
+    Code(
+        id="GS114",
+        layer="device-nodes",
+        severity="warning",
+        title="The GPU was asked for, and the container runtime did not give it",
+        symptom="NVIDIA_VISIBLE_DEVICES names a GPU, there is no /dev/nvidia*",
+        cause=(
+            "the container does not run under NVIDIA's runtime: in Kubernetes the pod has no runtime class "
+            "and the node's default is runc"
+        ),
+        detect="NVIDIA_VISIBLE_DEVICES names GPUs, no device node is here",
+        fix={
+            "*": "Start the container under NVIDIA's runtime (`--runtime=nvidia`, `--gpus` or CDI).",
+            "docker": (
+                "Start it with `docker run --gpus all` or `--runtime=nvidia`; NVIDIA_VISIBLE_DEVICES={value} "
+                "alone gives nothing."
+            ),
+            "podman": (
+                "Start it with `podman run --device nvidia.com/gpu=all`; NVIDIA_VISIBLE_DEVICES={value} alone "
+                "gives nothing."
+            ),
+            "kubernetes": (
+                "Set `runtimeClassName: nvidia` in the pod, or make nvidia the default runtime of the node's "
+                "containerd (`nvidia-ctk runtime configure --runtime=containerd --set-as-default`)."
+            ),
+        },
+        source="NVIDIA/k8s-device-plugin, README",
+    ),
+    Code(
+        id="GS115",
+        layer="device-nodes",
+        severity="warning",
+        title="NVIDIA_VISIBLE_DEVICES asks for no GPU",
+        symptom="no /dev/nvidia0 in the container; CUDA 100",
+        cause="NVIDIA_VISIBLE_DEVICES is empty, `void` or `none`, by the image, the command or the pod",
+        detect="NVIDIA_VISIBLE_DEVICES, and no GPU node is here",
+        fix={
+            "*": "Set NVIDIA_VISIBLE_DEVICES=all (it is `{value}`) and start the container again.",
+            "docker": "Start with `docker run --gpus all -e NVIDIA_VISIBLE_DEVICES=all`: it is `{value}` now.",
+            "kubernetes": (
+                "Request `nvidia.com/gpu: 1` in the pod's resource limits and take NVIDIA_VISIBLE_DEVICES "
+                "(`{value}`) out of pod and image: the device plugin sets it."
+            ),
+        },
+        source="NVIDIA container toolkit, specialized configurations",
+    ),
+    Code(
+        id="GS116",
+        layer="device-nodes",
+        title="No GPU node, only the control node",
+        symptom="/dev/nvidiactl is there, /dev/nvidia0 is not; CUDA 100, NVML counts 0",
+        cause=(
+            "only a part of the nodes was given (`--device /dev/nvidiactl`), or the driver has no GPU: it "
+            "fell off the bus, or another driver has it"
+        ),
+        detect="nodes in /dev",
+        fix={
+            "*": (
+                "On the host: `nvidia-smi -L`, `lspci -d 10de:` and the kernel log for Xid 79; then "
+                "`nvidia-modprobe -c=0 -u`."
+            ),
+            "docker": (
+                "Give the GPU with `--gpus all` and not with single `--device` options; if the host lists none "
+                "either (`nvidia-smi -L`), read its kernel log for Xid 79."
+            ),
+            "podman": (
+                "Give the GPU with `--device nvidia.com/gpu=all`; if the host lists none either (`nvidia-smi "
+                "-L`), read its kernel log for Xid 79."
+            ),
+            "kubernetes": (
+                "Request `nvidia.com/gpu: 1` in the pod's limits; if the node lists none either (`nvidia-smi "
+                "-L`), read its kernel log for Xid 79."
+            ),
+        },
+        apart=("`nvidia-smi -L` on the host: GPUs listed, the container got a part; none listed, the GPU is gone"),
+        source="NVIDIA driver README, device nodes",
+    ),
+    Code(
+        id="GS117",
+        layer="device-nodes",
+        severity="warning",
+        title="The Slurm job holds no GPU",
+        symptom="no device, `Operation not permitted` on /dev/nvidia*, or CUDA 100, on a node that has GPUs",
+        cause="the job was submitted without `--gres` or `--gpus`",
+        detect="SLURM_JOB_ID is set, no variable of Slurm names a GPU",
+        fix=("Submit with `--gres=gpu:1` (or `--gpus=1`); inside an allocation give `srun` the same option."),
+        source="Slurm, generic resource scheduling",
+    ),
+    Code(
+        id="GS118",
+        layer="device-nodes",
+        severity="warning",
+        title="gVisor does not pass the GPU on",
+        symptom="no /dev/nvidia*, or cuInit fails, in a sandbox of gVisor",
+        cause="runsc runs without nvproxy, or nvproxy does not know the host's driver version",
+        detect="the kernel is gVisor's; no GPU node, or cuInit gives 100, 304, 801 or 999",
+        fix={
+            "*": (
+                "Run runsc with `--nvproxy`; `runsc nvproxy list-supported-drivers` names the drivers that it takes."
+            ),
+            "gke": (
+                "Use a GKE version that offers GPUs in GKE Sandbox, on a node pool with a GPU, or run without the"
+                " sandbox."
+            ),
+        },
+        apart=(
+            "`runsc nvproxy list-supported-drivers` against the host's driver version: not in the list, the "
+            "version is the cause"
+        ),
+        source="gVisor, GPU support",
+    ),
+    Code(
+        id="GS119",
+        layer="device-nodes",
+        severity="warning",
+        title="The machine has an NVIDIA GPU without NVIDIA's driver",
+        symptom="no /dev/nvidia*, lspci shows the card",
+        cause=("the driver is not installed or not loaded, or the card was given to a virtual machine (vfio-pci)"),
+        detect="PCI devices of NVIDIA in /sys, no NVIDIA kernel module",
+        fix={
+            "*": (
+                "Install and load NVIDIA's driver (`modprobe nvidia`, `dmesg | grep -i nvrm`); unbind {value} "
+                "from vfio-pci if it is bound there."
+            ),
+        },
+        apart=(
+            "`lspci -nnk -d 10de:`: `Kernel driver in use: vfio-pci` is a card of a virtual machine; no line, no driver"
+        ),
+        source="NVIDIA driver README",
+    ),
+    Code(
+        id="GS120",
+        layer="device-nodes",
+        title="MIG is on, its capability nodes are not here",
+        symptom="cuInit gives 3 or 100, nvidia-smi lists the GPU and its instances",
+        cause="the nodes of the MIG instances under /dev/nvidia-caps were not given to the container",
+        detect="MIG mode is on, /dev/nvidia-caps lacks {value}",
+        fix={
+            "*": (
+                "Make the nodes in /dev/nvidia-caps (`nvidia-modprobe -f <the instance's access file>`), or "
+                "recreate the instances."
+            ),
+            "container": (
+                "Give the instance by its UUID (`--gpus '\"device=MIG-<uuid>\"'` or CDI), so that its nodes in "
+                "/dev/nvidia-caps are mounted."
+            ),
+            "kubernetes": (
+                "Request the MIG resource (such as `nvidia.com/mig-1g.10gb: 1`) from a device plugin with "
+                "`MIG_STRATEGY`, so that the nodes in /dev/nvidia-caps are mounted."
+            ),
+        },
+        source="NVIDIA MIG user guide, device nodes and capabilities",
+    ),
+]

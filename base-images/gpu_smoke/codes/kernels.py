@@ -1,0 +1,165 @@
+"""Findings of the kernels and the memory: GS7xx."""
+
+from __future__ import annotations
+
+from . import Code
+
+CODES = [
+    Code(
+        id="GS701",
+        layer="kernels",
+        title="No kernel for this GPU",
+        symptom="CUDA error 209 `no kernel image is available`",
+        cause="the program holds no code for the GPU's architecture",
+        detect="loading a module gives 209",
+        fix="Use a build with code for compute capability {value}, or with PTX.",
+        source="vllm-project/vllm#20193; pytorch/pytorch#180101",
+    ),
+    Code(
+        id="GS702",
+        layer="kernels",
+        severity="warning",
+        title="PTX of this CUDA is too new for the driver",
+        symptom="CUDA error 222 `unsupported toolchain`",
+        cause="the toolkit is newer than the driver within one major: JIT is not covered",
+        detect="a PTX kernel stamped with the image's own version ({value}) gives 222, the old one runs",
+        fix="Update the host driver{full}, or ship compiled code (SASS) for this GPU.",
+        source="NVIDIA/nvbandwidth#61; vllm-project/vllm PR#28305; tensorflow/tensorflow#65448",
+    ),
+    Code(
+        id="GS703",
+        layer="kernels",
+        title="The JIT compiler is not in the container",
+        symptom="CUDA error 221 `PTX JIT compiler library not found`",
+        cause="libnvidia-ptxjitcompiler was not mounted",
+        detect="loading a PTX module gives 221",
+        fix={
+            "*": "Install libnvidia-ptxjitcompiler of the driver's version.",
+            "container": (
+                "Set `NVIDIA_DRIVER_CAPABILITIES=compute,utility` and update the container toolkit or its CDI spec."
+            ),
+        },
+        source="NVIDIA/nvidia-container-toolkit#1875; jax-ml/jax#9644",
+    ),
+    Code(
+        id="GS704",
+        layer="kernels",
+        title="A kernel computed wrong numbers",
+        symptom="results differ from the CPU",
+        cause="a faulty GPU, or a driver that compiles wrongly",
+        detect="a kernel of integer arithmetic against plain Python",
+        fix="Run again on another GPU; take this one out of service if only it is wrong.",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS705",
+        layer="kernels",
+        title="A kernel could not run",
+        symptom="the call and its code in the evidence",
+        cause="see the code; after an earlier fault the GPU may need a reset",
+        detect="return codes of context, module load, launch and copy",
+        fix="Look up {name} ({value}) in CUDA's error list and read the kernel log for Xid lines.",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS706",
+        layer="memory",
+        severity="warning",
+        title="The GPU's memory is nearly full",
+        symptom="out of memory at the first real batch",
+        cause="another process holds it",
+        detect="cuMemGetInfo: less than 5 % is free",
+        fix="Find the other process with `nvidia-smi` and stop it, or use another GPU.",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS707",
+        layer="memory",
+        title="Memory was not returned",
+        symptom="free memory shrinks from run to run",
+        cause="the driver does not give back what the test took and freed",
+        detect="cuMemGetInfo before and after allocate, write, read and free",
+        fix="Run again on an idle GPU; reset the GPU if it stays.",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS708",
+        layer="memory",
+        title="Memory could not be used",
+        symptom="the call and its code in the evidence",
+        cause="no free memory, or a fault of the GPU",
+        detect="allocate, write, read back and compare a block",
+        fix="Free GPU memory; read the kernel log for Xid lines if there was enough.",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS709",
+        layer="memory",
+        severity="info",
+        title="Another process uses memory of this GPU",
+        symptom="free memory changes while the test runs",
+        cause="a neighbour on the same GPU, or a display, took memory meanwhile",
+        detect="cuMemGetInfo before and after: the difference is not what the test itself took and gave back",
+        fix="Nothing to do if the GPU is shared; `nvidia-smi` names the processes.",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS711",
+        layer="kernels",
+        title="Uncorrectable errors in the GPU's memory",
+        symptom="CUDA error 214, Xid 48, 63, 64, 94 or 95",
+        cause="memory of the GPU failed",
+        detect="a call gives 214",
+        fix=(
+            "Reset the GPU (`nvidia-smi --gpu-reset`) or reboot, so that the row is remapped; replace the "
+            "card if it comes back."
+        ),
+        source="NVIDIA, GPU memory error management",
+    ),
+    Code(
+        id="GS712",
+        layer="kernels",
+        title="Uncorrectable errors on NVLink",
+        symptom="CUDA error 220, Xid 74",
+        cause="a link between GPUs failed",
+        detect="a call gives 220",
+        fix=(
+            "On the host: `nvidia-smi nvlink -e`; reset the GPUs or reboot, and have the link's ends checked "
+            "if it comes back."
+        ),
+        source="NVIDIA, Xid errors",
+    ),
+    Code(
+        id="GS713",
+        layer="kernels",
+        title="A kernel died on the GPU",
+        symptom="CUDA errors 226, 700, 702, 714 to 719, Xid 13, 31 or 43",
+        cause=(
+            "a faulty GPU or driver: these kernels are small and right; on a display 702 is its watchdog; 226"
+            " is a neighbour's error"
+        ),
+        detect="the launch or the wait for it gives one of these codes",
+        fix=(
+            "Read the kernel log for Xid lines and run again on another GPU; if only this one fails, reset it"
+            " or take it out of service."
+        ),
+        apart=("`dmesg | grep -i xid`: 13 or 31 on a single GPU points to the card, on every GPU to the driver"),
+        source="CUDA driver API, CUresult; NVIDIA, Xid errors",
+    ),
+    Code(
+        id="GS714",
+        layer="kernels",
+        title="The driver's compiler refuses valid PTX",
+        symptom="CUDA error 218",
+        cause="libnvidia-ptxjitcompiler is damaged or of another driver version than libcuda",
+        detect="loading a PTX text that every driver compiles gives 218",
+        fix={
+            "*": "Reinstall the driver, so that libcuda and libnvidia-ptxjitcompiler are of one version.",
+            "container": (
+                "Recreate the container, and remove any libnvidia-ptxjitcompiler that was copied into the image."
+            ),
+        },
+        apart=("`ls -l $(ldconfig -p | grep -oE '/[^ ]*(libcuda|ptxjitcompiler)[^ ]*')`: two versions, they are mixed"),
+        source="CUDA driver API, CUresult",
+    ),
+]

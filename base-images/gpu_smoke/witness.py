@@ -1,0 +1,215 @@
+"""What other layers and variables say about a failure: asked before a layer blames something."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .errors import means, nvml_text
+from .layers import machine
+from .platforms import slurm_gives_gpus
+from .verdicts import Context, Finding, finding
+
+# Codes of NVML that name a broken GPU by themselves, whatever cuInit says.
+BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
+NONE = ("", "none", "void")
+PROHIBITED, EXCLUSIVE = 2, (1, 3)
+
+
+def gpu_name(context: Context, number: int) -> str:
+    """Return a GPU's number with what names it on the host: its UUID and PCI bus, where NVML or the driver knows."""
+    for layer in ("nvml", "driver-init"):
+        for device in context.fact(layer, "devices") or []:
+            if device.get("number") == number and (device.get("uuid") or device.get("bus")):
+                return " ".join(filter(None, [f"GPU {number}", device.get("uuid"), device.get("bus")]))
+    return f"GPU {number}"
+
+
+def broken_gpu(context: Context, seen: str = "") -> Finding | None:
+    """Return the finding of a GPU that NVML itself calls broken: lost, to be reset, without power."""
+    for answer, where in _nvml_answers(context):
+        if answer in BROKEN:
+            evidence = "; ".join(filter(None, [seen, f"NVML: {where} gave {nvml_text(answer)}"]))
+            return finding(context, BROKEN[answer], evidence, "error", value=where)
+    return None
+
+
+def _nvml_answers(context: Context) -> list[tuple[int, str]]:
+    found = [
+        (context.fact("nvml", "rc") or 0, "nvmlInit_v2"),
+        (context.fact("nvml", "count_rc") or 0, "the device count"),
+    ]
+    for device in context.fact("nvml", "devices") or []:
+        found.append((device.get("rc") or 0, gpu_name(context, device["number"])))
+        found.append((device.get("answer") or 0, gpu_name(context, device["number"])))
+    return found
+
+
+def limited(context: Context, seen: str) -> Finding | None:
+    """Return the finding of an address space that is limited (ulimit -v)."""
+    limit = (context.fact("device-nodes", "limits") or {}).get("as")
+    if not limit or limit >= machine.ROOM:
+        return None
+    evidence = f"{seen}; RLIMIT_AS is {limit >> 20} MiB (`ulimit -v` {limit >> 10})"
+    return finding(context, "GS317", evidence, value=f"{limit >> 20} MiB")
+
+
+def visible(context: Context) -> str | None:
+    """Return NVIDIA_VISIBLE_DEVICES, None when it is not set."""
+    return context.env.get("NVIDIA_VISIBLE_DEVICES")
+
+
+def asked_for_none(context: Context) -> bool:
+    """Say whether NVIDIA_VISIBLE_DEVICES tells the container runtime to give no GPU."""
+    value = visible(context)
+    return value is not None and value.strip().lower() in NONE
+
+
+def names_gpus(context: Context) -> bool:
+    """Say whether NVIDIA_VISIBLE_DEVICES names GPUs one by one, as a device plugin does (``all`` comes with images)."""
+    return bool(re.match(r"\s*(GPU-|MIG-|\d|nvidia\.com/|k8s-device-plugin)", visible(context) or ""))
+
+
+def slurm_without_gpus(context: Context) -> bool:
+    """Say whether this is a Slurm job that was given no GPU."""
+    return context.platform.slurm and not slurm_gives_gpus(context.env)
+
+
+def not_given(context: Context, seen: str) -> Finding | None:
+    """Return why a process was given no GPU, from what it was asked for with; None when nothing says so."""
+    value = visible(context)
+    told = (
+        f"{seen}; NVIDIA_VISIBLE_DEVICES={value!r}" if value is not None else f"{seen}; NVIDIA_VISIBLE_DEVICES is unset"
+    )
+    if context.platform.gvisor:
+        return finding(context, "GS118", f"{seen}; the kernel is gVisor's", "warning")
+    if slurm_without_gpus(context):
+        job = context.env.get("SLURM_JOB_ID") or context.env.get("SLURM_JOBID")
+        return finding(context, "GS117", f"{seen}; Slurm job {job} has no SLURM_JOB_GPUS", "warning")
+    if not context.platform.in_container:
+        return None
+    if asked_for_none(context):
+        return finding(context, "GS115", told, "warning", value=value)
+    if names_gpus(context):
+        return finding(context, "GS114", told, "warning", value=value)
+    return None
+
+
+def mps(context: Context) -> dict[str, Any]:
+    """Return the facts about the MPS daemon's pipe."""
+    return context.fact("device-nodes", "mps") or {"folder": "/tmp/nvidia-mps", "named": False}
+
+
+def mps_text(context: Context) -> str:
+    """Return what is known of the MPS daemon, as evidence."""
+    pipe = mps(context)
+    if not pipe.get("there"):
+        return f"{pipe['folder']} does not exist"
+    return f"{pipe['folder']} is there" + ("" if pipe.get("control") else ", its control pipe is not: no daemon")
+
+
+def compute_modes(context: Context) -> list[int]:
+    """Return the compute mode of each GPU that NVML lists."""
+    return [device["mode"] for device in context.fact("nvml", "devices") or [] if "mode" in device]
+
+
+def users(context: Context) -> str:
+    """Return which processes NVML sees on the GPUs, as evidence; "" when it sees none or does not tell."""
+    told = []
+    for device in context.fact("nvml", "devices") or []:
+        for user in device.get("users") or []:
+            told.append(f"process {user['pid']} on GPU {device['number']} ({user['memory'] >> 20} MiB)")
+    return ", ".join(told[:4])
+
+
+def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
+    """Return what explains that the driver does not start, the likeliest first; empty when no witness speaks."""
+    found = [broken_gpu(context, seen)]
+    if rc in (1, 2, 3, 201, 304, 999):
+        found.append(limited(context, seen))
+    if 805 <= rc <= 810:
+        code = "GS319" if rc in (808, 809) else "GS318"
+        found.append(finding(context, code, f"{seen}; {mps_text(context)}", folder=mps(context)["folder"]))
+    elif rc in (2, 46, 100, 999) and mps(context).get("named") and not mps(context).get("control"):
+        evidence = f"{seen}; CUDA_MPS_PIPE_DIRECTORY is set, {mps_text(context)}"
+        found.append(finding(context, "GS318", evidence, folder=mps(context)["folder"]))
+    if rc in (46, 100, 101, 999) and PROHIBITED in compute_modes(context):
+        found.append(finding(context, "GS323", f"{seen}; NVML says that the compute mode is prohibited"))
+    if rc in (802, 919):
+        found.append(_not_ready(context, seen))
+    if rc in (100, 101, 304, 999, 801) and context.platform.gvisor:
+        found.append(finding(context, "GS118", f"{seen}; the kernel is gVisor's"))
+    if rc in (3, 100, 999):
+        found.append(_no_mig_nodes(context, seen))
+    if rc in (100, 304, 999) and (context.fact("nvml", "rc") or 0) == 4:
+        found.append(finding(context, "GS401", f"{seen}; nvmlInit gave {nvml_text(4)}"))
+    said = [one for one in found if one]
+    for one in said:
+        one.severity = "error"
+    return said
+
+
+# What a number means once the driver has started: contexts, kernels, copies, libraries.
+ON_GPU = {2: "GS706", 46: "GS313", 209: "GS701", 214: "GS711", 218: "GS714", 220: "GS712", 221: "GS703", 222: "GS702",
+          223: "GS703", 226: "GS713", 702: "GS713", 304: "GS303",
+          **dict.fromkeys((700, 714, 715, 716, 717, 718, 719), "GS713")}  # fmt: skip
+
+
+def on_gpu(context: Context, rc: int, seen: str, fallback: str, **details: Any) -> list[Finding]:
+    """Return what explains a failed call after the driver's start, the likeliest first."""
+    told = f"{seen}; NVML: {users(context)}" if rc in (2, 46) and users(context) else seen
+    found = not_started(context, rc, told)
+    if found:
+        return found
+    code = ON_GPU.get(rc, fallback)
+    if code == fallback and means(rc):
+        told += f"; {means(rc)}"
+    return [finding(context, code, told, "error", **{"name": "the code", "value": rc, **details})]
+
+
+def _not_ready(context: Context, seen: str) -> Finding:
+    """Tell the reasons of 802 apart: confidential computing, a fabric that comes up, no Fabric Manager."""
+    facts = context.facts.get("nvml", {})
+    if facts.get("confidential") and not facts.get("confidential_ready"):
+        return finding(context, "GS320", f"{seen}; NVML: confidential computing is on, the GPUs are not released")
+    states = {device["fabric"] for device in facts.get("devices") or [] if "fabric" in device}
+    if 2 in states:
+        return finding(context, "GS321", f"{seen}; NVML: the fabric's probe is in progress")
+    failed = [d for d in facts.get("devices") or [] if d.get("fabric") == 3 and d.get("fabric_rc")]
+    if failed:
+        told = f"{gpu_name(context, failed[0]['number'])} ended with {nvml_text(failed[0]['fabric_rc'])}"
+        return finding(context, "GS321", f"{seen}; NVML: the fabric's probe of {told}")
+    told = "; NVML: the fabric's probe has not started" if 1 in states else ""
+    return finding(context, "GS308", seen + told)
+
+
+def mig_on(context: Context) -> bool:
+    """Say whether NVML lists a GPU in MIG mode."""
+    return any(device.get("mig") for device in context.fact("nvml", "devices") or [])
+
+
+def _no_mig_nodes(context: Context, seen: str) -> Finding | None:
+    wanted = context.fact("device-nodes", "mig_caps") or []
+    have = context.fact("device-nodes", "caps") or []
+    instances = any(device.get("instances") for device in context.fact("nvml", "devices") or [])
+    if not mig_on(context) or not (wanted or instances) or set(wanted) & set(have):
+        return None
+    if not wanted and len(have) > 2:
+        return None
+    told = ", ".join(wanted[:4]) or "the instances' nodes"
+    return finding(context, "GS120", f"{seen}; MIG is on, /dev/nvidia-caps lacks {told}", value=told)
+
+
+def framework_has_its_own(context: Context, family: str, path: str) -> bool:
+    """Say whether the framework computes right on the GPU with another copy of a library than the one at ``path``."""
+    facts = context.facts.get("framework", {})
+    if not facts.get("errors") or "failed" in facts or not path:
+        return False
+    own = [entry["path"] for entry in facts.get("libraries") or [] if entry["family"] == family]
+    return bool(own) and path not in own
+
+
+def shares_memory(context: Context, number: int) -> bool:
+    """Say whether a GPU's memory is the machine's own too (Jetson, GH200)."""
+    devices = context.fact("driver-init", "devices") or []
+    return any(d.get("number") == number and (d.get("integrated") or d.get("host_tables")) for d in devices)

@@ -1,0 +1,131 @@
+"""Failures of the driver's start that another witness explains: NVML, the nodes, limits, variables, /proc and /sys."""
+
+from __future__ import annotations
+
+from smoke_machine import Machine
+from smoke_setups import Case, opens, pci, void, without
+
+GVISOR = "Linux version 4.4.0 Sun Jan 10 15:06:54 PST 2016"
+KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+def no_nodes(m: Machine) -> Machine:
+    """A container on a GPU host that got no node."""
+    return m.kernel().toolkit().image().framework()
+
+
+def mig(m: Machine, **more: object) -> Machine:
+    """A GPU in MIG mode with an instance, whose capability node 66 the kernel module wants."""
+    m.good().set(MIG=1, MIG_INSTANCES=1, **more)
+    m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n")
+    m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access", "DeviceFileMinor: 67\n")
+    return m
+
+
+# fmt: off
+WITNESS = [
+    Case("lost-and-999", "cuInit gives 999 because the GPU fell off the bus",
+         lambda m: m.good().set(CUINIT_RC=999, NVML_DEVICE_RC=15), "GS404", "driver-init", "Reboot the host"),
+    Case("one-of-two-lost", "the second GPU fell off the bus and cuInit gives 100",
+         lambda m: m.good().set(COUNT=2, CUINIT_RC=100, NVML_DEVICE_RC=15, NVML_BAD=1), "GS404", "driver-init",
+         "Reboot the host"),
+    Case("nvml-init-lost", "NVML itself says that a GPU is lost", lambda m: m.good().set(CUINIT_RC=999, NVML_RC=15),
+         "GS404", "driver-init", "replace the card"),
+    Case("reset-and-999", "cuInit gives 999 because the GPU must be reset",
+         lambda m: m.good().set(CUINIT_RC=999, NVML_DEVICE_RC=16), "GS405", "driver-init", "gpu-reset"),
+    Case("no-power", "a power cable is missing", lambda m: m.good().set(CUINIT_RC=100, NVML_DEVICE_RC=8), "GS413",
+         "driver-init", "power cables"),
+    Case("no-interrupts", "the kernel gives no interrupts", lambda m: m.good().set(NVML_RC=11), "GS414", "nvml",
+         "IRQ"),
+    Case("inforom", "the infoROM is damaged and CUDA does not start",
+         lambda m: m.good().set(CUINIT_RC=100, NVML_DEVICE_RC=14), "GS415", "driver-init", "replace the card"),
+    Case("nvml-in-use", "another program holds the GPU", lambda m: m.good().set(NVML_RC=19), "GS416", "nvml", "fuser"),
+    Case("rows-pending", "rows of the memory wait for a reset", lambda m: m.good().set(ROWS_PENDING=1), "GS417",
+         "nvml", "reset GPU 0", exit=0, cause=False),
+    Case("rows-failed", "no spare rows are left", lambda m: m.good().set(ROWS_FAILED=1), "GS417", "nvml",
+         "replace the card"),
+    Case("node-eio", "the driver cannot start the GPU", lambda m: opens(m, 5, "nvidia0").set(CUINIT_RC=100), "GS109",
+         "device-nodes", "RmInitAdapter"),
+    Case("node-eio-lost", "the same, and NVML says that it is lost",
+         lambda m: opens(m, 5, "nvidia0").set(CUINIT_RC=999, NVML_DEVICE_RC=15), "GS404", "device-nodes", "Reboot"),
+    Case("node-enxio", "a left-over /dev/nvidia-uvm", lambda m: opens(m, 6, "nvidia-uvm").set(CUINIT_RC=999), "GS110",
+         "device-nodes", "nvidia-modprobe -u"),
+    Case("node-enodev", "a left-over /dev/nvidia0", lambda m: opens(m, 19, "nvidia0").set(CUINIT_RC=100), "GS110",
+         "device-nodes", "modprobe nvidia"),
+    Case("node-directory", "Docker made a directory of /dev/nvidia0",
+         lambda m: (without(m, "nvidia0").root / "dev/nvidia0").mkdir() or m.set(CUINIT_RC=100).file("/.dockerenv"),
+         "GS111", "device-nodes", "not by `-v`"),
+    Case("node-dangling", "a link of /dev/nvidia-uvm leads nowhere",
+         lambda m: (without(m, "nvidia-uvm").root / "dev/nvidia-uvm").symlink_to("gone") or m.set(CUINIT_RC=999),
+         "GS111", "device-nodes", "nvidia-modprobe"),
+    Case("too-many-files", "no more files may be opened", lambda m: opens(m, 24, "nvidiactl").set(CUINIT_RC=304),
+         "GS112", "device-nodes", "ulimit -n"),
+    Case("node-other", "a node gives an error without a story", lambda m: opens(m, 28, "nvidia0").set(CUINIT_RC=100),
+         "GS113", "device-nodes", "NVRM"),
+    Case("uvm-old-number", "/dev/nvidia-uvm is left from before a reboot",
+         lambda m: (without(m, "nvidia-uvm").root / "dev/nvidia-uvm").symlink_to("/dev/null")
+         or m.set(CUINIT_RC=999).file("/proc/devices", "511 nvidia-uvm\n"), "GS123", "device-nodes", "nvidia-modprobe"),
+    Case("no-runtime-class", "the device plugin gave a GPU, the pod runs under runc",
+         lambda m: no_nodes(m).variables(**KUBERNETES, NVIDIA_VISIBLE_DEVICES="GPU-11111111-1111"), "GS114",
+         "device-nodes", "runtimeClassName: nvidia"),
+    Case("runtime-not-nvidia", "NVIDIA_VISIBLE_DEVICES=0 under Docker's own runtime",
+         lambda m: no_nodes(m).variables(NVIDIA_VISIBLE_DEVICES="0").file("/.dockerenv"), "GS114", "device-nodes",
+         "--gpus all"),
+    Case("visible-void", "NVIDIA_VISIBLE_DEVICES=void", void("void"), "GS115", "device-nodes",
+         "NVIDIA_VISIBLE_DEVICES=all"),
+    Case("visible-empty", "NVIDIA_VISIBLE_DEVICES is empty", void(""), "GS115", "device-nodes",
+         "NVIDIA_VISIBLE_DEVICES=all"),
+    Case("visible-none", "NVIDIA_VISIBLE_DEVICES=none: libraries and the control node, no GPU",
+         lambda m: without(m, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0, COUNT=0)
+         .variables(NVIDIA_VISIBLE_DEVICES="none").file("/.dockerenv"), "GS115", "device-nodes",
+         "NVIDIA_VISIBLE_DEVICES=all"),
+    Case("control-node-only", "--device /dev/nvidiactl alone",
+         lambda m: without(m, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0, COUNT=0).file("/.dockerenv"), "GS116",
+         "device-nodes", "--gpus all"),
+    Case("slurm-without-gres", "a Slurm job without --gres, nodes withheld",
+         lambda m: opens(m, 1, "nvidia0").set(CUINIT_RC=100, COUNT=0).variables(SLURM_JOB_ID="7"), "GS117",
+         "device-nodes", "--gres=gpu:1"),
+    Case("slurm-mask", "a Slurm job without --gres, an empty mask",
+         lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="NoDevFiles"), "GS117",
+         "driver-init", "--gres=gpu:1"),
+    Case("gvisor-without-nvproxy", "gVisor without nvproxy",
+         lambda m: m.toolkit().image().file("/proc/version", GVISOR),
+         "GS118", "device-nodes", "--nvproxy"),
+    Case("gvisor-other-driver", "nvproxy does not know the driver",
+         lambda m: m.good().set(CUINIT_RC=999).file("/proc/version", GVISOR),
+         "GS118", "driver-init", "list-supported-drivers"),
+    Case("card-of-vfio", "the card belongs to a virtual machine", lambda m: pci(m.toolkit().image(), "vfio-pci"),
+         "GS119", "device-nodes", "vfio-pci"),
+    Case("card-without-driver", "a card, and no driver", lambda m: pci(m.toolkit().image(), ""), "GS119",
+         "device-nodes", "Install and load"),
+    Case("mig-without-nodes", "MIG instances without their capability nodes", lambda m: mig(m, CUINIT_RC=100), "GS120",
+         "driver-init", "nvidia-caps"),
+    Case("address-space", "ulimit -v", lambda m: m.good().set(CUINIT_RC=2).limits(512 << 20), "GS317", "driver-init",
+         "ulimit -v unlimited"),
+    Case("address-space-304", "ulimit -v, another code", lambda m: m.good().set(CUINIT_RC=304).limits(900 << 20),
+         "GS317", "driver-init", "ulimit -v unlimited"),
+    Case("mps-daemon-gone", "the MPS daemon is gone",
+         lambda m: m.good().set(CUINIT_RC=805).variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps-gone"), "GS318",
+         "driver-init", "nvidia-cuda-mps-control -d"),
+    Case("mps-pipe-and-999", "MPS is asked for, its pipe is not there, cuInit gives 999",
+         lambda m: m.good().set(CUINIT_RC=999).variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps-gone"), "GS318",
+         "driver-init", "unset CUDA_MPS_PIPE_DIRECTORY"),
+    Case("mps-full", "the MPS server is full", lambda m: m.good().set(CUINIT_RC=808), "GS319", "driver-init",
+         "End clients"),
+    Case("confidential", "confidential computing, not released",
+         lambda m: m.good().set(CUINIT_RC=802, CONFIDENTIAL=1), "GS320", "driver-init", "conf-compute -srs 1"),
+    Case("fabric-in-progress", "the fabric still comes up", lambda m: m.good().set(CUINIT_RC=802, FABRIC=2), "GS321",
+         "driver-init", "Wait"),
+    Case("fabric-failed", "the fabric's probe failed", lambda m: m.good().set(CUINIT_RC=802, FABRIC=3, FABRIC_RC=999),
+         "GS321", "driver-init", "nvidia-fabricmanager"),
+    Case("fabric-not-started", "the fabric's probe has not started", lambda m: m.good().set(CUINIT_RC=802, FABRIC=1),
+         "GS308", "driver-init", "nvidia-fabricmanager"),
+    Case("mode-prohibited", "compute mode prohibited", lambda m: m.good().set(CUINIT_RC=100, COMPUTE_MODE=2), "GS323",
+         "driver-init", "nvidia-smi -c 0"),
+    Case("vgpu-licence", "a virtual GPU without its licence", lambda m: m.good().set(CUINIT_RC=102), "GS324",
+         "driver-init", "licence server"),
+    Case("image-older-than-host", "a libcuda copied into the image is older than the host's module",
+         lambda m: m.good().driver("550.54.15").set(CUINIT_RC=803).file("/.dockerenv"), "GS309", "driver-init",
+         "LD_LIBRARY_PATH"),
+]
+# fmt: on
