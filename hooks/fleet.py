@@ -28,10 +28,12 @@ import yaml
 from fleetkit import report
 from fleetkit.apply import apply_child, check_waves, roll_back, to_push
 from fleetkit.children import WAVES, Child, Fleet, FleetError, load, shown
+from fleetkit.git_rules import set_rules
+from fleetkit.isolation import Limits, Tests, choose_way
 from fleetkit.listing import with_listed
-from fleetkit.plan import Tests, plan_child
+from fleetkit.plan import plan_child
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
-from fleetkit.state import Record, State
+from fleetkit.state import Record, State, digest
 from fleetkit.status import status_of
 from template_versions import UpdateError, versions
 from tqdm import tqdm
@@ -70,9 +72,9 @@ def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Chi
 class Plan:
     """The work of one child in a plan, for worker processes."""
 
-    def __init__(self, state: State, fleet: Fleet, options: argparse.Namespace) -> None:
+    def __init__(self, state: State, options: argparse.Namespace) -> None:
         self.state, self.options = state, options
-        self.tests = Tests(options.test, options.test_limit, tuple(rule.token_env for rule in fleet.hosts))
+        self.tests = options.tests
 
     def __call__(self, child: Child) -> Record:
         return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
@@ -100,14 +102,33 @@ def tell(records: list[Record], columns: tuple[str, ...]) -> None:
 def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Print where each child stands."""
     catalog = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
+    hosts = fleet.known_hosts()
     with ThreadPoolExecutor(options.jobs * 4) as pool:
-        records = each(pool, lambda child: status_of(state, child, catalog), fleet.children, "status")
+        records = each(pool, lambda child: status_of(state, child, catalog, hosts), fleet.children, "status")
     if options.json:
         print(json.dumps(records, indent=1))
     else:
         print("child           version         behind          image           support         last outcome")
         tell(records, ("name", "version", "behind", "image", "image_state", "outcome", "error"))
     return CODES["error"] if any("error" in record for record in records) else 0
+
+
+def tests_of(fleet: Fleet, options: argparse.Namespace) -> Tests:
+    """Return the tests of the children and how they are kept apart. Raises FleetError where they cannot be."""
+    hidden = tuple(rule.token_env for rule in fleet.hosts)
+    for name in options.test_env:
+        if name in hidden:
+            raise FleetError(f"--test-env {name}: this is the token of a host, and no child may see it")
+    limits = Limits(options.test_limit, int(options.test_memory * 2**30), int(options.test_disk * 2**30))
+    way = "none" if options.tests_without_isolation or not options.test else choose_way(options.test_see)
+    return Tests(options.test, limits, way, tuple(options.test_see), tuple(options.test_env), hidden)
+
+
+def commits_of(plan: Record, to: str, records: list[Record]) -> dict[str, str]:
+    """Return the commit of each child that is planned to `to`, those of the waves that were planned before too."""
+    before = plan.get("commits", {}) if plan.get("to") == to else {}
+    made = {record["name"]: record.get("commit", "") for record in records}
+    return {name: commit for name, commit in (before | made).items() if commit}
 
 
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
@@ -118,21 +139,28 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     options.to = options.to or (newest[-1] if newest else "")
     if options.to not in newest:
         raise FleetError(f"the template has no version {options.to}: there are {', '.join(newest) or 'none'}")
+    options.tests = tests_of(fleet, options)
     chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
-    state.write_plan({"to": options.to, "finished": False, "wave": options.wave})
+    before = state.plan()
+    plan = {"to": options.to, "finished": False, "wave": options.wave, "commits": commits_of(before, options.to, [])}
+    state.write_plan(plan)
     context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
     with ProcessPoolExecutor(options.jobs, context, start_worker, (str(state.folder / "cache"),)) as pool:
-        records = each(pool, Plan(state, fleet, options), chosen, "plan")
+        records = each(pool, Plan(state, options), chosen, "plan")
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
-    state.write_plan({"to": options.to, "finished": True, "wave": options.wave})
+    plan |= {"finished": True, "commits": commits_of(before, options.to, records)}
+    state.write_plan(plan)
     report.write(state, known(state, fleet), options.report, f"Fleet plan to {options.to}")
     tell(records, ("name", "outcome", "from", "to", "message"))
+    print(f"plan {digest(plan)}")
     return worst(records)
 
 
 def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Push the planned updates of one wave."""
     plan = state.plan()
+    if options.plan not in (None, digest(plan)):
+        raise FleetError(f"the plan here is {digest(plan)} and not the one that was approved, {options.plan}")
     due = to_push(state, fleet, options.wave, options.max_open)
     check_waves(state, fleet, options.wave, plan["to"], options.threshold)
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -163,6 +191,20 @@ def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     return worst(records)
 
 
+def add_test_options(plan: argparse.ArgumentParser) -> None:
+    """Add what the children's tests may take and see."""
+    plan.add_argument("--test-limit", type=float, default=1800, metavar="SECONDS")
+    plan.add_argument("--test-memory", type=float, default=8, metavar="GIB", help="of one child (default: 8)")
+    plan.add_argument("--test-disk", type=float, default=8, metavar="GIB", help="of one child, in memory (default: 8)")
+    plan.add_argument(
+        "--test-see", action="append", default=[], metavar="PLACE", help="a file or folder that tests may read"
+    )
+    plan.add_argument("--test-env", action="append", default=[], metavar="NAME", help="a variable that tests may see")
+    plan.add_argument(
+        "--tests-without-isolation", action="store_true", help="let tests reach everything that you can reach"
+    )
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the options."""
     top = argparse.ArgumentParser(
@@ -182,10 +224,11 @@ def parser() -> argparse.ArgumentParser:
     plan.add_argument(
         "--test", metavar="COMMAND", help="the child's own tests, for example 'scripts/setup && scripts/test'"
     )
-    plan.add_argument("--test-limit", type=float, default=1800, metavar="SECONDS")
+    add_test_options(plan)
     apply = commands.add_parser("apply")
     apply.add_argument("--wave", choices=WAVES, required=True)
     apply.add_argument("--threshold", type=float, default=0.9, help="share of the earlier waves that must have merged")
+    apply.add_argument("--plan", metavar="sha256:...", help="apply this plan only: what `fleet plan` printed")
     apply.add_argument("--max-open", type=int, help="no more open requests than this in the fleet")
     rollback = commands.add_parser("rollback")
     rollback.add_argument("--to", required=True, metavar="vX.Y.Z", help="the version to take back")
@@ -200,6 +243,7 @@ RUN = {"status": run_status, "plan": run_plan, "apply": run_apply, "rollback": r
 def main() -> int:
     """Run one command and return the exit code."""
     options = parser().parse_args()
+    set_rules()
     try:
         fleet, state = with_listed(load(options.fleet)), State(options.state)
         options.report = options.report or state.folder

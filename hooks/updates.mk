@@ -14,8 +14,8 @@ release-check: $(READY) ## show what the next release changes in children, and r
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet $(or $(FLEET_FILE),fleet.yml)
 
 .PHONY: fleet-plan
-fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION=vX.Y.Z FLEET_FILE=fleet.yml)
-	@$(FLEET) plan --template "$(TEMPLATE)" $(if $(VERSION),--to $(VERSION)) --test 'scripts/setup && scripts/test'; \
+fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION=vX.Y.Z FLEET_FILE=fleet.yml TEST_OPTIONS='--test-env NAME')
+	@$(FLEET) plan --template "$(TEMPLATE)" $(if $(VERSION),--to $(VERSION)) --test 'scripts/setup && scripts/test' $(TEST_OPTIONS); \
 	code=$$?; case $$code in 3 | 4 | 5 | 6) echo "make: some children need a person (exit code $$code), see build/fleet/fleet.html" ;; *) exit $$code ;; esac
 
 .PHONY: fleet-apply

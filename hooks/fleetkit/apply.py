@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 
 import yaml
@@ -11,7 +10,7 @@ from update_outcome import git
 
 from fleetkit.children import WAVES, Child, Fleet, FleetError
 from fleetkit.hosts import connect
-from fleetkit.plan import AUTHOR, OFFLINE, refresh
+from fleetkit.plan import refresh
 from fleetkit.state import Record, State
 
 PUSHED = ("clean", "conflict")  # edits at risk and failed tests are held back until a person looked at them
@@ -25,7 +24,7 @@ def branch_of(version: str) -> str:
 def remote_refs(state: State, child: Child) -> dict[str, str]:
     """Return the commits of the child's branches and of HEAD, and under "base" the name of the default branch."""
     refs: dict[str, str] = {}
-    for line in git(state.folder, "ls-remote", "--symref", child.url).splitlines():
+    for line in git(state.folder, "ls-remote", "--symref", "--", child.url).splitlines():
         value, name = line.split("\t")
         if value.startswith("ref: "):
             refs["base"] = value.removeprefix("ref: refs/heads/")
@@ -38,7 +37,7 @@ def push(state: State, child: Child, commit: str, branch: str, there: str) -> No
     """Push `commit` to `branch`, which must be `there` ("" for: must not exist). Raises CalledProcessError."""
     clone = state.clone(child.name)
     lease = f"--force-with-lease=refs/heads/{branch}:{there}"
-    git(clone, "push", "--quiet", "--no-verify", lease, child.url, f"{commit}:refs/heads/{branch}")
+    git(clone, "push", "--quiet", "--no-verify", lease, "--", child.url, f"{commit}:refs/heads/{branch}")
 
 
 def words(record: Record) -> tuple[str, str]:
@@ -55,10 +54,11 @@ def words(record: Record) -> tuple[str, str]:
 
 def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
     """Push the planned commit of one child and open its request; what is there already is not done again."""
-    os.environ.update(AUTHOR | OFFLINE)
     record = state.read(child.name)
     branch = branch_of(record["to"])
     try:
+        if record["commit"] != state.planned(child.name):
+            raise FleetError(f"its record names {record['commit'][:12]}, which is not what the plan made: plan again")
         refs = remote_refs(state, child)
         there, ours = refs.get(branch, ""), record.get("pushed", {}).get("commit", "")
         if there != record["commit"]:
@@ -132,7 +132,6 @@ def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
 
     Copier refuses to go back to an older version, so the commit that brought the update is reverted.
     """
-    os.environ.update(AUTHOR | OFFLINE)
     record = state.read(child.name)
     try:
         host, refs = connect(child, fleet.host_of(child)), remote_refs(state, child)
@@ -142,7 +141,7 @@ def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
             host.close(branch)
             if refs.get(branch) and refs[branch] == record.get("pushed", {}).get("commit"):
                 lease = f"--force-with-lease=refs/heads/{branch}:{refs[branch]}"
-                git(clone, "push", "--quiet", "--no-verify", lease, child.url, f":refs/heads/{branch}")
+                git(clone, "push", "--quiet", "--no-verify", lease, "--", child.url, f":refs/heads/{branch}")
             record["rollback"] = "closed"
         else:
             found = git(

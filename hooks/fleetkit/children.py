@@ -12,6 +12,8 @@ import yaml
 
 WAVES = ("canary", "early", "rest")
 CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@|([a-z+]+://[^/@:\s]*:)[^/@\s]*@")  # a password, a token as the name
+ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?([^/:]*)")
+PROTOCOLS = ("file", "git", "http", "https", "ssh")
 KEYS = {"name", "url", "wave", "owner", "paused"}
 
 
@@ -26,6 +28,22 @@ def shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: shown(entry) for key, entry in value.items()}
     return [shown(entry) for entry in value] if isinstance(value, list) else value
+
+
+def host_in(address: str) -> str:
+    """Return the host of an address, https or ssh; nothing for a place on this machine."""
+    if address.startswith(("/", ".", "file:")):
+        return ""
+    found = ADDRESS.match(address)
+    return found[1].lower() if found and ":" in address else ""
+
+
+def check_address(address: str) -> None:
+    """Raise FleetError for an address that git would take for an option, or for a program to run."""
+    scheme, found, _ = address.partition("://")
+    known = scheme in PROTOCOLS if found else "::" not in address
+    if address.startswith("-") or not known or not address.isprintable():
+        raise FleetError(f"{address!r} is not an address of a repository: it needs https, ssh, git, file or a path")
 
 
 @dataclass(frozen=True)
@@ -73,6 +91,11 @@ class Fleet:
     children: list[Child]
     hosts: list[HostRule] = field(default_factory=list)
 
+    def known_hosts(self) -> set[str]:
+        """Return the hosts that the list names: of children and of templates."""
+        named = [child.place for child in self.children] + [rule.template for rule in self.hosts if rule.template]
+        return {host_in(address) for address in named}
+
     def host_of(self, child: Child) -> HostRule:
         """Return the rule of the child's host; without one, it is plain git: a branch and no request."""
         return next((rule for rule in self.hosts if child.place.startswith(rule.match)), HostRule("", "git"))
@@ -84,6 +107,7 @@ def child_of(entry: dict[str, Any], where: str) -> Child:
     if unknown or not entry.get("url"):
         raise FleetError(f"{where}: {entry} needs a url and knows {', '.join(sorted(KEYS))}")
     url = str(entry["url"])
+    check_address(url)
     name = entry.get("name") or url.rstrip("/").removesuffix(".git").replace(":", "/").rsplit("/", 1)[-1]
     child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), bool(entry.get("paused", False)))
     if child.wave not in WAVES:

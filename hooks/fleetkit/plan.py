@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import re
 import shutil
-import signal
 import subprocess
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import safe_update
@@ -17,24 +14,12 @@ from template_versions import UpdateError, changes_between, last_line
 from update_outcome import git
 
 from fleetkit.children import Child, shown
+from fleetkit.git_rules import guard
+from fleetkit.isolation import Tests, passes
 from fleetkit.state import Record, State
 
-AUTHOR = {
-    f"GIT_{who}_{what}": value
-    for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "Template updates"), ("EMAIL", "template-updates@example.invalid"))
-}
+COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+-]*")
 OUTCOMES = ("error", "at risk", "test failed", "conflict", "clean", "up to date", "paused")  # the worst first
-OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}  # ask nobody for a password
-
-
-@dataclass(frozen=True)
-class Tests:
-    """The children's own tests: a command (None for none), its limit in seconds, and the variables it must not see."""
-
-    command: str | None
-    limit: float
-    hidden: tuple[str, ...] = ()
 
 
 def refresh(child: Child, clone: Path) -> str:
@@ -43,34 +28,18 @@ def refresh(child: Child, clone: Path) -> str:
         shutil.rmtree(clone, ignore_errors=True)
         half = clone.with_name(f"{clone.name}.half")
         shutil.rmtree(half, ignore_errors=True)
-        git(clone.parent, "clone", "--quiet", "--no-tags", child.url, str(half))
+        git(clone.parent, "clone", "--quiet", "--no-tags", "--no-checkout", "--", child.url, str(half))
         git(half, "remote", "set-url", "origin", shown(child.url))  # no password stays on the disk
+        guard(half)
+        git(half, "reset", "--quiet", "--hard")
         half.rename(clone)
         return git(clone, "rev-parse", "HEAD").strip()
+    guard(clone)
     git(clone, "worktree", "prune")
-    git(clone, "fetch", "--quiet", "--no-tags", child.url, "+HEAD:refs/fleet/head")
+    git(clone, "fetch", "--quiet", "--no-tags", "--", child.url, "+HEAD:refs/fleet/head")
     git(clone, "reset", "--quiet", "--hard", "refs/fleet/head")
     git(clone, "clean", "--quiet", "-ffdx")
     return git(clone, "rev-parse", "HEAD").strip()
-
-
-def run_tests(tests: Tests, tree: Path, log: Path) -> bool:
-    """Run the child's own tests in `tree`, without the tokens of the hosts; return whether they pass in time.
-
-    `log` holds their words.
-    """
-    visible = {name: value for name, value in os.environ.items() if name not in tests.hidden}
-    command = ["bash", "-c", tests.command or "true"]
-    with log.open("a", encoding="utf-8") as out:
-        job = subprocess.Popen(command, cwd=tree, env=visible, stdout=out, stderr=out, start_new_session=True)
-        try:
-            return job.wait(timeout=tests.limit) == 0
-        except subprocess.TimeoutExpired:
-            out.write(f"\nstopped after {tests.limit:.0f} s\n")
-            return False
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(job.pid, signal.SIGKILL)
 
 
 def keep(state: State, child: Child, trial: Trial) -> Record:
@@ -108,7 +77,8 @@ def try_update(state: State, child: Child, to: str, tests: Tests) -> Record:
         if trial is None:
             return {"outcome": "up to date", "from": to, "to": to, "files": []}
         record = keep(state, child, trial)
-        passed = run_tests(tests, trial.tree, log) if tests.command and trial.code == 0 else None
+        ref = f"refs/fleet/plan/{trial.new.tag}"
+        passed = passes(tests, clone, ref, log) if tests.command and trial.code == 0 else None
         return record | {"outcome": outcome_of(trial, passed), "log": log.name if log.exists() else ""}
 
 
@@ -118,7 +88,6 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
     Whatever goes wrong with this child is its outcome "error" with one line that says why.
     """
     started = time.monotonic()
-    os.environ.update(AUTHOR | OFFLINE)
     before = state.read(child.name)
     record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
     record |= {key: before[key] for key in ("pushed",) if key in before}
@@ -135,6 +104,8 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
             answers = safe_update.read_answers(state.clone(child.name))
             if answers["_src_path"] != source:
                 raise UpdateError(f"it follows another template, {answers['_src_path']}")
+            if not COMMIT.fullmatch(answers["_commit"]):
+                raise UpdateError(f".copier-answers.yml: _commit names no version: {answers['_commit']!r}")
             record |= try_update(state, child, to, tests)
         except UpdateError as error:
             record |= {"outcome": "error", "message": str(error)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import tempfile
@@ -42,6 +43,10 @@ class State:
         """Remember the plan."""
         self._write(self.folder / "plan.json", record)
 
+    def planned(self, name: str) -> str:
+        """Return the commit that the plan made for a child, by the plan itself; nothing where it made none."""
+        return str(self.plan().get("commits", {}).get(name, ""))
+
     def clone(self, name: str) -> Path:
         """Return where the clone of a child is kept."""
         return self.folder / "clones" / name
@@ -62,3 +67,9 @@ class State:
             except BlockingIOError as error:
                 raise FleetError(f"another run works on {self.folder}: wait for it, or take another --state") from error
             yield
+
+
+def digest(plan: Record) -> str:
+    """Return what names a plan: its version and the commit of every child."""
+    text = json.dumps([plan.get("to"), plan.get("commits", {})], sort_keys=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()

@@ -11,7 +11,7 @@ import yaml
 from template_versions import last_line, version_of, versions
 from update_outcome import git
 
-from fleetkit.children import Child
+from fleetkit.children import Child, FleetError, check_address, host_in
 from fleetkit.state import Record, State
 
 BASE_IMAGE = re.compile(r"^ARG BASE_IMAGE=\S*?/([a-z0-9-]+):", re.MULTILINE)
@@ -23,7 +23,7 @@ def files_of(child: Child, place: Path) -> dict[str, str]:
     if not (place / "HEAD").exists():
         place.mkdir(parents=True, exist_ok=True)
         git(place, "init", "--quiet", "--bare")
-    git(place, "fetch", "--quiet", "--depth=1", "--no-tags", child.url, "+HEAD:refs/heads/now")
+    git(place, "fetch", "--quiet", "--depth=1", "--no-tags", "--", child.url, "+HEAD:refs/heads/now")
     names = "".join(f"refs/heads/now:{name}\n" for name in OURS)
     told = subprocess.run(
         ["git", "cat-file", "--batch=%(objecttype) %(objectsize)"],
@@ -43,7 +43,15 @@ def image_state(name: str, catalog: dict[str, Any]) -> str:
     return next((str(row["state"]) for row in catalog["images"] if row["name"] == name), "unknown")
 
 
-def status_of(state: State, child: Child, catalog: dict[str, Any]) -> Record:
+def checked(source: str, hosts: set[str]) -> str:
+    """Return the template's address that a child names, if its host is one of `hosts`. Raises FleetError."""
+    check_address(source)
+    if host_in(source) not in hosts:
+        raise FleetError(f"it follows {source}, whose host is not one of the fleet's")
+    return source
+
+
+def status_of(state: State, child: Child, catalog: dict[str, Any], hosts: set[str]) -> Record:
     """Return where one child stands: version, releases behind, image, last outcome, opted-out files."""
     known = state.read(child.name)
     record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
@@ -53,7 +61,7 @@ def status_of(state: State, child: Child, catalog: dict[str, Any]) -> Record:
         texts = files_of(child, state.folder / "cache" / "status" / child.name)
         answers = yaml.safe_load(texts.get(".copier-answers.yml", "")) or {}
         record["version"] = answers["_commit"]
-        released = versions(answers["_src_path"])
+        released = versions(checked(str(answers["_src_path"]), hosts))
         current = version_of(record["version"])
         record["behind"] = sum(version > current for version in released) if current else None
         image = BASE_IMAGE.search(texts.get("Dockerfile", ""))
@@ -61,6 +69,8 @@ def status_of(state: State, child: Child, catalog: dict[str, Any]) -> Record:
         record["image_state"] = image_state(record["image"], catalog) if image else "own image"
     except subprocess.CalledProcessError as error:
         record["error"] = last_line(error.stderr if isinstance(error.stderr, str) else error.stderr.decode())
+    except FleetError as error:
+        record["error"] = str(error)
     except Exception as error:  # one child must not stop the others
         record["error"] = f"no answers that can be read: {last_line(str(error))}"
     return record

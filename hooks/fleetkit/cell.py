@@ -1,0 +1,143 @@
+"""Run one command where it can harm nothing: the first process of namespaces of its own, started by fleetkit.isolation.
+
+It makes a new root that holds the system, the listed folders (read-only) and one folder of limited size in memory,
+drops every right, and stops the command at its limits. When this process ends, the kernel ends all that it started
+and the folder is gone. Only the standard library: it runs with `python -I`, outside of the fleet's environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+SETTINGS = (  # of /etc, what programs need to run and to reach a package index; no folder that may hold a secret
+    "alternatives", "ca-certificates", "ca-certificates.conf", "group", "host.conf", "hosts", "ld.so.cache",
+    "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "nsswitch.conf", "passwd", "pki", "protocols",
+    "resolv.conf", "services", "ssl/certs", "ssl/openssl.cnf",
+)  # fmt: skip
+DEVICES = ("null", "zero", "full", "random", "urandom")
+PROCESSES = 4096
+POLL_SECONDS = 0.2
+STOPPED = 125  # the exit code when a limit was reached; the reason is the last line that is printed
+
+
+def run(*command: str) -> None:
+    """Run one step; its own words say what is not possible here."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"cell: {' '.join(command)}: {done.stderr.strip()}")
+
+
+def show(source: Path, root: Path, read_only: bool = True) -> None:
+    """Make `source` visible under `root`, in the same place."""
+    target = root / source.relative_to("/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_symlink():
+        target.symlink_to(source.readlink())
+        return
+    target.mkdir(exist_ok=True) if source.is_dir() else target.touch()
+    run("mount", "--rbind", str(source), str(target))
+    if read_only:
+        flags = os.statvfs(target).f_flag
+        kept = [name for name, bit in (("noexec", os.ST_NOEXEC), ("nodev", os.ST_NODEV)) if flags & bit]
+        run("mount", "-o", ",".join(["remount,bind,ro,nosuid", *kept]), str(target))
+
+
+def build_root(spec: dict[str, Any]) -> None:
+    """Make the new root and go into it; what was there before is out of reach."""
+    root = Path(spec["root"])
+    run("mount", "--make-rprivate", "/")
+    run("mount", "-t", "tmpfs", "-o", "size=4m,mode=755,nosuid", "cell", str(root))
+    system = [Path(name) for name in SYSTEM] + [Path("/etc", name) for name in SETTINGS]
+    for source in (*system, *(Path(name) for name in spec["readable"])):
+        if os.path.lexists(source):
+            show(source, root)
+    for name in DEVICES:
+        show(Path("/dev", name), root, read_only=False)
+    for name, target in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
+        (root / "dev" / name).symlink_to(target)
+    work = root / "cell"
+    work.mkdir()
+    run("mount", "-t", "tmpfs", "-o", f"size={spec['disk']},mode=755,nosuid,nodev", "cell", str(work))
+    for name in ("home", "tmp", "shm"):
+        (work / name).mkdir()
+    run("cp", "-a", spec["tree"], str(work / "tree"))
+    if spec["uid"] is not None:
+        run("chown", "-R", "-h", f"{spec['uid']}:{spec['uid']}", *(str(entry) for entry in work.iterdir()))
+    for link, target in {"tmp": "/cell/tmp", "var/tmp": "/cell/tmp", "dev/shm": "/cell/shm"}.items():
+        (root / link).parent.mkdir(exist_ok=True)
+        (root / link).symlink_to(target)
+    for name in ("proc", "old"):
+        (root / name).mkdir()
+    run("mount", "-t", "proc", "-o", "nosuid,nodev,noexec", "proc", str(root / "proc"))
+    os.chdir(root)
+    run("pivot_root", ".", "old")
+    os.chdir("/")
+    run("umount", "-l", "/old")
+    run("mount", "-o", "remount,ro,size=4m,mode=755,nosuid", "/")
+
+
+def used_memory() -> int:
+    """Return the bytes that all processes in here hold for themselves."""
+    total = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            fields = dict(line.split(":", 1) for line in status.read_text(errors="replace").splitlines() if ":" in line)
+        except OSError:  # it ended meanwhile
+            continue
+        total += int(fields.get("RssAnon", "0 kB").split()[0]) * 1024
+    return total
+
+
+def limit(memory: int) -> None:
+    """Set what one process may take; the sum over all is watched."""
+    os.setsid()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_NPROC, (PROCESSES, PROCESSES))
+
+
+def watch(job: subprocess.Popen[bytes], spec: dict[str, Any]) -> int:
+    """Wait for the command; return its exit code, or STOPPED at a limit."""
+    until = time.monotonic() + spec["seconds"]
+    while True:
+        try:
+            code = job.wait(POLL_SECONDS)
+            return code if code >= 0 else 128 - code
+        except subprocess.TimeoutExpired:
+            pass
+        if time.monotonic() > until:
+            reason = f"stopped after {spec['seconds']:.0f} s"
+        elif used_memory() > spec["memory"]:
+            reason = f"stopped: more than {spec['memory'] >> 20} MiB of memory"
+        else:
+            continue
+        print(f"\n{reason}", flush=True)
+        return STOPPED
+
+
+def main() -> int:
+    """Run the command of the JSON that comes in: not an argument, which everybody on this machine could read."""
+    spec = json.load(sys.stdin)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the kernel keeps signals without a handler from this process
+    build_root(spec)
+    drop = ["setpriv", "--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"]
+    if spec["uid"] is not None:
+        drop += [f"--reuid={spec['uid']}", f"--regid={spec['uid']}", "--clear-groups"]
+    job = subprocess.Popen(
+        [*drop, "bash", "-c", spec["command"]], cwd="/cell/tree", env=spec["environment"], stdin=subprocess.DEVNULL,
+        preexec_fn=lambda: limit(spec["memory"]),
+    )  # fmt: skip
+    return watch(job, spec)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""The fleet against hostile children: their tests reach nothing but a copy of themselves, their files run nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.updates.copiers import ROOT
+from tests.updates.small_fleet import BRANCH, Fleet
+
+sys.path.insert(0, str(ROOT / "hooks"))
+
+from fleetkit import isolation
+from fleetkit.children import FleetError, check_address, host_in, load
+from fleetkit.isolation import Limits, run_apart
+from fleetkit.status import checked
+
+TOKEN = "canary-5d20b1"
+MARK = f"77.{os.getpid():07}"  # seconds of a sleep, to find it by
+HOSTILE = """\
+echo attacked > a.txt; git add --all; git commit -q -m attack; cat .git/config .git/FETCH_HEAD
+for place in {folder} {folder}/state {folder}/state/children /home /work; do
+    find $place -maxdepth 3 -name '*.json' -o -name '*.git' 2>/dev/null
+    touch $place/attacked 2>/dev/null && echo wrote $place
+done
+cp -r {folder}/state/clones . 2>/dev/null && echo copied
+for process in /proc/[0-9]*; do tr '\\0' '\\n' <$process/environ; cat $process/cmdline; done 2>/dev/null
+env; umount /usr 2>/dev/null && echo unmounted; ps ax -o args= 2>/dev/null | grep '[f]leet.py'
+setsid sleep {mark} & disown
+exit 0
+"""
+
+
+@pytest.fixture(scope="module", params=["user", "namespace"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Return each way to keep tests apart; this machine must know both."""
+    reason = isolation.why_not(request.param)
+    if reason:
+        pytest.skip(f"tests cannot be kept apart {isolation.WAYS[request.param]}: {reason}")
+    return str(request.param)
+
+
+def run_in_cell(folder: Path, way: str, command: str, **limits: float) -> tuple[int, str]:
+    """Run a command in a cell with small limits; return its exit code and its words."""
+    tree = folder / "tree"
+    tree.mkdir()
+    (tree / "own.txt").write_text("own\n")
+    given = Limits(**({"seconds": 30, "memory": 256 << 20, "disk": 16 << 20} | limits))  # type: ignore[arg-type]
+    code = run_apart(isolation.Tests(command, given, way), tree, folder / "log")
+    assert (tree / "own.txt").read_text() == "own\n", "the cell wrote into the tree outside"
+    return code, (folder / "log").read_text(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("cat own.txt && echo changed >own.txt && touch $HOME/x /tmp/y && python3 -c 'import ssl'", (0, "own")),
+        ("exit 7", (7, "")),
+        ("kill -9 $$", (137, "")),
+        ("touch /usr/x /etc/x /x", (1, "Read-only")),
+        ("echo $FLEET_CANARY; ls {folder} /proc/1/root /proc/1/fd; exit 3", (3, "")),
+        ("unshare -Urm umount -l /usr && echo unmounted; ls /proc/2/ns >/dev/null; exit 4", (4, "")),
+        ("kill -9 1; kill -2 1; exit 5", (5, "")),
+        ("dd if=/dev/zero of=/tmp/x bs=1M count=64", (1, "No space left")),
+        ("grep -E '^Cap(Eff|Bnd|Prm):[[:space:]]+0+$' /proc/self/status | wc -l | grep -x 3", (0, "3")),
+        ("python3 -c 'bytearray(600 << 20)'", (1, "MemoryError")),
+        ("yes | head -c 9000000", (0, "more was printed and is not kept")),
+    ],
+)
+def test_a_cell_holds(command, expected, way, tmp_path, monkeypatch):
+    monkeypatch.setenv("FLEET_CANARY", TOKEN)
+    (tmp_path / "secret").write_text(TOKEN)
+    code, words = run_in_cell(tmp_path, way, command.replace("{folder}", str(tmp_path)))
+    assert code == expected[0], words[-2000:]
+    assert expected[1] in words
+    assert len(words) < 5_000_000
+    for leak in (TOKEN, "secret", "unmounted"):
+        assert leak not in words, f"{way}: {leak}"
+
+
+@pytest.mark.parametrize(
+    ("command", "limits", "reason"),
+    [
+        (f"setsid sleep {MARK} & sleep {MARK}", {"seconds": 1}, "stopped after 1 s"),
+        (
+            f"for n in 1 2 3; do python3 -c 'import time; x = bytearray(150 << 20); time.sleep({MARK})' & done; wait",
+            {},
+            "stopped: more than 256 MiB of memory",
+        ),
+    ],
+    ids=["time", "memory"],
+)
+def test_a_cell_stops_at_its_limits_with_all_that_it_started(command, limits, reason, way, tmp_path):
+    code, words = run_in_cell(tmp_path, way, command, **limits)
+    assert (code, reason in words) == (125, True), words
+    left = subprocess.run(["pgrep", "-f", MARK], capture_output=True, text=True, check=False)
+    assert left.stdout == "", "processes of the cell are left"
+
+
+def test_tests_of_a_hostile_child_reach_nothing_and_only_planned_commits_are_pushed(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}})
+    fleet.environment |= {"FLEET_TOKEN": TOKEN, "OTHER_SECRET": TOKEN}
+    planned = fleet.plan("--test", "bash test.sh")
+    log = (tmp_path / "state" / "logs" / "evil.log").read_text()
+    assert planned.returncode == 0, planned.stdout + log
+    assert "HOME=/cell/home" in log, "the tests did not run"
+    for word in (TOKEN, str(tmp_path), "good", "wrote", "copied", "unmounted", "fleet.py"):
+        assert word not in log, f"the tests of a child reached {word}: {log}"
+    assert not subprocess.run(["pgrep", "-f", f"sleep {MARK}"], capture_output=True, check=False).stdout
+    digest = planned.stdout.splitlines()[-1].removeprefix("plan ")
+    other = fleet.run("apply", "--wave", "canary", "--plan", "sha256:" + "0" * 64)
+    assert (other.returncode, "not the one that was approved" in other.stderr) == (1, True)
+    record = fleet.record("good")
+    place = tmp_path / "state" / "children" / "good.json"
+    place.write_text(json.dumps(record | {"commit": fleet.record("evil")["commit"]}))
+    pushed = fleet.run("apply", "--wave", "canary", "--plan", digest)
+    assert pushed.returncode == 6
+    assert "is not what the plan made" in str(fleet.record("good")["apply_error"])
+    assert BRANCH not in fleet.branches("good")
+    commit = fleet.branches("evil")[BRANCH]
+    shown = subprocess.run(
+        ["git", "show", f"{commit}:a.txt"], cwd=fleet.bare["evil"], capture_output=True, text=True, check=True
+    )
+    assert "attacked" not in shown.stdout.splitlines(), "what a test committed was pushed"
+    place.write_text(json.dumps(record))
+    assert fleet.run("apply", "--wave", "canary", "--plan", digest).returncode == 0
+
+
+def test_where_nothing_keeps_tests_apart_they_do_not_run(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {"test.sh": f"touch {tmp_path}/ran\n"}})
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "unshare").write_text("#!/bin/sh\necho unshare: not permitted >&2\nexit 1\n")
+    (tmp_path / "bin" / "unshare").chmod(0o755)
+    fleet.environment["PATH"] = f"{tmp_path / 'bin'}:{fleet.environment['PATH']}"
+    refused = fleet.plan("--test", "bash test.sh")
+    assert refused.returncode == 1
+    [line] = refused.stderr.strip().splitlines()
+    assert "unshare: not permitted" in line
+    assert "--tests-without-isolation" in line
+    assert not (tmp_path / "ran").exists()
+    assert not (tmp_path / "state" / "plan.json").exists(), "a plan was begun"
+    assert fleet.plan("--test", "bash test.sh", "--tests-without-isolation").returncode == 0
+    assert (tmp_path / "ran").exists()
+
+
+def add_commit(fleet: Fleet, name: str, link: str, target: Path) -> None:
+    """Put a link and attributes that name a program into a child."""
+    work = fleet.folder / "work" / name
+    (work / link).unlink(missing_ok=True)
+    (work / link).symlink_to(target)
+    (work / ".gitattributes").write_text("* filter=evil diff=evil merge=evil\n")
+    for step in (
+        ["add", "--all"],
+        ["commit", "--quiet", "--message=A link"],
+        ["push", "--quiet", str(fleet.bare[name]), "HEAD:main"],
+    ):
+        subprocess.run(["git", *step], cwd=work, check=True, capture_output=True, env=fleet.environment)
+
+
+def test_attributes_links_and_settings_run_and_write_nothing(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"evil": {}})
+    target = tmp_path / "outside.txt"
+    target.write_text("line 1\nmine\n")
+    add_commit(fleet, "evil", "a.txt", target)
+    program = f"ps -o args= $PPID >>{tmp_path}/ran; cat"
+    (tmp_path / "hooks-of-a-person").mkdir()
+    hook = tmp_path / "hooks-of-a-person" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    hook.chmod(0o755)
+    with Path(fleet.environment["GIT_CONFIG_GLOBAL"]).open("a", encoding="utf-8") as settings:
+        for kind, keys in {"filter": ("clean", "smudge"), "diff": ("textconv",), "merge": ("driver",)}.items():
+            settings.write(f'[{kind} "evil"]\n' + "".join(f'\t{key} = "{program}"\n' for key in keys))
+        settings.write(f"[core]\n\thooksPath = {hook.parent}\n")
+    fleet.plan("--test", "test -L a.txt")
+    assert target.read_text() == "line 1\nmine\n", "the update wrote through a link"
+    assert not (tmp_path / "ran").exists(), (tmp_path / "ran").read_text()
+    commit = str(fleet.record("evil")["commit"])
+    clone = tmp_path / "state" / "clones" / "evil"
+    mode = subprocess.run(["git", "ls-tree", commit, "a.txt"], cwd=clone, capture_output=True, text=True, check=True)
+    assert mode.stdout.startswith("120000"), "the owner's link did not stay a link"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "--upload-pack=touch ran",
+        "-oProxyCommand=x",
+        "ext::sh -c true",
+        "fd::17",
+        "ext://x",
+        "a\nb",
+        "https://x/\x1b[2J",
+    ],
+)
+def test_addresses_that_would_run_something_are_refused(address, tmp_path):
+    with pytest.raises(FleetError) as error:
+        check_address(address)
+    assert error.value.args[0].isprintable()
+    (tmp_path / "fleet.yml").write_text(json.dumps({"children": [{"url": address}]}))
+    with pytest.raises(FleetError):
+        load(tmp_path / "fleet.yml")
+
+
+def test_the_host_of_an_address():
+    for address, host in {
+        "https://git.example.com/a/b.git": "git.example.com",
+        "https://git.example.com:8443/a.git": "git.example.com",
+        "ssh://git@git.example.com/a.git": "git.example.com",
+        "git@git.example.com:a/b.git": "git.example.com",
+        "git.example.com:a/b.git": "git.example.com",
+        "file:///srv/a.git": "",
+        "/srv/a.git": "",
+        "../a.git": "",
+    }.items():
+        check_address(address)
+        assert host_in(address) == host, address
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("--upload-pack=touch {folder}/ran", "is not an address"),
+        ("ext::touch {folder}/ran", "is not an address"),
+        ("https://elsewhere.example.com/family.git", "whose host is not one of the fleet's"),
+    ],
+)
+def test_status_asks_no_host_that_a_child_names(source, words, tmp_path):
+    with pytest.raises(FleetError, match=words):
+        checked(source.format(folder=tmp_path), {"git.example.com", ""})
+    assert not os.listdir(tmp_path)
