@@ -15,6 +15,9 @@ import tempfile
 from pathlib import Path
 
 import yaml
+from git_calls import UpdateError, without_password
+from template_versions import Template, address_of, template_of, version_of
+from update_answers import ANSWERS, SOURCE, line
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -91,22 +94,59 @@ def shared_address(template: str) -> str:
     return origin if re.match(r"(https?|ssh|git)://|[^/]+@[^/]+:", origin) else ""
 
 
-def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> None:
-    """Render `template` beside `target` and move it there once it is whole. Raises NewError."""
+def found(template: str, version: str | None) -> tuple[Template | None, str | None]:
+    """Return the template with its releases and the tag to start from: `version`, else the newest release.
+
+    None for both where nothing is released yet, or where `version` is HEAD: then it is the work tree as it is.
+    Raises NewError.
+    """
+    if version == "HEAD":
+        return None, "HEAD"
+    try:
+        fetched = template_of(template)
+    except UpdateError as error:
+        raise NewError(str(error)) from error
+    finals = [tag for number, tag in fetched.known.items() if not number.is_prerelease]
+    if version is None:
+        return (fetched, finals[-1]) if finals else (None, None)
+    number = version_of(version)
+    if number not in fetched.known or number is None:
+        raise NewError(
+            f"the template has no version {version}: there are {', '.join(fetched.known.values()) or 'none'}"
+        )
+    return fetched, fetched.known[number]
+
+
+def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:
+    """Render `template` beside `target` and move it there once it is whole; return what to say of the version.
+
+    Raises NewError.
+    """
+    known, tag = found(template, version)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
         made = Path(folder) / target.name
         command = [sys.executable, "-W", "ignore", "-m", "copier", "copy", "--quiet"]
         command += [] if interactive else ["--defaults"]
-        command += ["--vcs-ref", version] if version else []
+        command += ["--vcs-ref", tag] if tag else []
         command += [part for answer in answers for part in ("--data", answer)]
         done = subprocess.run(
-            [*command, template, str(made)], stderr=subprocess.PIPE, text=True, check=False, cwd=target.parent
-        )
+            [*command, str(known.place) if known else template, str(made)],
+            stderr=subprocess.PIPE, text=True, check=False, cwd=target.parent,
+        )  # fmt: skip
         if done.returncode:
-            raise NewError(reason(done.stderr))
+            raise NewError(without_password(reason(done.stderr)))
+        if known:
+            name_source(made / ANSWERS, without_password(address_of(template)))
         if target.is_dir():
             target.rmdir()
         made.rename(target)
+    return f" It follows {tag}; {known.found_by()}." if known and known.untagged else ""
+
+
+def name_source(answers: Path, source: str) -> None:
+    """Write into the answers where the child's updates come from."""
+    text = answers.read_text(encoding="utf-8")
+    answers.write_text(SOURCE.sub(lambda _: line("_src_path", source), text), encoding="utf-8")
 
 
 def main() -> int:
@@ -116,7 +156,7 @@ def main() -> int:
     parser.add_argument("--answer", action="append", default=[], metavar="QUESTION=ANSWER")
     parser.add_argument("--answers", default="", metavar="TEXT", help="several, as make passes them on")
     parser.add_argument("--template", default=str(ROOT), help="where children find the template (default: this clone)")
-    parser.add_argument("--version", help="the template's version (default: the newest release)")
+    parser.add_argument("--version", help="the template's version (default: the newest release; HEAD: as it is)")
     options = parser.parse_args()
     try:
         if not options.target:
@@ -128,20 +168,19 @@ def main() -> int:
         interactive = not answers and sys.stdin.isatty()
         if not interactive and not any(answer.startswith("project_name=") for answer in answers):
             raise NewError('the name is missing: make new TO=... ANSWERS="project_name=topic-finder"')
-        start(options.template, target, answers, interactive, options.version)
+        note = start(options.template, target, answers, interactive, options.version)
     except NewError as error:
         print(f"new: {error}", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"new: {target} cannot be written ({error.strerror}): take another place", file=sys.stderr)
         return 1
-    print(f"{target} is ready. Go on with:\n")
+    print(f"{target} is ready.{note} Go on with:\n")
     print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
     print("  scripts/setup\n  scripts/test")
     if address := shared_address(options.template):
-        plain = re.sub(r"(https?://)[^/@]+@", r"\1", address)  # no token on the screen
         print(f"\nIts updates come from {options.template}, which only this machine has. Where others work on it too:")
-        print(f"  make new TO=... TEMPLATE={plain}")
+        print(f"  make new TO=... TEMPLATE={without_password(address)}")
     return 0
 
 

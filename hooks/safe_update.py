@@ -5,7 +5,7 @@ Where the template changed the same lines as you, the file holds both between co
 renamed, dropped or switched off a file that you changed, your text is kept and the file is named.
 
 Exit codes: 0 updated, or nothing to do; 3 updated with conflicts; 4 updated, and edits were at risk (kept, to be
-looked at); 1 error, nothing was changed; 2 wrong usage.
+looked at); 1 error, nothing was changed; 2 wrong usage. An update that was killed is finished by the next call.
 """
 
 from __future__ import annotations
@@ -13,36 +13,43 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
+import shutil
+import signal
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NoReturn
 
-import yaml
 from copier import run_copy, run_update
-from packaging.version import Version
-from template_versions import Release, UpdateError, changes_between, last_line, release, version_of, versions
-from update_outcome import ORDER, Outcome, Trees, changed_files, content, git, outcomes, put, unmerged_files
+from git_calls import UpdateError, as_nobody, call, git, last_line, without_password
+from ownership import owners_in
+from scratch_tree import alone, check_clean, scratch
+from template_versions import Release, Template, changes_between, release, template_of, version_of
+from update_answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
+from update_outcome import Entry, Outcome, Trees, entries, outcomes
+from update_start import Start, choose, followed
+from update_words import as_json, told, why
+from write_back import Journal, check_room, journal_folder, resume, write
 
-ANSWERS = ".copier-answers.yml"
-OWNERSHIP = ".copier-ownership.yml"
+__all__ = ["Trial", "main", "read_answers", "trial"]
+
 CODES = {"conflict": 3, "at risk": 4}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """An update made in the scratch work tree `tree`; `outcomes` tells each file."""
+    """An update made in the scratch work tree `tree`; `outcomes` tells each file, `paths` are those that differ."""
 
     old: str
     new: Release
     tree: Path
     outcomes: list[Outcome]
+    paths: list[str]
 
     @property
     def code(self) -> int:
@@ -50,69 +57,19 @@ class Trial:
         return max((CODES.get(outcome.kind, 0) for outcome in self.outcomes), default=0)
 
     def commit_tree(self) -> str:
-        """Return the git tree that holds the result, markers included, without touching the index."""
+        """Return the git tree that holds the result, markers and ignored files included; the index stays as it is."""
         with TemporaryDirectory() as folder:
-            index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-            for step in (["read-tree", "HEAD"], ["add", "--all"], ["write-tree"]):
-                done = subprocess.run(
-                    ["git", *step], cwd=self.tree, env=os.environ | index, check=True, capture_output=True, text=True
-                )
-        return done.stdout.strip()
+            index = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_LITERAL_PATHSPECS": "1"}
+            git(self.tree, "read-tree", "HEAD", more=index)
+            names = "".join(f"{path}\0" for path in self.paths)
+            if names:
+                there = ["--pathspec-from-file=-", "--pathspec-file-nul"]
+                git(self.tree, "add", "--force", "--all", *there, stdin=names, more=index)
+            return git(self.tree, "write-tree", more=index).strip()
 
     def patch(self) -> str:
-        """Return the whole change as a patch."""
-        return git(self.tree, "diff", "--binary", "HEAD", self.commit_tree())
-
-
-def read_answers(child: Path) -> dict[str, Any]:
-    """Return the answers of a child. Raises UpdateError when they are not whole."""
-    try:
-        answers = yaml.safe_load((child / ANSWERS).read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise UpdateError(
-            f"{child} has no {ANSWERS}: it was not made from a template, or the file was deleted"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UpdateError(f"{ANSWERS} cannot be read: restore it with 'git checkout' from a good commit") from error
-    for key in ("_commit", "_src_path"):
-        if not isinstance(answers, dict) or not isinstance(answers.get(key), str):
-            raise UpdateError(f"{ANSWERS} lacks {key}: restore it with 'git checkout' from a good commit")
-    return dict(answers)
-
-
-def check_clean(child: Path) -> None:
-    """Raise UpdateError unless `child` is the root of a git repository without uncommitted changes."""
-    try:
-        top = git(child, "rev-parse", "--show-toplevel").strip()
-        git(child, "rev-parse", "--verify", "HEAD")
-        dirty = git(child, "status", "--porcelain")
-    except subprocess.CalledProcessError as error:
-        raise UpdateError(f"{child} is no git repository with a commit: git init, add and commit first") from error
-    if Path(top) != child.resolve():
-        raise UpdateError(f"{child} is inside the repository {top}: run the update there")
-    if dirty:
-        raise UpdateError("there are uncommitted changes: commit or stash them first")
-
-
-def choose(answers: dict[str, Any], to: str | None) -> str:
-    """Return the tag to update to: `to`, else the newest version. Raises UpdateError."""
-    known = versions(answers["_src_path"])
-    current = answers["_commit"]
-    if version_of(current) and current not in known.values():
-        raise UpdateError(
-            f"the template has no version {current} any more, which this repository follows: tell its owners"
-        )
-    if to is None:
-        if not known:
-            raise UpdateError(f"the template {answers['_src_path']} has no released version")
-        return list(known.values())[-1]
-    tag = known.get(version_of(to) or Version("0"))
-    if tag is None:
-        raise UpdateError(f"the template has no version {to}: there are {', '.join(known.values()) or 'none'}")
-    low, high = version_of(current), version_of(tag)
-    if low and high and high < low:
-        raise UpdateError(f"{tag} is older than {current}, which this repository follows: Copier cannot go back")
-    return tag
+        """Return the whole change as a patch, without passwords in it."""
+        return without_password(git(self.tree, "diff", "--binary", "--no-ext-diff", "HEAD", self.commit_tree()))
 
 
 def check_given(given: dict[str, str], questions: tuple[str, ...]) -> None:
@@ -122,140 +79,134 @@ def check_given(given: dict[str, str], questions: tuple[str, ...]) -> None:
             raise UpdateError(f"the template has no question {name!r}: it has {', '.join(questions)}")
 
 
-def explain(error: Exception, answers: dict[str, Any], tag: str) -> str:
-    """Return one line that says why Copier stopped."""
-    line = last_line(getattr(error, "stderr", None) or str(error))
-    missing = re.search(r'Question "(\w+)" is required', line)
-    if not missing:
-        return f"Copier cannot update to {tag}: {line}"
-    name = missing[1]
-    return (
-        f"the answer {name}: {answers.get(name, 'none')} is not possible in {tag} any more; "
-        f"read the changelog and give another one with --answer {name}=..."
+def render_old(template: Template, start: Start, answers: dict[str, Any], folder: Path) -> None:
+    """Render what the child follows, with its answers."""
+    recorded = {name: value for name, value in answers.items() if not name.startswith("_")}
+    run_copy(
+        str(template.place), folder, data=recorded, vcs_ref=start.commit, defaults=True, quiet=True, overwrite=True
     )
 
 
-def owned(folder: Path, path: str) -> bool:
-    """Tell whether the child's own list gives a file to its owner (seed), so that no fix of it exists."""
-    try:
-        listed = yaml.safe_load((content(folder, OWNERSHIP) or b"").decode() or "{}")
-    except yaml.YAMLError:  # the list of version 0.1.0 cannot be read for a batch job
-        listed = {}
-    seeds = listed.get("seed") or {} if isinstance(listed, dict) else {}
-    return any(path.startswith(seed) if seed.endswith("/") else Path(path).match(seed) for seed in seeds)
+def render_new(
+    template: Template, start: Start, tag: str, text: str, given: dict[str, str], old: Path, folder: Path
+) -> None:
+    """Update a copy of the old render, which nobody edited, with Copier; `text` are the child's answers."""
+    shutil.copytree(old, folder, symlinks=True)
+    (folder / ANSWERS).write_text(following(text, str(template.place), start.commit), encoding="utf-8")
+    git(folder, "init", "--quiet", "--template=")
+    git(folder, "add", "--all", "--force")
+    who = ("-c", "user.name=update", "-c", "user.email=update@example.invalid")
+    git(folder, *who, "commit", "--quiet", "--no-verify", "--message=old")
+    run_update(folder, data=given, vcs_ref=tag, defaults=True, quiet=True, overwrite=True, conflict="inline")
 
 
-@contextmanager
-def scratch(child: Path) -> Iterator[Path]:
-    """Give a scratch work tree of the child's last commit and take it away again."""
-    with TemporaryDirectory(prefix="update-") as folder:
-        tree = Path(folder, "tree")
-        git(child, "worktree", "add", "--quiet", "--detach", str(tree), "HEAD")
-        try:
-            yield tree
-        finally:
-            git(child, "worktree", "remove", "--force", str(tree))
+def asked_in(template: Template, *commits: str) -> set[str]:
+    """Return the names of all questions of some commits of the template, computed ones included."""
+    texts = [call(template.place, "show", f"{commit}:copier.yml").stdout.decode(errors="replace") for commit in commits]
+    return {line.split(":")[0] for text in texts for line in text.splitlines() if line[:1].isalpha() and ":" in line}
 
 
 @contextmanager
 def trial(child: Path, to: str | None = None, given: dict[str, str] | None = None) -> Iterator[Trial | None]:
     """Make the update in a scratch work tree and give the result; None when there is nothing to do.
 
-    `child` must be the root of a clean repository. Raises UpdateError, and changes nothing in `child`.
+    `child` must be clean: the root of a repository, or a folder in one. Raises UpdateError, and changes nothing there.
     """
     given = given or {}
     check_clean(child)
     answers = read_answers(child)
-    source, old = answers["_src_path"], answers["_commit"]
-    tag = choose(answers, to)
-    if tag == old and not given:
+    text = (child / ANSWERS).read_text(encoding="utf-8")
+    template = template_of(answers["_src_path"])
+    start = followed(template, answers["_commit"], text)
+    for note in filter(None, (template.found_by(), start.note)):
+        print(f"update: {note}", file=sys.stderr)
+    tag = choose(template, start, to)
+    if tag is None and not given:
         yield None
         return
-    new = release(source, tag)
+    tag = tag or template.known.get(version_of(start.name) or None, start.commit)  # type: ignore[arg-type]
+    new = release(answers["_src_path"], tag)
     check_given(given, new.questions)
-    recorded = {name: value for name, value in answers.items() if not name.startswith("_")}
-    with scratch(child) as tree, TemporaryDirectory(prefix="base-") as base, warnings.catch_warnings():
+    with scratch(child) as tree, TemporaryDirectory(prefix="update-") as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            run_copy(source, base, data=recorded, vcs_ref=old, defaults=True, quiet=True, overwrite=True)
-            run_update(tree, data=given, vcs_ref=tag, defaults=True, quiet=True, overwrite=True, conflict="inline")
-        except Exception as error:
-            raise UpdateError(explain(error, answers, tag)) from error
-        check_free(tree, child)
-        found = outcomes(Trees(Path(base), child, tree, ANSWERS))
-        seeds = [o for o in found if o.kind == "opted out" and owned(child, o.path)]
-        yield Trial(old, new, tree, [outcome for outcome in found if outcome not in seeds])
+        with as_nobody():
+            trees = rendered(template, start, new, text, answers, given, tree, Path(place))
+            found = outcomes(trees)
+            found = [told_ignored(tree, outcome) for outcome in found]
+        owned = owners_in(tree)
+        found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
+        paths = sorted(trees.touched, key=lambda path: (path == ANSWERS, path))
+        check_room(child, tree, paths)
+        yield Trial(start.name, new, tree, found, paths)
 
 
-def check_free(tree: Path, child: Path) -> None:
-    """Raise UpdateError where the update brings a file that the child has outside of git, ignored by it."""
-    tracked = set(git(child, "ls-files", "-z").split("\0"))
-    for path in sorted(changed_files(tree) - tracked):
-        if os.path.lexists(child / path):
-            raise UpdateError(f"the template brings {path}, which is here and not in git: move it away first")
+def rendered(
+    template: Template, start: Start, new: Release, text: str, answers: dict[str, Any], given: dict[str, str],
+    tree: Path, folder: Path,
+) -> Trees:  # fmt: skip
+    """Return the three states of each file. Raises UpdateError where Copier stops."""
+    try:
+        render_old(template, start, answers, folder / "old")
+        render_new(template, start, new.tag, text, given, folder / "old", folder / "new")
+    except UpdateError:
+        raise
+    except Exception as error:
+        raise UpdateError(why(error, answers, new.tag)) from error
+    base, ours, theirs = entries(folder / "old"), entries(tree), entries(folder / "new")
+    if ANSWERS in theirs:
+        asked = asked_in(template, start.commit, new.tag)
+        after = with_own_keys(with_source_of(theirs[ANSWERS].text.decode(), text), text, asked)
+        base[ANSWERS], theirs[ANSWERS] = ours[ANSWERS], Entry(after.encode())
+    return Trees(base, ours, theirs, tree)
+
+
+def told_ignored(tree: Path, outcome: Outcome) -> Outcome:
+    """Return the outcome, with a word where git ignores a file that the template adds."""
+    if outcome.kind != "added" or call(tree, "check-ignore", "--quiet", "--", outcome.path).returncode:
+        return outcome
+    return Outcome(outcome.path, "added", f"git ignores it here: git add --force {outcome.path}")
 
 
 def write_back(trial: Trial, child: Path) -> None:
-    """Write the result of the trial into the child; on an error the child is as it was. Raises UpdateError."""
-    paths = sorted(changed_files(trial.tree))
-    tracked = set(git(child, "ls-files", "-z").split("\0"))
-    try:
-        for path in paths:
-            if os.path.lexists(trial.tree / path):
-                put(child, path, trial.tree / path)
-            else:
-                (child / path).unlink(missing_ok=True)
-        if unmerged_files(trial.tree):
-            stages = git(trial.tree, "ls-files", "--unmerged")
-            gone = "".join(f"0 {'0' * 40}\t{path}\n" for path in sorted(unmerged_files(trial.tree)))
-            git(child, "update-index", "--index-info", stdin=gone + stages)
-    except BaseException as error:
-        for path in set(paths) - tracked:
-            (child / path).unlink(missing_ok=True)
-        git(child, "reset", "--quiet", "--hard")
-        raise UpdateError(f"the update could not be written and was taken back: {error}") from error
+    """Write the result of the trial into the child, whole or not at all. Raises UpdateError."""
+    stages = git(trial.tree, "ls-files", "--unmerged", "--full-name", "-z")
+    gone = {entry.partition("\t")[2] for entry in stages.split("\0") if entry}
+    cleared = "".join(f"0 {'0' * 40}\t{path}\0" for path in sorted(gone))
+    prefix = git(child, "rev-parse", "--show-prefix").strip()
+    write(child, trial.tree, Journal(trial.old, trial.new.tag, trial.code, prefix, trial.paths, cleared + stages))
 
 
-def told(trial: Trial, dry_run: bool) -> str:
-    """Return what a person reads: versions, changelog, files."""
-    lines = [f"{trial.old} -> {trial.new.tag}" + (" (dry run, nothing is changed)" if dry_run else "")]
-    changes = changes_between(trial.new.changelog, trial.old, trial.new.tag)
-    lines += ["", changes, ""] if changes else [""]
-    for kind in ORDER:
-        for outcome in (outcome for outcome in trial.outcomes if outcome.kind == kind):
-            lines.append(f"{kind:<10} {outcome.path}" + (f": {outcome.note}" if outcome.note else ""))
-    return "\n".join(lines if dry_run else [*lines, "", next_steps(trial)])
-
-
-def next_steps(trial: Trial) -> str:
-    """Return what the owner does after an update, in this order."""
-    kinds = {outcome.kind for outcome in trial.outcomes}
-    steps = ["settle the conflict markers and `git add` the files"] if "conflict" in kinds else []
-    steps += ["look at what was at risk"] if "at risk" in kinds else []
-    moved = any(o.path == "constraints.txt" and o.kind in ("updated", "merged") for o in trial.outcomes)
-    steps += ["scripts/lock (the base image has other versions now)"] if moved else []
-    return "next: " + ", ".join([*steps, "scripts/setup && scripts/test", "git commit"])
-
-
-def as_json(trial: Trial | None, child: Path, dry_run: bool) -> dict[str, Any]:
-    """Return the same for a program."""
-    if trial is None:
-        return {"from": read_answers(child)["_commit"], "to": None, "code": 0, "dry_run": dry_run, "files": []}
-    files = [outcome.as_dict() for outcome in trial.outcomes]
-    return {"from": trial.old, "to": trial.new.tag, "code": trial.code, "dry_run": dry_run, "files": files}
+def resumed(child: Path, dry_run: bool) -> int | None:
+    """Finish an update that was killed and return its exit code; None where none was. Raises UpdateError."""
+    if call(child, "rev-parse", "--git-dir").returncode:
+        return None
+    with alone(child):
+        if dry_run and (journal_folder(child) / "journal.json").exists():
+            raise UpdateError("an update was interrupted here: run this without --dry-run first, which finishes it")
+        journal = resume(child)
+    if journal is None:
+        return None
+    print(f"{journal.old} -> {journal.new}: the update that was interrupted is finished: look at git status")
+    return journal.code
 
 
 def update(child: Path, options: argparse.Namespace) -> int:
     """Update `child` as the options say, print what happened, return the exit code. Raises UpdateError."""
+    code = resumed(child, options.dry_run)
+    if code is not None:
+        return code
     with trial(child, options.to, dict(options.answer)) as made:
         if made is not None and not options.dry_run:
             write_back(made, child)
         if options.json:
-            print(json.dumps(as_json(made, child, options.dry_run), indent=2))
+            old, new = (made.old, made.new.tag) if made else (read_answers(child)["_commit"], None)
+            files = made.outcomes if made else []
+            print(json.dumps(as_json(old, new, made.code if made else 0, options.dry_run, files), indent=2))
         elif made is None:
             print(f"nothing to do: {read_answers(child)['_commit']} is the newest version")
         else:
-            print(told(made, options.dry_run))
+            changes = changes_between(made.new.changelog, made.old, made.new.tag)
+            print(told(f"{made.old} -> {made.new.tag}", changes, made.outcomes, options.dry_run))
         if made is not None and options.diff and not options.json:
             print("\n" + made.patch())
         return made.code if made else 0
@@ -265,8 +216,13 @@ def answer(text: str) -> tuple[str, str]:
     """Return question and answer of `question=answer`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is no answer: it needs question=answer")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an answer: it needs question=answer")
     return name, value
+
+
+def stop(number: int, _: object) -> NoReturn:
+    """End on a signal as a program does that takes its scratch work tree away first."""
+    raise SystemExit(128 + number)
 
 
 def main() -> int:
@@ -281,14 +237,20 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print for a program")
     parser.add_argument("--repository", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    with suppress(AttributeError, ValueError):  # text that is not UTF-8 is printed as it is
+        sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
     try:
         return update(options.repository.resolve(), options)
     except UpdateError as error:
-        print(f"update: {error}", file=sys.stderr)
+        print(f"update: {without_password(str(error))}", file=sys.stderr)
     except subprocess.CalledProcessError as error:
-        print(f"update: {' '.join(error.cmd)}: {last_line(error.stderr)}", file=sys.stderr)
+        print(f"update: {without_password(' '.join(error.cmd))}: {last_line(error.stderr)}", file=sys.stderr)
+    except OSError as error:
+        print(f"update: {error.strerror}: {error.filename or os.getcwd()}", file=sys.stderr)
     return 1
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
     sys.exit(main())

@@ -11,6 +11,14 @@ oldest-copier-lock: $(READY) ## resolve the lock of the oldest supported Copier,
 release-check: $(READY) ## show what the next release changes in children, and refuse what would hurt them
 	@$(PYTHON) -W ignore hooks/release_check.py $(ARGS)
 
+.PHONY: release
+release: $(READY) ## release a version: make release VERSION=x.y.z (PUSH=1 pushes it)
+	@$(PYTHON) hooks/release.py cut "$(VERSION)" $(if $(PUSH),--push)
+
+.PHONY: tags
+tags: $(READY) ## tag every release that has no tag in this clone
+	@$(PYTHON) hooks/release.py tags
+
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet $(or $(FLEET_FILE),fleet.yml)
 
 .PHONY: fleet-plan

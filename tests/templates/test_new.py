@@ -76,7 +76,7 @@ def test_a_target_that_cannot_be_written_is_named(template):
 
 def test_a_template_that_is_none_is_named(tmp_path):
     done = new(tmp_path / "child", "project_name=child", template=tmp_path / "nothing")
-    refused(done, "Local template must be a directory")
+    refused(done, "does not appear to be a git repository")
     assert list(tmp_path.iterdir()) == []
 
 

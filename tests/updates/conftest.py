@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.updates.copiers import Copier, installed, minimum_version, newest_version
+from tests.updates.program import Program
 from tests.updates.tiny import Template
 
 LABELS = ["newest"] if minimum_version() == newest_version() else ["newest", "oldest"]
@@ -22,3 +23,11 @@ def copier(request: pytest.FixtureRequest, tmp_path: Path) -> Copier:
 def template(copier: Copier, tmp_path: Path) -> Template:
     """Return a template without a version yet; it hides the whole family of the other tests."""
     return Template(tmp_path / "template", copier)
+
+
+@pytest.fixture
+def program(copier: Copier, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
+    """Return the safe update as a program, with the test's own settings of git and Copier."""
+    for name, value in copier.environment().items():
+        monkeypatch.setenv(name, value)
+    return Program(monkeypatch, capsys)

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from hooks.releases import next_version, order, released
+from releases import next_version, order, released
+
 from tests.answers import TYPES
 from tests.updates.copiers import ROOT, Copier
 from tests.updates.tiny import Repository

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.updates.test_safe_update import Program, program, template  # noqa: F401  (fixtures)
+from tests.updates.program import Program
 from tests.updates.tiny import Child, Template, make_child
 
 QUICK, ALL, CHUNK = 5, 300, 5
@@ -108,7 +108,7 @@ def settle(child: Child) -> None:
     child.commit("Update")
 
 
-def play(seed: int, template: Template, folder: Path, program: Program) -> None:  # noqa: F811
+def play(seed: int, template: Template, folder: Path, program: Program) -> None:
     """Play one history of three releases and two updates."""
     history = History(seed)
     child = None
@@ -136,9 +136,9 @@ def play(seed: int, template: Template, folder: Path, program: Program) -> None:
 )
 def test_no_line_of_the_owner_disappears(
     first: int,
-    template: Template,  # noqa: F811
+    template: Template,
     tmp_path: Path,
-    program: Program,  # noqa: F811
+    program: Program,
 ) -> None:
     for seed in range(first, first + CHUNK):
         place = tmp_path / str(seed)

@@ -7,13 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import release_check
 
 from tests.updates.copiers import ROOT, installed
 from tests.updates.tiny import Template, write_files
-
-sys.path.insert(0, str(ROOT / "hooks"))
-
-import release_check
 
 Files = dict[str, str]
 SETTINGS = """

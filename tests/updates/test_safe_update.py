@@ -2,63 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import write_back
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "hooks"))
-
-import safe_update  # noqa: E402
-import template_versions  # noqa: E402
-
-from tests.updates.copiers import installed  # noqa: E402
-from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files  # noqa: E402
+from tests.updates.program import Program
+from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files
 
 EDITED = TEN_LINES + "owner's line\n"
-
-
-@pytest.fixture
-def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Template:
-    """Return an empty template; the program runs with the test's own settings."""
-    copier = installed("newest", tmp_path / "copier-home")
-    for name, value in copier.environment().items():
-        monkeypatch.setenv(name, value)
-    template_versions.versions.cache_clear()
-    template_versions.release.cache_clear()
-    return Template(tmp_path / "template", copier)
-
-
-class Program:
-    """The program, run on one child."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self.monkeypatch, self.capsys = monkeypatch, capsys
-        self.out = self.err = ""
-
-    def __call__(self, child: Child, *options: str) -> int:
-        self.monkeypatch.setattr(sys, "argv", ["update", "--repository", str(child.path), *options])
-        template_versions.versions.cache_clear()
-        self.capsys.readouterr()
-        code = safe_update.main()
-        self.out, self.err = self.capsys.readouterr()
-        return code
-
-    def files(self, child: Child, *options: str) -> dict[str, str]:
-        """Run with --json and return the kind of each file but Copier's own."""
-        self(child, "--json", *options)
-        told: dict[str, Any] = json.loads(self.out)
-        return {file["path"]: file["kind"] for file in told["files"] if file["path"] != ".copier-answers.yml"}
-
-
-@pytest.fixture
-def program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Program:
-    """Return the program."""
-    return Program(monkeypatch, capsys)
 
 
 def test_every_file_is_told_and_a_dry_run_says_the_same(template: Template, tmp_path: Path, program: Program) -> None:
@@ -254,13 +208,11 @@ def test_failure_while_writing_takes_everything_back(
     child = make_child(template, tmp_path / "child")
     template.release("v2.0.0", {"a.txt": "2\n", "b.txt": "2\n", "c.txt": "2\n"})
 
-    def full_disk(tree: Path, path: str, source: Path) -> None:
-        if path == "c.txt":
+    def full_disk(name: str) -> None:
+        if name == "new c.txt":
             raise OSError("No space left on device")
-        put(tree, path, source)
 
-    put = safe_update.put
-    monkeypatch.setattr(safe_update, "put", full_disk)
+    monkeypatch.setattr(write_back, "step", full_disk)
     assert program(child) == 1
     assert "taken back: No space left" in program.err
     assert child.status() == {}

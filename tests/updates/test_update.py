@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from releases import released
 
-from hooks.releases import released
 from tests.answers import TYPES, AnswerSet
 from tests.updates.copiers import ROOT, installed
 from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next

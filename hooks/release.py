@@ -1,0 +1,137 @@
+"""Release a version of the family, and set the tags that a clone lacks.
+
+  cut X.Y.Z   check the changelog and what children would see, change VERSION alone, commit and tag it
+  tags        tag every release that has no tag here, where the commits of VERSION say it is
+
+Exit codes: 0 done, 1 refused (the reason is named, nothing is changed), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from packaging.version import InvalidVersion, Version
+from releases import HistoryError, current, git, tags, written
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class ReleaseError(Exception):
+    """The version cannot be released; the message says why and what to do."""
+
+
+def newest_section(changelog: str) -> str:
+    """Return the version of the newest section of a changelog; one called Unreleased may stand above it."""
+    headings = re.findall(r"(?m)^## \[?v?([^\]\s]+)", changelog)
+    return next((heading for heading in headings if heading.lower() != "unreleased"), "")
+
+
+def missing_tags(repository: Path) -> dict[str, str]:
+    """Return the tags that are missing and their commits. Raises ReleaseError for a tag that is somewhere else."""
+    there, missing = tags(repository), {}
+    for version, commit in written(repository).items():
+        if version not in there:
+            missing[f"v{version}"] = commit
+        elif commit not in there[version].values():
+            name = next(iter(there[version]))
+            raise ReleaseError(
+                f"the tag {name} is not on the commit that changed VERSION ({commit[:10]}): look at both, a tag that "
+                "was published is never moved"
+            )
+    return missing
+
+
+def set_tags(repository: Path) -> None:
+    """Set the tags that are missing and say which."""
+    missing = missing_tags(repository)
+    for name, commit in missing.items():
+        git(repository, "tag", name, commit)
+    print(f"tagged {', '.join(missing)}" if missing else "every release has its tag")
+
+
+def check(repository: Path, version: Version) -> None:
+    """Raise ReleaseError unless the repository is ready for a release of `version`."""
+    if git(repository, "status", "--porcelain"):
+        raise ReleaseError("there are uncommitted changes: commit them first, the release changes VERSION alone")
+    if version.is_devrelease or version.is_postrelease or version.local or len(version.release) != 3:
+        raise ReleaseError(f"{version} is not a release: it needs X.Y.Z, or X.Y.ZrcN for a canary")
+    known = written(repository)
+    if version in known or version in tags(repository):
+        raise ReleaseError(f"{version} is released already: take the next version")
+    if known and version < max(known):
+        raise ReleaseError(f"{version} is older than {max(known)}, which is released")
+    section = newest_section((repository / "CHANGELOG.md").read_text(encoding="utf-8"))
+    if section != str(version) and not (version.is_prerelease and section in ("", version.base_version)):
+        raise ReleaseError(
+            f"the newest section of CHANGELOG.md is {section or 'missing'}: it needs '## {version}', with what the "
+            "update brings for owners of children"
+        )
+
+
+def release_check(repository: Path) -> None:
+    """Run the release check. Raises ReleaseError where it refuses."""
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("release_check.py"))]
+    done = subprocess.run(
+        [*command, "--quiet", "--repository", str(repository)], stdout=subprocess.DEVNULL, check=False
+    )
+    if done.returncode:
+        raise ReleaseError("the release check refuses it, for the reasons above")
+
+
+def cut(repository: Path, text: str, push: bool) -> None:
+    """Release a version: VERSION alone in its commit, and the tag on it. Raises ReleaseError."""
+    try:
+        version = Version(text)
+    except InvalidVersion as error:
+        raise ReleaseError(f"{text!r} is not a version: it needs X.Y.Z, for example VERSION=1.2.3") from error
+    check(repository, version)
+    before = current(repository)
+    (repository / "VERSION").write_text(f"{version}\n", encoding="utf-8")
+    try:
+        release_check(repository)
+        git(repository, "commit", "--quiet", f"--message=Release {version}", "--", "VERSION")
+    except BaseException:
+        (repository / "VERSION").write_text(f"{before}\n", encoding="utf-8")
+        raise
+    git(repository, "tag", f"v{version}")
+    print(f"released {version}: {git(repository, 'rev-parse', '--short', 'HEAD').strip()}, tag v{version}")
+    if push:
+        branch = git(repository, "symbolic-ref", "--short", "HEAD").strip()
+        git(repository, "push", "--quiet", "--atomic", "origin", branch, f"v{version}")
+        print(f"pushed {branch} and v{version} to origin")
+    else:
+        print(f"push it: git push --atomic origin HEAD v{version}")
+
+
+def main() -> int:
+    """Run one command and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="release", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repository", type=Path, default=ROOT, help=argparse.SUPPRESS)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("tags")
+    one = commands.add_parser("cut")
+    one.add_argument("version")
+    one.add_argument("--push", action="store_true", help="push the commit and the tag to origin")
+    options = parser.parse_args()
+    try:
+        if options.command == "tags":
+            set_tags(options.repository)
+        else:
+            cut(options.repository, options.version, options.push)
+    except (ReleaseError, HistoryError) as error:
+        print(f"release: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(f"release: git {error.cmd[1]}: {(error.stderr or '').strip().splitlines()[-1:]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
