@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from .. import device
 from .exits import DONE, BadConfiguration, JobError
 from .inputs import find_files
-from .manifest import Ledger, finish, missing_parts
+from .manifest import Ledger
 from .messages import say
 from .plan import NAME as PLAN
 from .plan import Plan
 from .predicting import Model, Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
+from .publishing import finish, missing_parts
 from .reading import find_columns
 from .run import Run
 from .settings import RunOptions
