@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,13 +12,15 @@ import pyarrow.parquet as pq
 from .addresses import masked
 from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
-from .store import Store, read_all
+from .store import RECORDS, Store, read_all
 
-RECORDS = "_records"
 QUARANTINE = "_quarantine"
 QUARANTINE_SCHEMA = pa.schema(
     [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string())]
 )
+
+# Of a file of the input and of a part in it.
+Number = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Record:
     """What is known of a finished part: of its `rows`, `written` are in the output, `bad` ones not, `blank` were none.
 
     end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file. wider: it has
-    columns of wider types than the plan's. narrow: the checksum that its file had before it got the types of all parts.
+    columns of wider types than the plan's. narrow_size: that of its file before it got the types of all parts.
+    quarantine_size and quarantine_sha256: of the file with its bad rows.
     """
 
     file_index: int
@@ -42,7 +45,9 @@ class Record:
     size: int
     sha256: str
     wider: bool = False
-    narrow: str = ""
+    narrow_size: int = 0
+    quarantine_size: int = 0
+    quarantine_sha256: str = ""
 
     @property
     def name(self) -> str:
@@ -50,18 +55,27 @@ class Record:
         return part_name(self.file_index, self.index)
 
     def published(self) -> dict[str, Any]:
-        """Return what the manifest says of the part."""
-        return {key: value for key, value in asdict(self).items() if key not in ("wider", "narrow")}
+        """Return what the manifest says of the part: without what is not so for most."""
+        rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256"}
+        return {key: value for key, value in asdict(self).items() if value or key not in rare}
+
+    @property
+    def files(self) -> list[str]:
+        """Return the names of the files that belong to the part, in the folders for parts and for bad rows."""
+        return [f"{self.name}.parquet"] + [f"{QUARANTINE}/{self.name}.parquet"] * bool(self.quarantine_size)
 
 
 class Ledger:
-    """The finished parts of an output, or those of them that a worker wants: a function of file and part."""
+    """The finished parts of an output, or those of them that a worker wants: a function of file and part.
+
+    A record counts only while the part's files are there with their sizes; `damaged` are the others.
+    """
 
     def __init__(self, store: Store, wants: Callable[[int, int], bool] = lambda file, part: True) -> None:
         self._store = store
-        names = [name for name in sorted(store.names(RECORDS)) if wants(*numbers(name))]
-        found = [Record(**json.loads(content)) for content in read_all(store, RECORDS, names)]
-        self.records = {(record.file_index, record.index): record for record in found}
+        names = [name for name in sorted(store.sizes(RECORDS)) if wants(*numbers(name))]
+        found = [record for content in read_all(store, RECORDS, names) if (record := _read(content)) is not None]
+        self.records, self.damaged = intact(store, found)
 
     def write(self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool, wider: bool = False) -> Record:
         """Bring a part to the output; it counts as finished when its record is there, which comes last.
@@ -73,6 +87,8 @@ class Ledger:
             rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason)} for b in bad]
             quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
+        else:
+            quarantined = b""
         self._store.write(f"{self._store.parts}/{part.name}.parquet", content)
         count = sum(b.count for b in bad)
         record = Record(
@@ -89,6 +105,8 @@ class Ledger:
             size=content.size,
             sha256=hashlib.sha256(content).hexdigest(),
             wider=wider,
+            quarantine_size=len(quarantined),
+            quarantine_sha256=hashlib.sha256(quarantined).hexdigest() if quarantined else "",
         )
         self.remember(record)
         return record
@@ -97,6 +115,26 @@ class Ledger:
         """Write the record of a part."""
         self._store.write(f"{RECORDS}/{record.name}.json", to_json(asdict(record)))
         self.records[record.file_index, record.index] = record
+
+
+def intact(store: Store, records: Iterable[Record]) -> tuple[dict[Number, Record], dict[Number, Record]]:
+    """Return the records whose files are there with their sizes, and the others."""
+    parts, quarantined = store.sizes_of_parts(), store.sizes(QUARANTINE)
+    good, damaged = {}, {}
+    for record in records:
+        name = f"{record.name}.parquet"
+        whole = parts.get(name) in (record.size, record.narrow_size or record.size)
+        whole = whole and quarantined.get(name, 0) == (record.quarantine_size or quarantined.get(name, 0))
+        (good if whole else damaged)[record.file_index, record.index] = record
+    return good, damaged
+
+
+def _read(content: bytes) -> Record | None:
+    """Return a record, None for one that was cut: then its part is done again."""
+    try:
+        return Record(**json.loads(content))
+    except (ValueError, TypeError):
+        return None
 
 
 def as_parquet(table: pa.Table) -> pa.Buffer:

@@ -34,9 +34,8 @@ class Run:
     def __init__(self, plan: Plan, ledger: Ledger, shard: Shard, predictor: Predictor, progress: Progress) -> None:
         self._plan, self._ledger, self._shard = plan, ledger, shard
         self._predictor, self._progress = predictor, progress
-        own = [record for record in ledger.records.values() if shard.wants(record.file_index, record.index)]
-        self._rows = sum(record.rows for record in own)
-        self._bad = progress.bad = sum(record.bad for record in own)
+        self._rows = sum(record.rows for record in ledger.records.values())
+        self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         ends = [0]
         for file in plan.files:
             ends.append(ends[-1] + max(1, file.size))
