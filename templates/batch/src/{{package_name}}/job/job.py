@@ -8,20 +8,22 @@ from collections.abc import Sequence
 from .. import device
 from .exits import DONE, BadConfiguration, JobError
 from .inputs import find_files
-from .manifest import Ledger, finish, missing_parts
+from .manifest import Ledger
 from .messages import say
 from .plan import NAME as PLAN
 from .plan import Plan
 from .predicting import Model, Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
+from .publishing import Damaged, check_published, finish, missing_parts, reopen_when_damaged
 from .reading import find_columns
 from .run import Run
-from .settings import RunOptions
+from .settings import Repair, RunOptions
 from .stop import Stop
 from .store import SUCCESS, FinishedElsewhere, Store, open_store
 
 RESERVED = ["file", "row"]
+REPAIRS = 3
 
 
 def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
@@ -44,7 +46,7 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
     predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
     plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
     plan.settle(store)
-    if store.read(SUCCESS) is not None:
+    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
         say(f"{options.output} is complete already; nothing to do")
         return DONE
     try:
@@ -63,6 +65,7 @@ def merge_job(output: str) -> int:
     missing = missing_parts(store, len(json.loads(plan)["files"]))
     # Only now: the records that say what is there go when the result is published.
     if store.read(SUCCESS) is not None:
+        check_published(store)
         say(f"{output} is complete already")
         return DONE
     if missing:
@@ -125,14 +128,24 @@ def _work(
         say(progress.line())
         with contextlib.suppress(FinishedElsewhere, OSError):
             record.end(code, progress.rows)
-    missing = missing_parts(store, len(plan.files))
-    # Only now: the records that say what is there go when the result is published.
-    if store.read(SUCCESS) is not None:
-        return
-    if missing:
-        say(f"shard {name} is done; {len(missing)} parts or more are missing from others, the last one publishes")
-        return
-    _publish(store, options.output, record.content)
+    for _ in range(REPAIRS):
+        try:
+            missing = missing_parts(store, len(plan.files))
+            # Only now: the records that say what is there go when the result is published.
+            if store.read(SUCCESS) is not None:
+                return
+            if missing:
+                rest = f"{len(missing)} parts or more are missing from others"
+                say(f"shard {name} is done; {rest}, the last one publishes")
+                return
+            _publish(store, options.output, record.content)
+            return
+        except Damaged as damage:
+            say(f"{damage.found}: made anew")
+            repair = Progress(Metrics(None, None, name), device_name)
+            Run(plan, Ledger(store), Repair(parts=damage.parts), predictor, repair)(stop, options.max_bad)
+            repair.close(True)
+    raise JobError(f"parts in {options.output} are lost again and again: does another program write there?")
 
 
 def _publish(store: Store, output: str, current: dict | None) -> None:

@@ -1,9 +1,8 @@
-"""The record of each finished part, and the end of the job: all parts there, manifest, result, `_SUCCESS`."""
+"""The record of each finished part."""
 
 import hashlib
 import json
-from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,24 +10,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .addresses import masked
-from .exits import JobError
 from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
-from .store import SUCCESS, TEMPORARY, FinishedElsewhere, Store, read_all
+from .store import RECORDS, Store, read_all
 
-RECORDS = "_records"
 QUARANTINE = "_quarantine"
-MANIFEST = "_manifest.json"
 QUARANTINE_SCHEMA = pa.schema(
     [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string())]
 )
+
+# Of a file of the input and of a part in it.
+Number = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Record:
     """What is known of a finished part: of its `rows`, `written` are in the output, `bad` ones not, `blank` were none.
 
-    end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file.
+    end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file. wider: it has
+    columns of wider types than the plan's. narrow_size: that of its file before it got the types of all parts.
+    quarantine_size and quarantine_sha256: of the file with its bad rows.
     """
 
     file_index: int
@@ -43,29 +44,51 @@ class Record:
     last: bool
     size: int
     sha256: str
+    wider: bool = False
+    narrow_size: int = 0
+    quarantine_size: int = 0
+    quarantine_sha256: str = ""
 
     @property
     def name(self) -> str:
         """Return the name of the part."""
         return part_name(self.file_index, self.index)
 
+    def published(self) -> dict[str, Any]:
+        """Return what the manifest says of the part: without what is not so for most."""
+        rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256"}
+        return {key: value for key, value in asdict(self).items() if value or key not in rare}
+
+    @property
+    def files(self) -> list[str]:
+        """Return the names of the files that belong to the part, in the folders for parts and for bad rows."""
+        return [f"{self.name}.parquet"] + [f"{QUARANTINE}/{self.name}.parquet"] * bool(self.quarantine_size)
+
 
 class Ledger:
-    """The finished parts of an output, or those of them that a worker wants: a function of file and part."""
+    """The finished parts of an output, or those of them that a worker wants: a function of file and part.
+
+    A record counts only while the part's files are there with their sizes; `damaged` are the others.
+    """
 
     def __init__(self, store: Store, wants: Callable[[int, int], bool] = lambda file, part: True) -> None:
         self._store = store
-        names = [name for name in sorted(store.names(RECORDS)) if wants(*numbers(name))]
-        found = [Record(**json.loads(content)) for content in read_all(store, RECORDS, names)]
-        self.records = {(record.file_index, record.index): record for record in found}
+        names = [name for name in sorted(store.sizes(RECORDS)) if wants(*numbers(name))]
+        found = [record for content in read_all(store, RECORDS, names) if (record := _read(content)) is not None]
+        self.records, self.damaged = intact(store, found)
 
-    def write(self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool) -> Record:
-        """Bring a part to the output; it counts as finished when its record is there, which comes last."""
+    def write(self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool, wider: bool = False) -> Record:
+        """Bring a part to the output; it counts as finished when its record is there, which comes last.
+
+        wider: the table has columns of wider types than the plan's.
+        """
         content = as_parquet(table)
         if bad and quarantine:
             rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason)} for b in bad]
             quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
+        else:
+            quarantined = b""
         self._store.write(f"{self._store.parts}/{part.name}.parquet", content)
         count = sum(b.count for b in bad)
         record = Record(
@@ -81,10 +104,37 @@ class Ledger:
             last=part.last,
             size=content.size,
             sha256=hashlib.sha256(content).hexdigest(),
+            wider=wider,
+            quarantine_size=len(quarantined),
+            quarantine_sha256=hashlib.sha256(quarantined).hexdigest() if quarantined else "",
         )
-        self._store.write(f"{RECORDS}/{part.name}.json", to_json(asdict(record)))
-        self.records[part.file_index, part.index] = record
+        self.remember(record)
         return record
+
+    def remember(self, record: Record) -> None:
+        """Write the record of a part."""
+        self._store.write(f"{RECORDS}/{record.name}.json", to_json(asdict(record)))
+        self.records[record.file_index, record.index] = record
+
+
+def intact(store: Store, records: Iterable[Record]) -> tuple[dict[Number, Record], dict[Number, Record]]:
+    """Return the records whose files are there with their sizes, and the others."""
+    parts, quarantined = store.sizes_of_parts(), store.sizes(QUARANTINE)
+    good, damaged = {}, {}
+    for record in records:
+        name = f"{record.name}.parquet"
+        whole = parts.get(name) in (record.size, record.narrow_size or record.size)
+        whole = whole and quarantined.get(name, 0) == (record.quarantine_size or quarantined.get(name, 0))
+        (good if whole else damaged)[record.file_index, record.index] = record
+    return good, damaged
+
+
+def _read(content: bytes) -> Record | None:
+    """Return a record, None for one that was cut: then its part is done again."""
+    try:
+        return Record(**json.loads(content))
+    except (ValueError, TypeError):
+        return None
 
 
 def as_parquet(table: pa.Table) -> pa.Buffer:
@@ -93,56 +143,3 @@ def as_parquet(table: pa.Table) -> pa.Buffer:
     # A dictionary costs as much as all the rest, and only what repeats gets smaller by it: surely the file's name.
     pq.write_table(table, sink, compression="zstd", use_dictionary=["file"])
     return sink.getvalue()
-
-
-def missing_parts(store: Store, files: int) -> list[str]:
-    """Return what is not finished, in words: parts, or files whose number of parts nobody has recorded."""
-    last = {record.file_index: record.index for record in Ledger(store).records.values() if record.last}
-    there, data = store.names(RECORDS), store.names(store.parts)
-    missing = [f"the end of file {index}" for index in range(files) if index not in last]
-    for file_index, end in sorted(last.items()):
-        for index in range(end + 1):
-            name = part_name(file_index, index)
-            if f"{name}.json" not in there or f"{name}.parquet" not in data:
-                missing.append(name)
-    return missing
-
-
-def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
-    """Publish the result when every part is there and return the counts of rows, written and bad ones.
-
-    Several workers may do this at the same time: each step can be repeated, and the temporary folder goes before the
-    records, so that whoever reads too few of them cannot write any more. Raises FinishedElsewhere then, JobError when
-    records do not fit.
-    """
-    records = [record for _, record in sorted(Ledger(store).records.items())]
-    try:
-        _check_rows(records)
-    except JobError:
-        # The records go when the result is published: then some of them were gone already.
-        if store.read(SUCCESS) is not None:
-            raise FinishedElsewhere from None
-        raise
-    counts = {key: sum(getattr(record, key) for record in records) for key in ("rows", "written", "bad")}
-    store.write(MANIFEST, to_json({**counts, "parts": [asdict(record) for record in records]}))
-    store.write("_provenance.json", to_json({**provenance, **counts}))
-    store.publish()
-    store.write(SUCCESS, b"")
-    store.tidy(TEMPORARY)
-    store.tidy(RECORDS)
-    return counts
-
-
-def _check_rows(records: list[Record]) -> None:
-    """Check that the parts of each file follow one another without gap or overlap."""
-    by_file = defaultdict(list)
-    for record in records:
-        by_file[record.file_index].append(record)
-    for parts in by_file.values():
-        row = 0
-        for record in sorted(parts, key=lambda r: r.index):
-            if record.first_row != row:
-                raise JobError(
-                    f"{record.name} of {record.file} begins at row {record.first_row}, not {row}: start anew"
-                )
-            row += record.rows

@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from .exits import BadInput
 from .inputs import InputFile
 from .parts import ROW, TEXT, BadRow, Columns, Limits, Part, empty_table, table_schema
+from .widening import fitting
 
 READ_ROWS = 16_384
 
@@ -116,18 +117,12 @@ def _read_group(
 
 def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows with text in the schema of a part, and the others as bad rows."""
-    schema = table_schema(columns)
     if not tables:
-        return schema.empty_table(), []
-    whole = pa.concat_tables(tables)
-    try:
-        table = whole.cast(schema)
-    except pa.ArrowException as error:
-        raise BadInput(f"{name}: {_misfit(whole, schema)}: {error}") from None
-    bad: list[BadRow] = []
+        return table_schema(columns).empty_table(), []
+    table, bad = _fitting(pa.concat_tables(tables), columns, name)
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
-        bad = [BadRow(row, f"no value in column {columns.text!r}") for row in missing]
+        bad += [BadRow(row, f"no value in column {columns.text!r}") for row in missing]
         table = table.filter(pc.is_valid(table[TEXT]))
     try:
         table.validate(full=True)
@@ -141,11 +136,26 @@ def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Ta
     return table, bad
 
 
-def _misfit(table: pa.Table, schema: pa.Schema) -> str:
-    """Say which column has another type than in the first file."""
-    types = {field.name: field.type for field in table.schema}
-    changed = [field for field in schema if types[field.name] != field.type]
-    return ", ".join(f"column {f.name!r} holds {types[f.name]}, at first it held {f.type}" for f in changed)
+def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
+    """Return the rows whose kept columns fit those of the plan, in a type that holds both, and the others."""
+    bad: list[BadRow] = []
+    arrays = [whole[ROW], whole[TEXT].cast(pa.string())]
+    unfit = None
+    for field in columns.kept:
+        values = whole[field.name]
+        try:
+            array, strange = fitting(values, field)
+        except pa.ArrowException as error:
+            held = f"column {field.name!r} holds {values.type}, at first it held {field.type}"
+            raise BadInput(f"{name}: {held}: {error}") from None
+        if strange is not None:
+            reason = f"column {field.name!r} holds a number that is not exact where it held {field.type} at first"
+            numbers = whole[ROW].filter(strange if unfit is None else pc.and_not(strange, unfit))
+            bad += [BadRow(row, reason) for row in numbers.to_pylist()]
+            unfit = strange if unfit is None else pc.or_(unfit, strange)
+        arrays.append(array)
+    table = pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
+    return (table if unfit is None else table.filter(pc.invert(unfit))), bad
 
 
 def _is_broken(value: pa.Scalar) -> bool:

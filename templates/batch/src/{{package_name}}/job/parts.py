@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from .inputs import InputFile
+from .widening import without_notes
 
 ROW = "row"
 TEXT = "__text__"
@@ -45,8 +46,9 @@ class BadRow:
 class Part:
     """Rows `first_row` to `first_row + rows` of a file: the good ones in `table`, the others in `bad`.
 
-    table: columns "row" (int64), "__text__" (string) and the kept ones. end: the byte of the file after the part,
-    0 where the format does not need it. last: no rows follow in the file. through: the share of the file up to its end.
+    table: columns "row" (int64), "__text__" (string) and the kept ones, perhaps of wider types than the
+    plan's. end: the byte of the file after the part, 0 where the format does not need it. last: no rows follow in the
+    file. through: the share of the file up to its end.
     """
 
     file: InputFile
@@ -78,8 +80,8 @@ def numbers(name: str) -> tuple[int, int]:
 
 
 def table_schema(columns: Columns) -> pa.Schema:
-    """Return the schema of the table of a part."""
-    return pa.schema([(ROW, pa.int64()), (TEXT, pa.string()), *columns.kept])
+    """Return the schema of the table of a part; those of its kept columns may be wider."""
+    return pa.schema([(ROW, pa.int64()), (TEXT, pa.string()), *without_notes(columns.kept)])
 
 
 def empty_table(columns: Columns) -> pa.Table:

@@ -9,7 +9,7 @@ from .exits import BadConfiguration, JobError
 from .lengths import OwnLengths
 from .messages import one_line
 from .ordering import Sorted
-from .results import Answers, Outcome, check_count, schema_of, to_batch
+from .results import Answers, Outcome, check_count, schema_of, to_table
 from .stop import Stop
 
 
@@ -68,7 +68,7 @@ class Predictor:
             raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
         check_count(answers, len(model.examples))
         self.schema = schema_of(answers, names)
-        to_batch(answers, self.schema)
+        to_table(answers, self.schema)
         self._own_lengths = OwnLengths(model) if callable(getattr(model, "lengths", None)) else None
 
     def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:

@@ -50,7 +50,7 @@ class RunRecord:
 
 def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
     """Return the whole story of the result: its plan and every start that worked on it."""
-    runs = [json.loads(content) for content in read_all(store, RUNS, sorted(store.names(RUNS)))]
+    runs = [json.loads(content) for content in read_all(store, RUNS, sorted(store.sizes(RUNS)))]
     plan = json.loads(store.read(PLAN) or b"{}")
     files = plan.pop("files", [])
     story = current or (runs[-1] if runs else {})

@@ -1,22 +1,24 @@
 """From the input's files to parts: which columns there are, and the parts that are still to be done."""
 
+import json
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import json as pa_json
 
 from .exits import BadConfiguration, BadInput
 from .inputs import InputFile
 from .parquetfiles import parquet_parts
 from .parts import Columns, Limits, Part
 from .textfiles import DELIMITERS, Start, first_lines, read_header, text_parts
+from .widening import LARGEST, UNFIT, field_of, typed
 
 LINE_COLUMN = "text"
 
 
 def find_columns(files: list[InputFile], text: str, keep: list[str] | None, limits: Limits) -> Columns:
-    """Return the columns to read; their types are those of the first file that has some.
+    """Return the columns to read; their types are those of the first file that has some, as its first rows tell them.
 
     keep: columns that go to the output too, None for the one with the text.
     Raises BadConfiguration when a column is not there or holds lists or objects.
@@ -31,7 +33,7 @@ def find_columns(files: list[InputFile], text: str, keep: list[str] | None, limi
             raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
         if pa.types.is_nested(schema.field(name).type):
             raise BadConfiguration(f"column {name!r} holds {schema.field(name).type}: lists and objects cannot be kept")
-    fields = [pa.field(n, pa.string() if n == text else _plain(schema.field(n).type)) for n in names]
+    fields = [pa.field(n, pa.string()) if n == text else _plain(schema.field(n)) for n in names]
     return Columns(text, pa.schema(fields))
 
 
@@ -50,11 +52,11 @@ def read_parts(
         raise BadInput(f"{file.name} may not be read: {error}") from None
 
 
-def _plain(form: pa.DataType) -> pa.DataType:
-    """Return the type of the values of a dictionary type, a null type as string, any other type as it is."""
-    if pa.types.is_dictionary(form):
-        return form.value_type
-    return pa.string() if pa.types.is_null(form) else form
+def _plain(field: pa.Field) -> pa.Field:
+    """Return the column with the type of its values for a dictionary type, string for a null type."""
+    if pa.types.is_dictionary(field.type):
+        return field.with_type(field.type.value_type)
+    return field.with_type(pa.string()) if pa.types.is_null(field.type) else field
 
 
 def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
@@ -63,7 +65,7 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
         return pa.schema([(LINE_COLUMN, pa.string())])
     try:
         if file.format == "parquet":
-            return pq.read_schema(file.filesystem.open_input_file(file.path))
+            return _parquet_schema(file)
         lines = first_lines(file, limits)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error) and not isinstance(error, PermissionError | FileNotFoundError):
@@ -74,22 +76,39 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
     return _json_schema(lines)
 
 
-def _schema_of_json(content: bytes) -> pa.Schema | None:
-    options = pa_json.ReadOptions(use_threads=False, block_size=len(content) + 1)
-    try:
-        return pa_json.read_json(pa.BufferReader(content), read_options=options).schema
-    except (pa.ArrowException, UnicodeDecodeError):
-        return None
+def _parquet_schema(file: InputFile) -> pa.Schema:
+    metadata = pq.read_metadata(file.filesystem.open_input_file(file.path))
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    schema = metadata.schema.to_arrow_schema()
+    wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64]
+    exact = {name for name in wide if any(_may_be_large(group.column(place[name])) for group in groups)}
+    return pa.schema([field_of(f.name, f.type, f.name in exact) for f in schema])
+
+
+def _may_be_large(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Tell whether whole numbers of a row group may be too large for fractions beside them."""
+    found = chunk.statistics
+    if found is None or not found.has_min_max:
+        return found is None or found.null_count != chunk.num_values
+    return bool(found.min < -LARGEST or found.max > LARGEST)
 
 
 def _json_schema(lines: list[bytes]) -> pa.Schema | None:
-    whole = _schema_of_json(b"\n".join(lines))
-    schemas = [whole] if whole else [schema for schema in map(_schema_of_json, lines) if schema]
-    if not schemas:
-        return None
+    found: dict[str, list[Any]] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        for name, value in record.items() if isinstance(record, dict) else ():
+            found.setdefault(name, []).append(value)
+    return pa.schema([_json_field(name, values) for name, values in found.items()]) if found else None
+
+
+def _json_field(name: str, values: list[Any]) -> pa.Field:
+    """Return the column; what pyarrow has no column for is text, so that every such value is a bad row."""
     try:
-        schema = pa.unify_schemas(schemas, promote_options="permissive")
-    except pa.ArrowException:
-        schema = schemas[0]
-    # A text that looks like a date stays a text: the next one may not look like it.
-    return pa.schema([pa.field(f.name, pa.string() if pa.types.is_temporal(f.type) else f.type) for f in schema])
+        return typed(name, values)
+    except UNFIT:
+        return pa.field(name, pa.string())

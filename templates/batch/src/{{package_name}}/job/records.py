@@ -1,5 +1,6 @@
 """Records of text formats: take some from a file, then parse them into a table and bad rows."""
 
+import contextlib
 import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +11,12 @@ from pyarrow import json as pa_json
 
 from .exits import BadInput
 from .lines import Line, LineReader, TooLong
-from .parts import TEXT, BadRow, Columns, table_schema
+from .parts import ROW, TEXT, BadRow, Columns, table_schema
+from .widening import LARGEST, UNFIT, column, extremes, together, within
 
 Parsed = tuple[pa.Table, list[BadRow]]
+# What pyarrow reads from JSON without changing a value; whole numbers as double have to be looked at.
+_READ_AS_WRITTEN = (pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -77,43 +81,60 @@ def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Pars
 
 
 def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
-    """Parse JSON Lines. pyarrow reads them all at once; only where it cannot, each line is looked at by itself."""
-    try:
-        return _parse_json_at_once(lines, first_row, columns), []
-    except (pa.ArrowException, TypeError, ValueError):
-        return _parse_json_one_by_one(lines, first_row, columns)
+    """Parse JSON Lines. pyarrow reads them all at once; where it cannot, halves of them, and a line alone is Python's.
+
+    So what becomes of a line does not depend on the lines around it.
+    """
+    for wanted in _ways_to_read(columns):
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+            return _parse_json_at_once(lines, first_row, columns, wanted), []
+    if len(lines) == 1:
+        return _parse_json_alone(lines[0], first_row, columns)
+    middle = len(lines) // 2
+    first, bad = parse_json(lines[:middle], first_row, columns)
+    second, more = parse_json(lines[middle:], first_row + middle, columns)
+    return together([first, second], table_schema(columns)), bad + more
 
 
-def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns) -> pa.Table:
+def _ways_to_read(columns: Columns) -> list[pa.Schema]:
+    """Return the types to ask pyarrow for: the plan's, and fractions where it has whole numbers so far."""
+    fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
+    if not all(field.type in _READ_AS_WRITTEN for field in fields):
+        return []
+    wider = [pa.field(f.name, pa.float64()) if f.type == pa.int64() and not f.metadata else f for f in fields]
+    return [pa.schema(fields)] if wider == fields else [pa.schema(fields), pa.schema(wider)]
+
+
+def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns, wanted: pa.Schema) -> pa.Table:
     block = b"\n".join(lines)  # type: ignore[arg-type]  # TypeError where a line was too long
     # pyarrow does not mind line ends: two objects on a line and an empty line would look like one object on each.
     if max(block.count(b"}\n{"), block.count(b"}\r\n{")) != len(lines) - 1 or not block.startswith(b"{"):
         raise ValueError("not every line begins and ends an object")
-    fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
-    options = pa_json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+    options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
     table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
     text = table[columns.text]
     if len(table) != len(lines) or text.null_count:
         raise ValueError("two objects on a line, or one without text")
     table.validate(full=True)
+    for field in columns.kept:
+        found = within(table[field.name], field)
+        # Such a number may have been a whole one, which would not be the same any more.
+        if pa.types.is_floating(found.type) and max(map(abs, extremes(found))) >= LARGEST:
+            raise ValueError("a number that may have been rounded")
     rows = pa.array(range(first_row, first_row + len(table)), pa.int64())
-    return pa.table([rows, text, *(table[name] for name in columns.kept.names)], schema=table_schema(columns))
+    kept = columns.kept.names
+    return pa.table([rows, text, *(table[name] for name in kept)], names=[ROW, TEXT, *kept])
 
 
-def _parse_json_one_by_one(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
-    good: list[tuple[int, Any, tuple[Any, ...]]] = []
-    bad: list[BadRow] = []
-    for row, line in enumerate(lines, first_row):
-        if isinstance(line, bytes) and not line.strip():
-            continue
-        try:
-            record = _json_object(line)
-        except (ValueError, RecursionError) as error:
-            bad.append(BadRow(row, str(error)))
-            continue
-        good.append((row, record.get(columns.text), tuple(map(record.get, columns.kept.names))))
-    return to_table(good, bad, columns)
+def _parse_json_alone(line: Line, row: int, columns: Columns) -> Parsed:
+    if isinstance(line, bytes) and not line.strip():
+        return to_table([], [], columns)
+    try:
+        record = _json_object(line)
+    except (ValueError, RecursionError) as error:
+        return to_table([], [BadRow(row, str(error))], columns)
+    return to_table([(row, record.get(columns.text), tuple(map(record.get, columns.kept.names)))], [], columns)
 
 
 def _json_object(line: Line) -> dict[str, Any]:
@@ -161,12 +182,11 @@ def too_long(line: TooLong) -> str:
 
 def to_table(rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns) -> Parsed:
     """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones."""
-    schema = table_schema(columns)
     try:
-        table = _columns(rows, schema)
+        table = _columns(rows, columns)
         if not table[TEXT].null_count:
             return table, bad
-    except (pa.ArrowException, TypeError, UnicodeError, OverflowError):
+    except UNFIT:
         pass
     good = []
     for entry in rows:
@@ -175,13 +195,13 @@ def to_table(rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], co
             bad.append(BadRow(entry[0], reason))
         else:
             good.append(entry)
-    return _columns(good, schema), sorted(bad, key=lambda b: b.row)
+    return _columns(good, columns), sorted(bad, key=lambda b: b.row)
 
 
-def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], schema: pa.Schema) -> pa.Table:
-    values = [[entry[0] for entry in rows], [entry[1] for entry in rows]]
-    values += [[entry[2][index] for entry in rows] for index in range(len(schema) - 2)]
-    return pa.table([pa.array(v, f.type) for v, f in zip(values, schema, strict=True)], schema=schema)
+def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns) -> pa.Table:
+    arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], pa.string())]
+    arrays += [column([entry[2][index] for entry in rows], field) for index, field in enumerate(columns.kept)]
+    return pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
 
 
 def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns) -> str:
@@ -190,12 +210,13 @@ def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns) -> str:
         return f"no value in column {columns.text!r}"
     if not isinstance(text, str):
         return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
-    checked = [(columns.text, pa.string(), text), *zip(columns.kept.names, columns.kept.types, kept, strict=True)]
-    for name, form, value in checked:
+    checked = [(pa.field(columns.text, pa.string()), text), *zip(columns.kept, kept, strict=True)]
+    for field, value in checked:
         try:
-            pa.array([value], form)
+            column([value], field)
         except UnicodeError:
-            return f"column {name!r} is no UTF-8"
-        except (pa.ArrowException, TypeError, OverflowError):
-            return f"column {name!r} holds {type(value).__name__} where it held {form} at first"
+            return f"column {field.name!r} is no UTF-8"
+        except UNFIT as error:
+            number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
+            return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
     return ""

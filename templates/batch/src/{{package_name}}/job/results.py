@@ -9,10 +9,9 @@ import pyarrow as pa
 from .exits import BadConfiguration
 from .ordering import Sorted
 from .parts import BadRow
+from .widening import UNFIT, column, field_of, infer, together, without_notes
 
 Answers = list[dict[str, Any]]
-# What pyarrow and Python raise when values do not fit a column.
-UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError)
 
 
 def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
@@ -29,12 +28,11 @@ def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
         )
     fields = []
     for key in keys:
-        values = [_plain(answer.get(key)) for answer in answers]
         try:
-            form = pa.array(values).type
-        except (pa.ArrowException, TypeError, ValueError) as error:
+            form, exact = infer(answer.get(key) for answer in answers)
+        except UNFIT as error:
             raise BadConfiguration(f"the model's answers cannot be a column {key!r}: {error}") from None
-        fields.append(pa.field(key, _column_type(form, key)))
+        fields.append(field_of(key, _column_type(form, key), exact))
     if not fields:
         raise BadConfiguration("the model's answers are empty: predict has to return a dict for each text")
     return pa.schema(fields)
@@ -46,8 +44,8 @@ def check_count(answers: Answers, count: int) -> None:
         raise BadConfiguration(f"predict gave {len(answers)} answers for {count} texts: it has to give one for each")
 
 
-def to_batch(answers: Answers, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the answers as columns. Raises ValueError or an ArrowException when they do not fit the schema."""
+def to_table(answers: Answers, schema: pa.Schema) -> pa.Table:
+    """Return the answers as columns of the schema's types or wider ones. Raises one of UNFIT when they do not fit."""
     columns: list[list[Any]] = [[] for _ in schema]
     if not _taken(answers, schema.names, columns):
         unknown = {key for answer in answers for key in answer} - set(schema.names)
@@ -72,9 +70,9 @@ def _taken(answers: Answers, names: list[str], columns: list[list[Any]]) -> bool
     return False
 
 
-def _arrays(columns: list[list[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+def _arrays(columns: list[list[Any]], schema: pa.Schema) -> pa.Table:
+    arrays = [column(values, field) for values, field in zip(columns, schema, strict=True)]
+    return pa.table(arrays, names=schema.names)
 
 
 class Outcome:
@@ -85,7 +83,7 @@ class Outcome:
         self._rows = rows
         self._schema = schema
         self._names = schema.names
-        self._batches: list[pa.RecordBatch] = []
+        self._tables: list[pa.Table] = []
         self._positions: list[range] = []
         # The values of each key. The model's dicts go away at once: to fill fresh memory with them slows the model.
         self._values: list[list[Any]] = [[] for _ in schema]
@@ -108,7 +106,7 @@ class Outcome:
         values, positions = self._values, self._positions
         self._values, self._positions = [[] for _ in self._schema], []
         try:
-            self._batches.append(_arrays(values, self._schema))
+            self._tables.append(_arrays(values, self._schema))
         except UNFIT:
             answers = [dict(zip(self._names, row, strict=True)) for row in zip(*values, strict=True)]
             self._convert(answers, [position for some in positions for position in some])
@@ -119,13 +117,13 @@ class Outcome:
 
     def table(self) -> pa.Table:
         """Return the good rows with their results, in the order of the input."""
-        results = pa.Table.from_batches(self._batches, self._schema)
+        results = together(self._tables, without_notes(self._schema))
         return self._rows.in_order_of_input(results, sorted(self.bad))
 
     def _convert(self, answers: Answers, positions: Sequence[int]) -> None:
         """Make columns of some answers, of halves of them where they do not fit."""
         try:
-            self._batches.append(to_batch(answers, self._schema))
+            self._tables.append(to_table(answers, self._schema))
             return
         except UNFIT as error:
             reason = f"the model's answer does not fit: {' '.join(str(error).split())[:300]}"
@@ -135,11 +133,6 @@ class Outcome:
         middle = len(answers) // 2
         self._convert(answers[:middle], positions[:middle])
         self._convert(answers[middle:], positions[middle:])
-
-
-def _plain(value: Any) -> Any:
-    """Return arrays and scalars of NumPy as lists and numbers of Python."""
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _column_type(form: pa.DataType, key: str) -> pa.DataType:

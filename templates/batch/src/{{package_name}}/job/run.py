@@ -11,7 +11,7 @@ from .ahead import ahead
 from .exits import BadInput
 from .manifest import Ledger, Record
 from .ordering import Sorted
-from .parts import BadRow, Part
+from .parts import ROW, BadRow, Part
 from .plan import Plan
 from .predicting import Predictor
 from .progress import Progress
@@ -20,6 +20,7 @@ from .results import Outcome
 from .settings import Shard
 from .stop import Stop
 from .textfiles import Start
+from .widening import without_notes
 
 # Parts that are computed and not yet written: a process that is killed has to do them again.
 WRITES_WAITING = 1
@@ -33,9 +34,8 @@ class Run:
     def __init__(self, plan: Plan, ledger: Ledger, shard: Shard, predictor: Predictor, progress: Progress) -> None:
         self._plan, self._ledger, self._shard = plan, ledger, shard
         self._predictor, self._progress = predictor, progress
-        own = [record for record in ledger.records.values() if shard.wants(record.file_index, record.index)]
-        self._rows = sum(record.rows for record in own)
-        self._bad = progress.bad = sum(record.bad for record in own)
+        self._rows = sum(record.rows for record in ledger.records.values())
+        self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         ends = [0]
         for file in plan.files:
             ends.append(ends[-1] + max(1, file.size))
@@ -94,7 +94,10 @@ class Run:
     def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
         table = outcome.table()
         names = pa.repeat(pa.scalar(part.file.name, pa.string()), len(table))
-        return self._ledger.write(part, table.add_column(0, "file", names), bad, self._plan.on_error == "quarantine")
+        planned = without_notes([*self._plan.columns.kept, *self._plan.result])
+        wider = not table.drop_columns([ROW]).schema.equals(planned)
+        table = table.add_column(0, "file", names)
+        return self._ledger.write(part, table, bad, self._plan.on_error == "quarantine", wider)
 
     def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
         if bad and self._plan.on_error == "fail":

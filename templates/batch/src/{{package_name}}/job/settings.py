@@ -24,6 +24,17 @@ class Shard:
 
 
 @dataclass(frozen=True)
+class Repair(Shard):
+    """The work of one who makes damaged parts anew, whosever they were."""
+
+    parts: frozenset[tuple[int, int]] = frozenset()
+
+    def wants(self, file_index: int, part: int) -> bool:
+        """Tell whether a part is one of them."""
+        return (file_index, part) in self.parts
+
+
+@dataclass(frozen=True)
 class RunOptions:
     """The options of `run`; see its --help for each."""
 

@@ -16,6 +16,7 @@ from .inputs import open_filesystem
 DATA = "data"
 WAITING = "_parts"
 TEMPORARY = "_tmp"
+RECORDS = "_records"
 SUCCESS = "_SUCCESS"
 
 
@@ -44,12 +45,15 @@ class DiskStore:
 
     def __init__(self, root: Path, for_parts: bool = True) -> None:
         self.root = root
-        self.parts = DATA if self._published() else WAITING
         # Those that are there. Parts' folders are never made again: one that is gone says that the result is published.
         self._folders = {root / WAITING, root / DATA}
+        self.parts = DATA if self._published() else WAITING
         if not (root / SUCCESS).exists():
-            for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
-                (root / name).mkdir(parents=True, exist_ok=True)
+            self._make((TEMPORARY, self.parts) if for_parts else (TEMPORARY,))
+
+    def _make(self, folders: tuple[str, ...]) -> None:
+        for name in folders:
+            (self.root / name).mkdir(parents=True, exist_ok=True)
 
     def _published(self) -> bool:
         return (self.root / DATA).is_dir()
@@ -100,12 +104,23 @@ class DiskStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def names(self, folder: str) -> set[str]:
-        """Return the names of the files in a folder."""
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the names of the files in a folder and their bytes."""
         try:
-            return set(os.listdir(self.root / folder))
+            with os.scandir(self.root / folder) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries}
         except FileNotFoundError:
-            return set()
+            return {}
+
+    def sizes_of_parts(self) -> dict[str, int]:
+        """Return the names of the parts' files and their bytes, also while another worker publishes them."""
+        # In this order: what the rename takes away in between is in the second one.
+        return self.sizes(WAITING) | self.sizes(DATA)
+
+    def prepare_again(self) -> None:
+        """Make the folders that a complete output has no more, to repair it."""
+        self.parts = DATA if self._published() else WAITING
+        self._make((TEMPORARY, self.parts, RECORDS))
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
@@ -159,10 +174,18 @@ class ObjectStore:
         except FileNotFoundError:
             return None
 
-    def names(self, folder: str) -> set[str]:
-        """Return the names of the objects in a folder."""
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the names of the objects in a folder and their bytes."""
         selector = fs.FileSelector(f"{self.root}/{folder}", allow_not_found=True)
-        return {info.base_name for info in self.filesystem.get_file_info(selector) if info.type == fs.FileType.File}
+        found = self.filesystem.get_file_info(selector)
+        return {info.base_name: info.size for info in found if info.type == fs.FileType.File}
+
+    def sizes_of_parts(self) -> dict[str, int]:
+        """Return the names of the parts' objects and their bytes."""
+        return self.sizes(DATA)
+
+    def prepare_again(self) -> None:
+        """Do nothing: there are no folders."""
 
     def delete(self, name: str) -> None:
         """Delete an object, if it is there."""

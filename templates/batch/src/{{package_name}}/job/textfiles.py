@@ -50,7 +50,7 @@ def text_parts(
 
 def first_lines(file: InputFile, limits: Limits) -> list[bytes]:
     """Return some lines from the beginning of a file, whole ones that are not too long."""
-    lines = LineReader(_open_stream(file), 0, limits.row_size, file.blames).take(100, 1 << 20)
+    lines = LineReader(_open_stream(file), 0, limits.row_size, file.blames).take(1000, 1 << 20)
     return [line.removeprefix(BYTE_ORDER_MARK) for line in lines if not isinstance(line, TooLong)]
 
 

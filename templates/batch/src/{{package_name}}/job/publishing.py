@@ -1,0 +1,176 @@
+"""The end of the job: all parts there, of one schema; then manifest and `_SUCCESS`."""
+
+import hashlib
+import json
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .exits import BadInput, JobError
+from .manifest import Ledger, Number, Record, as_parquet, intact
+from .messages import say
+from .parts import part_name
+from .plan import to_json
+from .store import RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
+from .widening import common_schema
+
+MANIFEST = "_manifest.json"
+
+
+class Damaged(JobError):
+    """Parts are not what was written; their numbers are in `parts`."""
+
+    def __init__(self, records: list[Record]) -> None:
+        some = ", ".join(f"{record.name} of {record.file}" for record in records[:3])
+        more = " ..." if len(records) > 3 else ""
+        self.found = f"gone or not what was written: {some}{more}"
+        super().__init__(f"{self.found}; start `run` again to make it anew")
+        self.parts = frozenset((record.file_index, record.index) for record in records)
+
+
+def missing_parts(store: Store, files: int) -> list[str]:
+    """Return what is not finished, in words: parts, or files whose number of parts nobody has recorded.
+
+    Raises Damaged when there are parts whose files were deleted or cut after they were finished.
+    """
+    ledger = Ledger(store)
+    last = {record.file_index: record.index for record in ledger.records.values() if record.last}
+    missing = [f"the end of file {index}" for index in range(files) if index not in last]
+    for file_index, end in sorted(last.items()):
+        missing += [
+            part_name(file_index, index) for index in range(end + 1) if (file_index, index) not in ledger.records
+        ]
+    if ledger.damaged and store.read(SUCCESS) is None:
+        raise Damaged(list(ledger.damaged.values()))
+    return missing
+
+
+def reopen_when_damaged(store: Store) -> bool:
+    """Tell whether a complete output lacks files, and begin it again then, with the records of what is there."""
+    good, damaged = _published(store)
+    if not damaged and good is not None:
+        return False
+    say(f"the output was complete, and now lacks {len(damaged)} parts: they are made anew")
+    store.prepare_again()
+    for record in (good or {}).values():
+        store.write(f"{RECORDS}/{record.name}.json", to_json(asdict(record)))
+    store.delete(SUCCESS)
+    return True
+
+
+def check_published(store: Store) -> None:
+    """Raise Damaged when a complete output lacks files."""
+    good, damaged = _published(store)
+    if damaged or good is None:
+        raise Damaged(list(damaged.values()))
+
+
+def _published(store: Store) -> tuple[dict[Number, Record] | None, dict[Number, Record]]:
+    """Return the records of the manifest whose files are there (None without a manifest) and the others."""
+    try:
+        parts = json.loads(store.read(MANIFEST) or b"")["parts"]
+        return intact(store, [Record(**part) for part in parts])
+    except (ValueError, TypeError, KeyError):
+        return None, {}
+
+
+def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
+    """Publish the result when every part is there and return the counts of rows, written and bad ones.
+
+    Several workers may do this at the same time: each step can be repeated, and the temporary folder goes before the
+    records, so that whoever reads too few of them cannot write any more. Raises FinishedElsewhere then, JobError when
+    records do not fit, Damaged when a file is not what was written.
+    """
+    ledger = Ledger(store)
+    records = [record for _, record in sorted(ledger.records.items())]
+    try:
+        _check_rows(records)
+    except JobError:
+        # The records go when the result is published: then some of them were gone already.
+        if store.read(SUCCESS) is not None:
+            raise FinishedElsewhere from None
+        raise
+    if ledger.damaged:
+        raise Damaged(list(ledger.damaged.values()))
+    # First of all: on a disk nobody can write a part any more once the folder has its last name.
+    store.publish()
+    if any(record.wider for record in records):
+        records = _of_one_schema(store, ledger, records)
+    _check_content(store, records)
+    counts = {key: sum(getattr(record, key) for record in records) for key in ("rows", "written", "bad")}
+    store.write(MANIFEST, to_json({**counts, "parts": [record.published() for record in records]}))
+    store.write("_provenance.json", to_json({**provenance, **counts}))
+    store.write(SUCCESS, b"")
+    store.tidy(TEMPORARY)
+    store.tidy(RECORDS)
+    return counts
+
+
+def _check_rows(records: list[Record]) -> None:
+    """Check that the parts of each file follow one another without gap or overlap."""
+    by_file = defaultdict(list)
+    for record in records:
+        by_file[record.file_index].append(record)
+    for parts in by_file.values():
+        row = 0
+        for record in sorted(parts, key=lambda r: r.index):
+            if record.first_row != row:
+                raise JobError(
+                    f"{record.name} of {record.file} begins at row {record.first_row}, not {row}: start anew"
+                )
+            row += record.rows
+
+
+def _check_content(store: Store, records: list[Record]) -> None:
+    """Raise Damaged, and forget the records, where a file has not the checksum that was written."""
+
+    def is_damaged(record: Record) -> bool:
+        wanted = [record.sha256, record.quarantine_sha256]
+        for name, checksum in zip([f"{store.parts}/{record.files[0]}", *record.files[1:]], wanted, strict=False):
+            if hashlib.sha256(store.read(name) or b"").hexdigest() != checksum:
+                return True
+        return False
+
+    with ThreadPoolExecutor(4) as pool:
+        damaged = [record for record, bad in zip(records, pool.map(is_damaged, records), strict=True) if bad]
+    if damaged and store.read(SUCCESS) is None:
+        for record in damaged:
+            store.delete(f"{RECORDS}/{record.name}.json")
+        raise Damaged(damaged)
+
+
+def _of_one_schema(store: Store, ledger: Ledger, records: list[Record]) -> list[Record]:
+    """Write the parts again that have columns of narrower types than others. Return the records of all."""
+    schemas = [pq.read_schema(pa.BufferReader(_content(store, record))) for record in records]
+    try:
+        schema = common_schema(schemas)
+    except pa.ArrowTypeError as error:
+        raise BadInput(
+            f"the parts have no common type: {error}; leave it out with --keep and another --output"
+        ) from None
+    return [
+        record if own.equals(schema) else _rewritten(store, ledger, record, schema)
+        for record, own in zip(records, schemas, strict=True)
+    ]
+
+
+def _rewritten(store: Store, ledger: Ledger, record: Record, schema: pa.Schema) -> Record:
+    table = pq.read_table(pa.BufferReader(_content(store, record)), partitioning=None)
+    content = as_parquet(table.cast(schema))
+    narrow = record.narrow_size or record.size
+    wide = replace(record, size=content.size, sha256=hashlib.sha256(content).hexdigest(), narrow_size=narrow)
+    # The record comes first: it knows both sizes, so that a kill between the two leaves nothing that looks broken.
+    ledger.remember(wide)
+    store.write(f"{store.parts}/{record.name}.parquet", content)
+    return wide
+
+
+def _content(store: Store, record: Record) -> bytes:
+    content = store.read(f"{store.parts}/{record.name}.parquet")
+    if content is None:
+        raise Damaged([record])
+    return content

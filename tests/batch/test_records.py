@@ -1,0 +1,148 @@
+"""A record counts only while the part's files are there, whole; what is lost is made anew, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.batch.conftest import Output, texts, write_jsonl
+
+OPTIONS = ("--part-rows", 20, "--on-error", "quarantine", "--max-bad", 1)
+FIRST = "part-00000-000000"
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> tuple[object, ...]:
+    """Return the arguments of a run over 100 rows in 5 parts, with bad rows in each."""
+    lines = [f"RAISE {n}" if n % 10 == 3 else text for n, text in enumerate(texts(100))]
+    return ("--input", write_jsonl(tmp_path / "a.jsonl", lines), *OPTIONS)
+
+
+@pytest.fixture
+def whole(job, arguments, tmp_path) -> Output:
+    """Return the output of a run that nobody disturbs."""
+    output = Output(tmp_path / "whole")
+    assert job(*arguments, "--output", output.path) == 0
+    return output
+
+
+def half_done(job, arguments, out: Output, monkeypatch, parts: int = 3) -> None:
+    """Do some parts and stop."""
+    manifest, count = job.module("manifest"), [0]
+    write = manifest.Ledger.write
+
+    def stop(*args):
+        count[0] += 1
+        if count[0] > parts:
+            raise OSError("the disk is gone")
+        return write(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest.Ledger, "write", stop)
+        assert job(*arguments, "--output", out.path) == 1
+    assert len(list(out.path.glob("_records/*"))) == parts
+
+
+@pytest.mark.parametrize("harm", [delete, cut, flip])
+@pytest.mark.parametrize("folder", ["_parts", "_quarantine", "_records"])
+def test_what_is_lost_before_the_end_is_made_anew(
+    job, arguments, whole, tmp_path, out, monkeypatch, model, folder, harm
+):
+    half_done(job, arguments, out, monkeypatch)
+    harm(next(out.path.glob(f"{folder}/part-00000-000001*")))
+    assert job(*arguments, "--output", out.path) == 0
+    assert out.digest() == whole.digest()
+
+
+@pytest.mark.parametrize("harm", [delete, cut])
+@pytest.mark.parametrize("name", ["data/part-00000-000001.parquet", "_quarantine/part-00000-000004.parquet"])
+def test_what_is_lost_after_the_end_is_made_anew(job, arguments, whole, out, capsys, model, name, harm, monkeypatch):
+    assert job(*arguments, "--output", out.path) == 0
+    harm(out.path / name)
+    predicted: list[str] = []
+    predict = model.predict
+    monkeypatch.setattr(model, "predict", lambda self, batch: predicted.extend(batch) or predict(self, batch))
+    assert job.module("cli").main(["merge", "--output", str(out.path)]) == 1
+    assert Path(name).stem in capsys.readouterr().err
+    assert job(*arguments, "--output", out.path) == 0
+    assert out.digest() == whole.digest()
+    rows = {text for text in predicted if "number" in text}
+    assert 0 < len(rows) <= 20, f"{len(rows)} rows were predicted again where one part was lost"
+    assert job(*arguments, "--output", out.path) == 0
+    assert "nothing to do" in capsys.readouterr().err
+
+
+def test_a_lost_part_of_another_shard_is_made_anew(job, arguments, whole, out):
+    """The others have ended, so that nobody but the last one can make it."""
+    for index in range(2):
+        assert job(*arguments, "--output", out.path, "--shard", f"{index}/3") == 0
+    delete(out.path / "_parts" / f"{FIRST}.parquet")
+    flip(out.path / "_parts" / "part-00000-000001.parquet")
+    assert job(*arguments, "--output", out.path, "--shard", "2/3") == 0
+    assert {**out.digest(), "_manifest.json": ""} == {**whole.digest(), "_manifest.json": ""}
+
+
+def test_everything_lost_after_the_end_is_made_anew(job, arguments, whole, out):
+    assert job(*arguments, "--output", out.path) == 0
+    for path in (out.path / "data").iterdir():
+        path.unlink()
+    (out.path / "data").rmdir()
+    (out.path / "_manifest.json").unlink()
+    assert job(*arguments, "--output", out.path) == 0
+    assert out.digest() == whole.digest()
+
+
+def test_a_part_that_is_lost_while_it_is_published(job, arguments, whole, out, monkeypatch):
+    store = job.module("store").DiskStore
+    publish = store.publish
+
+    def lose(self):
+        publish(self)
+        monkeypatch.undo()
+        flip(out.path / "data" / "part-00000-000002.parquet")
+        delete(out.path / "data" / "part-00000-000004.parquet")
+
+    monkeypatch.setattr(store, "publish", lose)
+    assert job(*arguments, "--output", out.path) == 0
+    assert out.digest() == whole.digest()
+
+
+def test_a_lost_part_of_wider_types(job, tmp_path, out):
+    """The part that is made anew has narrow types again, and those beside it have not."""
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "id": 1}\n' * 1001 + '{"text": "x", "id": 0.5}\n')
+    arguments = ("--input", tmp_path / "a.jsonl", "--part-rows", 300, "--keep", "id")
+    assert job(*arguments, "--output", out.path) == 0
+    before = out.digest()
+    delete(out.path / "data" / f"{FIRST}.parquet")
+    assert job(*arguments, "--output", out.path) == 0
+    assert out.digest() == before
+
+
+def test_lost_parts_in_an_object_store(job, arguments):
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    memory = fsspec.filesystem("memory")
+    assert job(*arguments, "--output", "memory://lost") == 0
+    whole = {path: memory.cat(path) for path in memory.find("/lost/data") + memory.find("/lost/_quarantine")}
+    memory.rm(f"/lost/data/{FIRST}.parquet")
+    memory.pipe("/lost/_quarantine/part-00000-000002.parquet", b"x")
+    assert job(*arguments, "--output", "memory://lost") == 0
+    assert {path: memory.cat(path) for path in whole} == whole
+    memory.rm("/lost/_SUCCESS")
+    memory.pipe(f"/lost/data/{FIRST}.parquet", whole[f"/lost/data/{FIRST}.parquet"][:-1] + b"?")
+    assert job(*arguments, "--output", "memory://lost") == 0
+    assert {path: memory.cat(path) for path in whole} == whole
