@@ -25,6 +25,13 @@ def test_good_stack_passes_up_to_the_model(machine: Machine) -> None:
     _quiet(result)
 
 
+def test_a_model_of_a_plain_image_needs_no_framework(machine: Machine) -> None:
+    machine.good().image(framework="plain").python_path.append(MODELS)
+    result = machine.run("--require", "model", "--model", "smoke_models:Model")
+    assert result.code == 0, result.text + result.errors
+    assert {layer["name"] for layer in result.report["layers"] if layer["state"] != "pass"} == {"framework"}
+
+
 @pytest.mark.parametrize("model", ["Close", "Lists"])
 def test_model_within_tolerance_passes(machine: Machine, model: str) -> None:
     machine.good().python_path.append(MODELS)

@@ -116,7 +116,10 @@ def covers(archs: list[str], capability: str) -> bool:
 
 def judge(context: Context) -> Layer:
     """Decide on the build, the devices it sees, the architectures and the numbers."""
-    layer = Layer(NAME, context.options.framework if context.options.framework != "plain" else TITLE, LEVEL)
+    plain = context.options.framework == "plain"
+    # A plain image promises no framework: its model passes without one.
+    level = "" if plain and context.options.require == "model" else LEVEL
+    layer = Layer(NAME, TITLE if plain else context.options.framework, level)
     facts = context.facts.get(NAME, {})
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
