@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,8 @@ def codes() -> str:
 
 def cases() -> str:
     """Return the table of the failures that gpu-smoke's tests inject."""
-    from smoke_cases import CASES
-
-    rows = [f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES]
+    found = import_module("smoke_cases").CASES  # of tests/gpu_smoke, which is no package
+    rows = [f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in found]
     return "\n".join(["| case | number | what is injected | finding |", "|---|---|---|---|", *rows])
 
 
