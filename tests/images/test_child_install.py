@@ -104,7 +104,7 @@ def refusals(image: Built) -> dict[str, str]:
 def test_a_lock_that_would_change_the_image_is_refused(image: Built, container: Container) -> None:
     """Another torch, tensorflow, numpy or CUDA library: one line with package, both versions and the ways out."""
     for line, message in refusals(image).items():
-        code, output = install(container, f"{lock_path(image.name).read_text()}\n{line}\n")
+        code, output = install(container, f"{line}\n")
         assert (code, message in output) == (1, True), f"{image.name}: {line.split()[0]} gave {code}: {output}"
         assert len(output.strip().splitlines()) == 1, f"{image.name}: more than one line: {output}"
         for way_out in ("scripts/lock", "copier update -d framework", "-d gpu_driver", "BASE_IMAGE"):
@@ -119,7 +119,7 @@ def test_a_lock_that_would_change_the_image_is_refused(image: Built, container: 
         ("tqdm==4.67.1\n", "needs one exact version and a sha256 hash"),
         (f"tqdm>=4 {HASH}\n", "needs one exact version and a sha256 hash"),
         ("-e .\n", "cannot read"),
-        (f"tqdm==4.67.1 {HASH}\n", "pip could not install"),
+        (f"tqdm==4.67.1 {HASH}\n", "pip could not get the packages"),
     ],
     ids=["no-hash", "no-version", "no-pin", "wrong-hash"],
 )
