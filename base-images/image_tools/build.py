@@ -85,6 +85,6 @@ def smoke(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     for row in chosen_rows(catalog, arguments.image):
         tag = local_tag(catalog, row["name"], arguments.registry)
         run(
-            ["docker", "run", "--rm", "--network=none", tag, "gpu-smoke", "--mode", "image"],
+            ["docker", "run", "--rm", "--network=none", tag, "/usr/local/bin/gpu-smoke", "--mode", "image"],
             f"{tag}: the smoke test failed or the image is not here; build it with `make images IMAGE={row['name']}`",
         )

@@ -77,7 +77,7 @@ def smoke_digest(reference: str, require: str, junit: Path | None = None) -> dic
     mode = ["--mode", "image"] if require == "none" else ["--require", require]
     gpus = [] if require == "none" else ["--gpus", "all"]
     command = ["docker", "run", "--rm", *gpus, reference]
-    script = f"gpu-smoke {' '.join(mode)} --json /tmp/smoke.json --junit /tmp/smoke.xml; code=$?; "
+    script = f"/usr/local/bin/gpu-smoke {' '.join(mode)} --json /tmp/smoke.json --junit /tmp/smoke.xml; code=$?; "
     script += "cat /tmp/smoke.json /tmp/smoke.xml >&2; exit $code"
     result = subprocess.run([*command, "sh", "-c", script], capture_output=True, text=True, check=False)
     if junit:

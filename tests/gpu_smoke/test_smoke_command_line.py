@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -131,6 +132,39 @@ def test_a_closed_standard_file_is_no_fault_of_a_gpu(machine: Machine, closed: s
     done = subprocess.run(["sh", "-c", command], env=environment, cwd=machine.home)
     assert done.returncode == 0
     assert json.loads((machine.home / "out.json").read_text())["verdict"] == "pass"
+
+
+LAUNCHER = re.compile(r"launcher\.write_text\((.*)\)")
+
+
+@pytest.mark.parametrize("form", ["module", "launcher", "zipapp"])
+def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, form: str) -> None:
+    """A json.py beside the program, or a torch.py, must not turn a fault into a pass."""
+    machine.good().set(CUINIT_RC=803)
+    own = () if form == "module" else ("gpu_smoke",)  # `-m` takes its module from the working folder first
+    for name in ("json", "argparse", "ctypes", "selectors", "torch", "host", *own):
+        (machine.home / f"{name}.py").write_text("import os\nos._exit(0)\n")
+    # The folder of the program is no place for other modules either.
+    place = shutil.copytree(PACKAGE, machine.home / "program")
+    (place / "torch.py").write_text("import os\nos._exit(0)\n")
+    if form == "zipapp":
+        zipapp.create_archive(place, machine.home / "gpu-smoke.pyz")
+    environment = machine.environment()
+    forms = {"module": ["-m", "gpu_smoke"], "launcher": ["-I", str(place)], "zipapp": ["gpu-smoke.pyz"]}
+    command = [sys.executable, *forms[form], "--require", "gpu", "--json", "out.json"]
+    done = subprocess.run(command, env=environment, cwd=machine.home, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert json.loads((machine.home / "out.json").read_text())["cause"]["code"] == "GS310"
+
+
+def test_the_images_command_is_isolated() -> None:
+    """The launcher names the interpreter by its path and lets neither folder nor variable choose modules."""
+    text = (PACKAGE_ROOT / "recipe" / "finish" / "finish.py").read_text()
+    (written,) = LAUNCHER.findall(text)
+    assert ast.literal_eval(written).splitlines()[1] == 'exec /opt/env/bin/python -I /opt/base/lib/gpu_smoke "$@"'
+    for name in ("Dockerfile", "image_tools/build.py", "image_tools/promote.py"):
+        bare = re.findall(r"(?:\"|groups )gpu-smoke\b.*", (PACKAGE_ROOT / name).read_text())
+        assert not bare, f"{name} lets the PATH choose: {bare}"
 
 
 def _other_pythons() -> list[str]:

@@ -37,9 +37,8 @@ def place_gpu_smoke() -> None:
     set_times([package], since=FILE_TIME + 1)
     compileall.compile_dir(package, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
     launcher = Path("/usr/local/bin/gpu-smoke")
-    launcher.write_text(
-        '#!/bin/sh\nPYTHONPATH=/opt/base/lib${PYTHONPATH:+:$PYTHONPATH} exec /opt/env/bin/python -m gpu_smoke "$@"\n'
-    )
+    # Isolated: neither the working folder nor PYTHONPATH can put a module of another in the place of ours or Python's.
+    launcher.write_text('#!/bin/sh\nexec /opt/env/bin/python -I /opt/base/lib/gpu_smoke "$@"\n')
     launcher.chmod(0o755)
 
 

@@ -7,11 +7,12 @@ import tempfile
 from pathlib import Path
 
 SECONDS = 60.0
+PROGRAM = "/usr/local/bin/gpu-smoke"  # the base image's own, whatever a package calls its scripts
 
 
 def gpu_cause() -> dict[str, str]:
     """The lowest fault of the GPU call stack: code, title, evidence and fix; empty where gpu-smoke is not installed."""
-    program = shutil.which("gpu-smoke")
+    program = shutil.which(PROGRAM) or shutil.which("gpu-smoke")
     if program is None:
         return {}
     with tempfile.TemporaryDirectory() as folder:
