@@ -99,7 +99,8 @@ def login_of(address: str) -> tuple[str, str] | None:
 
 def remote_settings(address: str) -> dict[str, str]:
     """Return the variables with which git reaches the address: the password in a variable, not in a command."""
-    pairs = [("protocol.ext.allow", "never"), ("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", "60")]
+    pairs = [("core.hooksPath", os.devnull), ("protocol.ext.allow", "never")]
+    pairs += [("http.lowSpeedLimit", "1"), ("http.lowSpeedTime", "60")]
     login = login_of(address)
     found: dict[str, str] = {}
     if login:

@@ -178,11 +178,12 @@ def keep_dropped(trees: Trees, path: str) -> Outcome:
     new = new_name(base, trees.added)
     if new is None or trees.in_the_way(new):
         return Outcome(path, "at risk", "the template dropped this file or an answer switched it off: your text stays")
-    theirs = trees.added.pop(new)
+    theirs = trees.added[new]
     both = merge_lines(base.text, ours.text, theirs.text) if ours.mergeable else None
     if both is None:
         return Outcome(path, "at risk", f"the template renamed this file to {new}: your text is binary and stays here")
     text, conflict = both
+    del trees.added[new]
     trees.write(path, None)
     trees.write(new, Entry(text, merged_program(base, ours, theirs)))
     note = f"the template renamed this file: your edit is in {new}"
