@@ -25,7 +25,10 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code (job/exits.py says what each means)."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    options = _parser().parse_args(arguments)
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
     try:
         return options.start(options, arguments)
     except JobError as error:
@@ -34,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(masked(f"job: {error}; another try may help"), file=sys.stderr)
         return RETRY
-    except Exception:
+    except (Exception, SystemExit):
         print(masked(traceback.format_exc()), file=sys.stderr)
         print("job: an error that the job does not know (above); another try may help", file=sys.stderr)
         return RETRY

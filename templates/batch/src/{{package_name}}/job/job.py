@@ -9,7 +9,7 @@ from .. import device
 from .exits import DONE, BadConfiguration, JobError
 from .inputs import find_files
 from .manifest import Ledger
-from .messages import say
+from .messages import one_line, say
 from .plan import NAME as PLAN
 from .plan import Plan
 from .predicting import Model, Predictor
@@ -89,10 +89,13 @@ def load_model(device_name: str) -> Model:
     """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
     try:
         from ..model import Model as Own
-    except (ImportError, SyntaxError) as error:
+    except (ImportError, SyntaxError, SystemExit) as error:
         raise BadConfiguration(f"src/{__package__.partition('.')[0]}/model.py cannot be imported: {error}") from error
-    model = Own()
-    model.load(device_name)
+    try:
+        model = Own()
+        model.load(device_name)
+    except (SystemExit, KeyboardInterrupt) as ended:
+        raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
     return model
 
 

@@ -66,7 +66,7 @@ class OwnLengths:
             self._ask(list(model.examples))
         except BadConfiguration:
             raise
-        except Exception as error:
+        except BaseException as error:
             raise BadConfiguration(f"`lengths` fails on the model's own examples: {one_line(error)}") from error
 
     def of(self, texts: list[str], between: Callable[[], None]) -> np.ndarray | None:
@@ -81,7 +81,7 @@ class OwnLengths:
                 found.append(self._ask(texts[position : position + ASKED_AT_ONCE]))
             except BadConfiguration:
                 raise
-            except Exception as error:
+            except BaseException as error:
                 if not self._failed:
                     say(f"`lengths` of the model fails, so that batches hold more padding: {one_line(error)}")
                 self._failed = True

@@ -1,13 +1,14 @@
 """The model over a part: sorted by length, halved when memory runs out, bad rows found one by one."""
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from .. import device
-from .exits import BadConfiguration, JobError
+from .exits import RETRY, BadConfiguration, JobError
 from .lengths import OwnLengths
-from .messages import one_line
+from .messages import one_line, say
 from .ordering import Sorted
 from .results import Answers, Outcome, check_count, schema_of, to_table
 from .stop import Stop
@@ -60,9 +61,10 @@ class Predictor:
         self.batch_size = BatchSize(batch_size)
         self._model = model
         self._device = device_name
+        self._process = os.getpid()
         try:
             answers = model.predict(list(model.examples))
-        except Exception as error:
+        except BaseException as error:
             if device.is_device_lost(error) or device.is_out_of_memory(error):
                 raise JobError(f"the model fails on its own examples: {one_line(error)}") from error
             raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
@@ -97,12 +99,14 @@ class Predictor:
         memory, texts = False, rows.texts[batch.start : batch.stop]
         try:
             answers = self._model.predict(texts)
-        except Exception as error:
+        # Ctrl-C raises nothing here, see stop.py: what comes is the model's own, sys.exit() too.
+        except BaseException as error:
             if device.is_device_lost(error):
                 raise JobError(f"the GPU is lost, only a new process can use it: {one_line(error)}") from error
             memory = device.is_out_of_memory(error)
             reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
+            self._stay_one()
             outcome.add(batch, answers)
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
@@ -116,10 +120,16 @@ class Predictor:
         self._predict(rows, batch[:middle], outcome)
         self._predict(rows, batch[middle:], outcome)
 
+    def _stay_one(self) -> None:
+        """End this process when it is a copy that the model has made of it."""
+        if os.getpid() != self._process:
+            say("the model has forked, and the copy came back from predict: it ends here")
+            os._exit(RETRY)
+
     def _check_model(self, rows: int, bad: int) -> None:
         """Raise JobError when it is the model that fails and not the rows."""
         if rows and bad == rows:
             try:
                 self._model.predict(list(self._model.examples))
-            except Exception as error:
+            except BaseException as error:
                 raise JobError(f"the model fails on its own examples now: {one_line(error)}") from error

@@ -47,7 +47,7 @@ def run_workers(arguments: Sequence[str], count: int, on_gpus: bool) -> int:
     gpus, threads = visible_gpus(), thread_settings(count)
     processes = []
     for number in range(count):
-        environment = os.environ | threads | {WORKER: f"{number}/{count}"}
+        environment = os.environ | threads | {WORKER: f"{number}/{count}", "JOB_PARENT": str(os.getpid())}
         if on_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = gpus[number]
         command = [sys.executable, "-m", __package__, *arguments]
