@@ -1,7 +1,7 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
 REGISTRY ?= registry.example.com/ml
 IMAGE_TOOLS = PYTHONPATH=base-images $(PYTHON) -m image_tools
-CHOSEN = $(if $(IMAGE),--image $(IMAGE)) --registry $(REGISTRY)
+CHOSEN = $(if $(IMAGE),--image $(IMAGE)) --registry $(REGISTRY) $(if $(STAGING),--staging $(STAGING))
 
 .PHONY: check-catalog
 check-catalog: $(READY) ## prove the rows of the image catalogue against their locks
@@ -20,7 +20,7 @@ smoke-image: $(READY) ## run the smoke test of built images on a machine without
 	@$(IMAGE_TOOLS) smoke $(CHOSEN)
 
 .PHONY: push
-push: $(READY) ## push built images to a staging tag of REGISTRY (SOURCE=registry they were built for)
+push: $(READY) ## push built images to a staging tag in REGISTRY-staging (STAGING=elsewhere, SOURCE=registry they were built for)
 	@$(IMAGE_TOOLS) push $(CHOSEN) $(if $(SOURCE),--source $(SOURCE))
 
 .PHONY: smoke-digest
@@ -28,8 +28,8 @@ smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=nam
 	@$(IMAGE_TOOLS) smoke-digest $(CHOSEN) $(if $(DIGEST),--digest $(DIGEST)) $(if $(REQUIRE),--require $(REQUIRE))
 
 .PHONY: promote
-promote: $(READY) ## smoke a digest and give it the release tags (IMAGE=name, DIGEST=sha256:..., REQUIRE=gpu on a GPU node)
-	@$(if $(RECORD),mkdir -p $(dir $(RECORD)) &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) \
+promote: $(READY) ## smoke a digest on this machine's GPU and give it the release tags (IMAGE=name, DIGEST=sha256:...; REQUIRE=none without a GPU)
+	@$(if $(RECORD),mkdir -p $(dir $(RECORD)) &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) $(if $(PUSHED),--pushed $(PUSHED)) \
 	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE)) $(if $(SMOKE),--smoke $(SMOKE)) \
 	    $(if $(ONLY_CHANGED),--only-changed)
 

@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import build, check, lock, promote, record, sbom
+from . import build, check, lock, promote, push, record, sbom, smoke
 from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all verbs."""
     registry = os.environ.get("REGISTRY") or DEFAULT_REGISTRY
+    staging = os.environ.get("STAGING", "")
     main = argparse.ArgumentParser(prog="image_tools", description=__doc__)
     verbs = main.add_subparsers(dest="verb", required=True)
 
@@ -21,6 +22,9 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(action=action)
         sub.add_argument("--image", default="", help="name of a row; all live rows when left out")
         sub.add_argument("--registry", default=registry, help="where images are pushed, and named after")
+        sub.add_argument(
+            "--staging", default=staging, help="where images wait for promotion; REGISTRY-staging if not set"
+        )
         sub.add_argument("--source", default=DEFAULT_REGISTRY, help="the registry in the local tag of a built image")
         return sub
 
@@ -29,15 +33,16 @@ def parser() -> argparse.ArgumentParser:
     verb("smoke", build.smoke, "run the GPU smoke test of a local image without a GPU")
     verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
     verb("check", check.check, "prove the rows against the locks")
-    verb("push", promote.push, "push a local image under a staging tag")
+    verb("push", push.push, "push a local image under a staging tag")
     verb("sbom", sbom.write_all, "write the list of packages (SPDX) of a local image")
     sub = verb("promote", promote.promote, "smoke a pushed digest and give it the release tags")
-    sub.add_argument("--digest", default="", help="the digest to promote; the staging tag's when left out")
+    sub.add_argument("--digest", default="", help="the digest to promote; the local image's, pushed now, when left out")
+    sub.add_argument("--pushed", default="", help="what `push` noted on another machine, instead of a digest")
     sub.add_argument("--record", default="", help="the record file; base-images/released.json when left out")
-    sub.add_argument("--require", default="none", help="what the smoke test demands: none, driver, gpu, framework")
+    sub.add_argument("--require", default="", help="what the smoke test demands; what the row does when left out")
     sub.add_argument("--smoke", default="", help="the report of smoke-digest instead of a smoke test here")
     sub.add_argument("--only-changed", action="store_true", help="not when the packages are those of the release")
-    sub = verb("smoke-digest", promote.smoke_row, "smoke a pushed digest on this machine's GPU")
+    sub = verb("smoke-digest", smoke.smoke_row, "smoke a pushed digest on this machine's GPU")
     sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")
     sub.add_argument("--require", default="", help="driver, gpu or framework; as far as the row goes when left out")
     verb("adopt", record.adopt, "take the records that CI archived").add_argument("source_folder")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .catalog import ImageError
 
@@ -74,23 +75,39 @@ def find(reference: str) -> Manifest | None:
         raise
 
 
+def config(reference: str) -> dict[str, Any]:
+    """Return the configuration of an image in the registry, in the form of the OCI. Raises ImageError."""
+    problem = f"{reference}: the registry does not answer or has no such image"
+    text = skopeo("inspect", "--config", *plain_http(reference, "tls-verify"), f"docker://{reference}", problem=problem)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def push(archive: Path, reference: str) -> Manifest:
-    """Push an image that `docker save` wrote, its layers compressed with zstd; return what the registry holds then."""
+    """Push an image that `docker save` wrote, its layers compressed with zstd; return what was pushed.
+
+    It is looked up by its digest: the tag may be another's by then.
+    """
     kind, level = COMPRESSION
     options = ["--format", "oci", "--dest-compress-format", kind, "--dest-compress-level", level]
     options += plain_http(reference, "dest-tls-verify")
     problem = f"{reference}: the image was not pushed"
     source = f"docker-archive:{archive}"
+    file = archive.with_suffix(".digest")
+    options += ["--digestfile", str(file)]
     skopeo("copy", "--quiet", *options, source, f"docker://{reference}", problem=problem, scratch=archive.parent)
-    return look_up(reference)
+    return look_up(f"{reference.rpartition(':')[0]}@{file.read_text().strip()}")
 
 
-def set_tag(repository: str, digest: str, tag: str) -> None:
-    """Give a digest one more tag, byte for byte the same manifest; raise ImageError when the registry has another."""
-    reference = f"{repository}:{tag}"
-    options = plain_http(repository, "src-tls-verify") + plain_http(repository, "dest-tls-verify")
+def set_tag(source: str, repository: str, tag: str) -> None:
+    """Copy a manifest, byte for byte, to a tag of a repository; raise ImageError when the tag then is another.
+
+    source: repository@digest.
+    """
+    reference, digest = f"{repository}:{tag}", source.rpartition("@")[2]
+    options = plain_http(source, "src-tls-verify") + plain_http(repository, "dest-tls-verify")
     problem = f"{reference}: the tag was not set"
-    source, target = f"docker://{repository}@{digest}", f"docker://{reference}"
+    source, target = f"docker://{source}", f"docker://{reference}"
     skopeo("copy", "--quiet", "--preserve-digests", *options, source, target, problem=problem)
     if (found := look_up(reference).digest) != digest:
         raise ImageError(f"{problem}: the registry says {found}, expected {digest}")

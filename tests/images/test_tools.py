@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_tools import build, check, lock, plan, promote, record, sbom
+from image_tools import build, check, lock, plan, record, sbom
 from image_tools.catalog import (
     FOLDER,
     ROOT,
@@ -268,17 +268,6 @@ def test_package_changes_are_named(tmp_path: Path) -> None:
     assert sbom.package_changes(old, old) == []
     with pytest.raises(ImageError, match="cannot read this list of packages"):
         sbom.package_changes(tmp_path / "missing.json", new)
-
-
-def test_a_smoke_report_of_another_digest_is_refused(tmp_path: Path) -> None:
-    """A promotion takes the report of the very digest, and says what it got instead."""
-    report = tmp_path / "smoke.json"
-    report.write_text(json.dumps({"digest": "sha256:aa", "smoke": {"verdict": "pass"}}))
-    assert promote.told_smoke(report, "sha256:aa") == {"verdict": "pass"}
-    with pytest.raises(ImageError, match="is about sha256:aa, not sha256:bb; no tag was set"):
-        promote.told_smoke(report, "sha256:bb")
-    with pytest.raises(ImageError, match="cannot read the smoke report"):
-        promote.told_smoke(tmp_path / "missing.json", "sha256:aa")
 
 
 def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,12 @@
 docker_answers() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
 stage_image() { if [[ $1 == runtime ]]; then echo "$image"; else echo "$image-$1"; fi; }
 
-# Docker's options that hand every GPU to a container: NVIDIA's runtime, else the Container Device Interface.
+# Docker's options that hand the GPUs to a container, all or the one that GPUS numbers (0, 1, ...): NVIDIA's runtime,
+# else the Container Device Interface.
 gpu_options() {
     has_gpu || return 0
-    if docker info --format {% raw %}'{{json .Runtimes}}'{% endraw %} | grep -q '"nvidia"'; then echo --gpus all
-    elif compgen -G '/etc/cdi/*nvidia*' >/dev/null || compgen -G '/var/run/cdi/*nvidia*' >/dev/null; then echo --device nvidia.com/gpu=all
+    if docker info --format {% raw %}'{{json .Runtimes}}'{% endraw %} | grep -q '"nvidia"'; then echo --gpus "${GPUS:+device=}${GPUS:-all}"
+    elif compgen -G '/etc/cdi/*nvidia*' >/dev/null || compgen -G '/var/run/cdi/*nvidia*' >/dev/null; then echo --device "nvidia.com/gpu=${GPUS:-all}"
     else say "this machine has an NVIDIA GPU that Docker cannot hand out: install the NVIDIA container toolkit; going on without it"
     fi
 }

@@ -16,6 +16,11 @@ fail() { say "${*:2}"; exit "$1"; }
 # -h and --help print the comment at the top of the script that was called.
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
+commit() { git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown; }
+
+# What a script found good stands in build/proof/, with the commit that it is about: a release asks for each of them.
+proved() { mkdir -p build/proof && commit >"build/proof/$1"; }
+
 has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
 source scripts/docker.sh
 {% if project_type != 'library' %}

@@ -1,14 +1,16 @@
 # shellcheck shell=bash
 # Read by lib.sh: the image that scripts/push left in the registry, and the login there.
 
-repository=${image%:*}
-pushed_file=build/image.txt # one line, repository@digest
+repository=${image%:*}                              # of what is released
+staging=${STAGING:-{{ staging }}}/${repository##*/} # of what is pushed and not released yet
+pushed_file=build/image.txt                         # three lines: staging@digest, the commit, the time of the push
 
 # skopeo speaks plain HTTP to a registry on this machine, and only there.
 registry_tls() { case $repository in localhost[:/]* | 127.0.0.1[:/]*) echo "--$1=false" ;; *) echo "--$1=true" ;; esac; }
 
 # Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script.
 registry_login() {
+    [[ ${repository%%/*} == "${staging%%/*}" ]] || fail 2 "STAGING is in another registry than the releases: ${staging%%/*}, not ${repository%%/*}"
     [[ -n ${REGISTRY_PASSWORD:-} ]] || return 0
     DOCKER_CONFIG=$(mktemp -d)
     trap 'rm -rf "$DOCKER_CONFIG"' EXIT
@@ -26,7 +28,16 @@ digest_of_tag() {
 
 pushed_image() {
     [[ -s $pushed_file ]] || fail 2 "$pushed_file is not here: it names the image that scripts/push left in the registry; run that first"
-    cat "$pushed_file"
+    head -n 1 "$pushed_file"
 }
+
+# Read what scripts/push wrote into `pushed`, `pushed_commit` and `pushed_at`.
+read_pushed() {
+    pushed=$(pushed_image)
+    { read -r pushed && read -r pushed_commit && read -r pushed_at; } <"$pushed_file" ||
+        fail 2 "$pushed_file does not say from which commit and when the image was pushed: run scripts/push again"
+}
+
+proved_pushed() { [[ ${RUN_IN:-} != pushed ]] || { mkdir -p build/proof && cp "$pushed_file" "build/proof/$1"; }; }
 
 pull_pushed() { docker pull --quiet "$1" >/dev/null || fail 3 "cannot pull $1: is this machine logged in to its registry?"; }

@@ -126,7 +126,14 @@ class FlowSteps {
                 inner.resources.addAll(names)
                 if (given.variable) {
                     inner.overrides[given.variable as String] = names.join(',')
-                    names.eachWithIndex { name, at -> inner.overrides["${given.variable}${at}" as String] = name }
+                    names.eachWithIndex { name, at ->
+                        inner.overrides["${given.variable}${at}" as String] = name
+                        // A resource of a label has the property DEVICE, as docs/jenkins declares them: 0, 1, ...
+                        if (given.label) {
+                            inner.overrides["${given.variable}${at}_DEVICE" as String] =
+                                "${(name - ~/.*-/).toInteger() - 1}" as String
+                        }
+                    }
                 }
             }, body)
         } finally {

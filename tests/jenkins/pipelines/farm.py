@@ -1,8 +1,9 @@
 """What pipelines meet in these tests: a registry and a package index that are real, and the agents of a farm.
 
-Real: every `sh`, the children's scripts, lint, unit tests, service and job; the registry (Debian's docker-registry,
-which asks for a login) and what skopeo pushes, tags and says about it; the package index (pypiserver), wheel and
-upload. Stand-ins, on the PATH of the agent that would have the real thing: docker (standins/engine.py), gpu-smoke on a
+Real: every `sh`, the children's scripts, lint, unit tests, service and job; the registry (Debian's docker-registry;
+gatekeeper.py in front of it asks for a login and gives each account its rights) and what skopeo pushes, tags and says
+about it; the package index (pypiserver), wheel and upload. Stand-ins, on the PATH of the agent that would have the real
+thing: docker (standins/engine.py), gpu-smoke on a
 GPU (standins/smoke.py; without a GPU it is the real one), kubectl's cluster (standins/cluster.py), and shellcheck where
 a test does not ask for it. A child's lib.sh is changed in one place: it looks for the GPU beside its agent's docker and
 not in /dev. In the parent's pipeline `make lint` and `make test` stand in too (standins/make.sh): they would run these
@@ -23,13 +24,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.jenkins.pipelines.gatekeeper import Fault, Gatekeeper
+
 STANDINS = Path(__file__).parent / "standins"
-# Users and passwords as htpasswd keeps them (bcrypt): the pipelines' credential, and the agents' own login.
-USERS = """\
-ci:$2b$04$yF./uNL1P/C1l2dzQvR0tOeHcU4ohDA1cmtY4zp1.enewcjhsNpG6
-agent:$2b$04$zMdZqQZ6edvXF7XYX/RSsOjUC62Rjk4jXvY2MVeOjqM.21TWBhMjW
-"""
-REGISTRY_LOGIN = ("ci", "registry-password")
+STAGING_LOGIN = ("staging-ci", "staging-password")
+RELEASE_LOGIN = ("release-ci", "release-password")
+USERS = {  # the pipelines' credentials, and the agents' own login, which may only read
+    STAGING_LOGIN[0]: (STAGING_LOGIN[1], "staging"),
+    RELEASE_LOGIN[0]: (RELEASE_LOGIN[1], "release"),
+    "agent": ("agent-password", "reader"),
+}
 INDEX_LOGIN = ("ci", "index-password")
 INDEX = """
 import sys, pypiserver, wsgiref.simple_server
@@ -79,28 +83,30 @@ class Server:
 
 
 class Registry(Server):
-    """A container registry that takes nothing without a login."""
+    """A container registry that takes nothing without a login, and each account's pushes only where it may push."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        port = free_port()
-        settings = {"version": "0.1", "http": {"addr": f"127.0.0.1:{port}"}, "log": {"level": "error"}}
+        behind, front = free_port(), free_port()
+        settings = {"version": "0.1", "log": {"level": "error"}}
+        settings["http"] = {"addr": f"127.0.0.1:{behind}", "relativeurls": True}
         settings["storage"] = {"filesystem": {"rootdirectory": str(folder / "data")}}
-        settings["auth"] = {"htpasswd": {"realm": "test", "path": str(folder / "users")}}
-        (folder / "users").write_text(USERS)
         (folder / "config.yml").write_text(json.dumps(settings))
-        super().__init__(["docker-registry", "serve", str(folder / "config.yml")], port)
-        self.host = f"localhost:{port}"
+        super().__init__(["docker-registry", "serve", str(folder / "config.yml")], behind)
+        self.keeper, self.host = Gatekeeper(front, behind, USERS), f"localhost:{front}"
+
+    def fails(self, method: str, path: str, status: int, times: int = 1) -> None:
+        """Let the next requests that match fail with this status."""
+        self.keeper.faults.append(Fault(method, path, status, times))
 
     def _ask(self, path: str, method: str = "GET", data: bytes | None = None, kind: str = "") -> tuple[bytes, str]:
-        word = urllib.request.HTTPPasswordMgrWithDefaultRealm()
-        word.add_password(None, f"http://{self.host}", *REGISTRY_LOGIN)
-        opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(word))
         accept = "application/vnd.oci.image.manifest.v1+json"
-        request = urllib.request.Request(f"http://{self.host}/v2/{path}", data, {"Accept": accept}, method=method)
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/v2/{path}", data, {"Accept": accept}, method=method
+        )
         if kind:
             request.add_header("Content-Type", kind)
-        with opener.open(request) as answer:
+        with urllib.request.urlopen(request) as answer:
             return answer.read(), answer.headers.get("Docker-Content-Digest", "")
 
     def tags(self, name: str) -> dict[str, str]:
@@ -113,10 +119,11 @@ class Registry(Server):
             raise
         return {tag: self._ask(f"{name}/manifests/{tag}")[1] for tag in listed}
 
-    def tag(self, name: str, source: str, target: str) -> None:
-        """Give the manifest of `source` (a tag or digest) another tag."""
-        text, _ = self._ask(f"{name}/manifests/{source}")
-        self._ask(f"{name}/manifests/{target}", "PUT", text, json.loads(text)["mediaType"])
+    def copy(self, source: str, digest: str, target: str, tag: str) -> None:
+        """Give the manifest `digest` of one repository a tag in another, as somebody with the right to could."""
+        command = ["skopeo", "copy", "--quiet", "--src-tls-verify=false", "--dest-tls-verify=false"]
+        home = f"docker://127.0.0.1:{self.port}"
+        subprocess.run([*command, f"{home}/{source}@{digest}", f"{home}/{target}:{tag}"], check=True)
 
 
 class Index(Server):

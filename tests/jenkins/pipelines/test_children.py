@@ -42,7 +42,7 @@ EXPECTED = {  # the stages after the checks
     ("service", "tag"): RELEASE,
 }
 NUMBERS = itertools.count(1)
-SECRETS = (farm.REGISTRY_LOGIN[1], farm.INDEX_LOGIN[1])
+SECRETS = (farm.STAGING_LOGIN[1], farm.RELEASE_LOGIN[1], farm.INDEX_LOGIN[1])
 
 
 class Builds:
@@ -55,7 +55,8 @@ class Builds:
         cluster = agents.folder / "kubeconfig"
         cluster.write_text("cluster: test\n")
         self.credentials: dict[str, Any] = {
-            "registry": farm.REGISTRY_LOGIN,
+            "registry-staging": farm.STAGING_LOGIN,
+            "registry-release": farm.RELEASE_LOGIN,
             "package-index": farm.INDEX_LOGIN,
             "kubeconfig": cluster,
         }
@@ -73,12 +74,12 @@ class Builds:
         )
 
     def released(self) -> dict[str, str]:
-        """Return the tags in the registry that are no staging tags."""
-        return {tag: d for tag, d in self.registry.tags(self.repository).items() if not tag.startswith("ci-")}
+        """Return the tags of what is released."""
+        return self.registry.tags(self.repository)
 
     def staged(self) -> dict[str, str]:
-        """Return the staging tags in the registry."""
-        return {tag: d for tag, d in self.registry.tags(self.repository).items() if tag.startswith("ci-")}
+        """Return the tags of what was pushed."""
+        return self.registry.tags(self.repository.replace("ml/", "ml-staging/"))
 
     def published(self) -> set[str]:
         """Return the files of this child in the package index."""
@@ -176,12 +177,38 @@ def without_gpu(it: Builds) -> None:
     (it.agents.labels["gpu"] / "nvidiactl").unlink()
 
 
-def failing_smoke(it: Builds) -> None:
-    (it.agents.labels["gpu"] / "smoke-fails").touch()
+def gpu(fault: str) -> Callable[[Builds], None]:
+    return lambda it: (it.agents.labels["gpu"] / f"smoke-{fault}").touch()
+
+
+def nothing_done(script: str) -> Callable[[Builds], None]:
+    """Put `exit 0` in place of a script."""
+
+    def of(it: Builds) -> None:
+        (it.child / "scripts" / script).write_text("#!/bin/sh\nexit 0\n")
+        commit(it.child, f"scripts/{script} does nothing")
+
+    return of
+
+
+def report_of_another(what: str) -> Callable[[Builds], None]:
+    """Let the report that reaches the release be about another commit, or another push."""
+    change = {"commit": 's/"commit": "..../"commit": "beef/', "push": 's/"pushed": "..../"pushed": "1999/'}[what]
+
+    def of(it: Builds) -> None:
+        file = it.child / "Jenkinsfile"
+        text, count = re.subn(
+            r"(unstash 'smoke')", rf"\1\nsh '''sed -i '{change}' build/proof/smoke.json'''", file.read_text()
+        )
+        assert count == 1
+        file.write_text(text)
+        commit(it.child, "Another report")
+
+    return of
 
 
 def without_credentials(it: Builds) -> None:
-    del it.credentials["registry"], it.credentials["package-index"]
+    del it.credentials["registry-staging"], it.credentials["package-index"]
 
 
 def failing_test(it: Builds) -> None:
@@ -217,11 +244,12 @@ def version_is_out(it: Builds) -> None:
 
 
 IMAGE = "Build and push"
+RELEASING = {"": "Promote", "library": "Publish"}
 FAULTS = {
     "no GPU on the GPU agent": Fault(without_gpu, {"": "GPU smoke test"}, {"": "GS"}),
-    "smoke test fails": Fault(failing_smoke, {"": "GPU smoke test"}, {"": "GPU and CPU differ"}),
+    "smoke test fails": Fault(gpu("fails"), {"": "GPU smoke test"}, {"": "GPU and CPU differ"}),
     "credential is missing": Fault(
-        without_credentials, {"": IMAGE, "library": "Publish"}, {"": "'registry'", "library": "'package-index'"}
+        without_credentials, {"": IMAGE, "library": "Publish"}, {"": "'registry-staging'", "library": "'package-index'"}
     ),
     "unit test fails": Fault(failing_test, {"": "Test"}, {"": "assert 1 == 2"}),
     "smoke test hangs": Fault(hanging_smoke, {"": "GPU smoke test"}, {"": "imeout"}, "ABORTED"),
@@ -238,7 +266,24 @@ FAULTS = {
         {"": "Promote", "library": "Publish"},
         {"": "a version never moves", "library": "was not published"},
     ),
+    "smoke test lies": Fault(gpu("lies"), RELEASING, {"": "the smoke report says fail"}),
+    "smoke test skips": Fault(gpu("skips"), RELEASING, {"": "every layer of the smoke test was skipped"}),
+    "smoke test is silent": Fault(gpu("silent"), {"": "GPU smoke test", "library": "Publish"}, {"": "No"}),
+    "report of another commit": Fault(report_of_another("commit"), RELEASING, {"": "about the commit beef"}),
+    "report of another push": Fault(report_of_another("push"), RELEASING, {"": "about the push of 1999"}),
+    "lint does nothing": Fault(nothing_done("lint"), {"": "Lint"}, {"": "No files"}),
+    "test does nothing": Fault(nothing_done("test"), {"": "Test"}, {"": "No"}),
+    "smoke does nothing": Fault(nothing_done("smoke"), {"": "GPU smoke test"}, {"": "No"}),
+    "build does nothing": Fault(nothing_done("build"), {"": IMAGE}, {"": "there is no image"}),
+    "push does nothing": Fault(nothing_done("push"), {"": IMAGE}, {"": "No files"}),
+    "probe does nothing": Fault(nothing_done("probe"), RELEASING, {"": "probe is missing: scripts/probe"}),
+    "package does nothing": Fault(nothing_done("package"), {"": "Package"}, {"": "No files"}),
 }
+ONLY = {
+    "library": ["package does nothing"],
+    "batch": ["report of another push", "build does nothing", "push does nothing", "probe does nothing"],
+}
+ONLY["service"] = ONLY["batch"]
 # Run by `make test`, with plain children: every fault and every type; the others by `make test-slow`.
 FAST = {
     "no GPU on the GPU agent": "service",
@@ -249,6 +294,18 @@ FAST = {
     "stash is forgotten": "batch",
     "registry is down": "service",
     "promotion is refused": "batch",
+    "smoke test lies": "library",
+    "smoke test skips": "batch",
+    "smoke test is silent": "library",
+    "report of another commit": "library",
+    "report of another push": "batch",
+    "lint does nothing": "batch",
+    "test does nothing": "service",
+    "smoke does nothing": "library",
+    "build does nothing": "service",
+    "push does nothing": "batch",
+    "probe does nothing": "service",
+    "package does nothing": "library",
 }
 FAULTY = [
     pytest.param(
@@ -258,6 +315,7 @@ FAULTY = [
     for framework in FRAMEWORKS
     for project_type in TYPES
     for fault in FAULTS
+    if not any(fault in names for names in ONLY.values()) or fault in ONLY[project_type]
 ]
 
 
@@ -283,6 +341,29 @@ def test_a_fault_is_named_and_nothing_is_published(
     assert it.deployed() == ""
     later = [name for name in ("Promote", "Publish", "Approve", "Deploy") if name != stage.name]
     assert not set(later) & set(trace.ran), trace.ran
+
+
+@pytest.mark.parametrize("project_type", TYPES)
+def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Builds], project_type: str) -> None:
+    """Its pull request is linted and tested, and says what it does not get; so does a fork that edits a script."""
+    it = builds(project_type)
+    trace = it.run(change="12", env=farm.environment(it.index, CHANGE_FORK="stranger"))
+    assert trace.result == "SUCCESS", trace.log
+    assert ran(trace).keys() == FIRST.keys() | {"From a fork"} | ({"Package"} if project_type == "library" else set())
+    assert "A pull request of stranger: linted and tested; no push, no GPU and no credential" in trace.log
+    assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
+    assert it.staged() == {}
+    it.nothing_is_out()
+
+
+def test_each_credential_can_do_its_own_part_only(builds: Callable[..., Builds]) -> None:
+    """The credential of staging releases nothing: the registry refuses it."""
+    it = builds("batch")
+    it.credentials["registry-release"] = farm.STAGING_LOGIN
+    trace = it.run(branch="main")
+    assert trace.stage("Promote").result == "FAILURE", trace.log
+    assert len(it.staged()) == 1
+    it.nothing_is_out()
 
 
 def test_a_refused_approval_deploys_nothing(builds: Callable[..., Builds]) -> None:

@@ -37,15 +37,16 @@ class Parent:
 
     def __init__(self, source: Path, agents: farm.Agents, registry: farm.Registry, path: str) -> None:
         self.source, self.agents, self.registry, self.path = source, agents, registry, path
-        self.credentials: dict[str, Any] = {"registry": farm.REGISTRY_LOGIN}
+        self.credentials: dict[str, Any] = {
+            "registry-staging": farm.STAGING_LOGIN,
+            "registry-release": farm.RELEASE_LOGIN,
+        }
         self.number = 0
 
     def run(self, rows: list[str], **options: Any) -> Trace:
         """Run the Jenkinsfile with some rows of its matrix."""
         file = self.source / "Jenkinsfile"
-        text = re.sub(
-            r"(name 'UNIT'\n *values ).*", rf"\1{', '.join(map(repr, ['template', *rows]))}", file.read_text()
-        )
+        text = re.sub(r"(name 'ROW'\n *values ).*", rf"\1{', '.join(map(repr, rows))}", file.read_text())
         file.write_text(text)
         commit(self.source, "A build") if git(self.source, "status", "--porcelain") else None
         self.number += 1
@@ -58,6 +59,7 @@ class Parent:
                 "REGISTRY": f"{self.registry.host}/{self.path}",
                 "STANDIN_MAKE": shutil.which("make") or "make",
                 "STANDIN_PYTHON": sys.executable,
+                **options.pop("env", {}),
             },
             workdir=self.agents.folder / f"work-{self.number}",
             build_number=self.number,
@@ -66,13 +68,11 @@ class Parent:
 
     def released(self, row: str) -> set[str]:
         """Return the digests that the release tags of a row point at."""
-        tags = self.registry.tags(f"{self.path}/{row}")
-        return {digest for tag, digest in tags.items() if not tag.startswith("staging-")}
+        return set(self.registry.tags(f"{self.path}/{row}").values())
 
     def staged(self, row: str) -> set[str]:
         """Return the digests of a row's staging tags."""
-        tags = self.registry.tags(f"{self.path}/{row}")
-        return {digest for tag, digest in tags.items() if tag.startswith("staging-")}
+        return set(self.registry.tags(f"{self.path}-staging/{row}").values())
 
     def label(self, name: str) -> Path:
         """Return the folder of an agent."""
@@ -94,10 +94,10 @@ def parent(template: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
 
 def results(trace: Trace, row: str) -> dict[str, str]:
     """Return how the stages of a row's cell ended, of those that ran."""
-    return {s.name: s.result for s in trace.stages(UNIT=row) if s.name in STAGES and s.ran and s.started_ms is not None}
+    return {s.name: s.result for s in trace.stages(ROW=row) if s.name in STAGES and s.ran and s.started_ms is not None}
 
 
-STAGES = ("Template tests", "Build and push", "GPU smoke test", "Promote")
+STAGES = ("Build and push", "GPU smoke test", "Promote")
 LABELS = {"Build and push": "docker", "GPU smoke test": "gpu", "Promote": "docker"}
 PASSED = dict.fromkeys(LABELS, "SUCCESS")
 
@@ -107,17 +107,16 @@ def test_main_promotes_the_digest_that_was_smoked(parent: Parent, rows: list[str
     """Every row goes from staging over the GPU agent to its release tags, and its record is kept."""
     trace = parent.run(rows, branch="main")
     assert trace.result == "SUCCESS", trace.log
-    assert results(trace, "template") == {"Template tests": "SUCCESS"}
     for row in rows:
         assert results(trace, row) == PASSED, row
-        assert {name: trace.stage(name, UNIT=row).label for name in LABELS} == LABELS, row
-        assert trace.stage("GPU smoke test", UNIT=row).locks, row
+        assert {name: trace.stage(name, ROW=row).label for name in LABELS} == LABELS, row
+        assert trace.stage("GPU smoke test", ROW=row).locks, row
         [digest] = parent.released(row)
         assert parent.staged(row) == {digest}, row
         record = json.loads((trace.archive / "build" / "released" / row / "released.json").read_text())[row]
         require = "gpu" if row.startswith("plain") else "framework"
         assert (record["digest"], record["smoke"]["require"], record["smoke"]["on_a_gpu"]) == (digest, require, True)
-    assert farm.REGISTRY_LOGIN[1] not in trace.log
+    assert not any(login[1] in trace.log for login in (farm.STAGING_LOGIN, farm.RELEASE_LOGIN))
 
 
 @pytest.mark.parametrize(
@@ -131,78 +130,129 @@ def test_only_main_promotes(parent: Parent, kind: dict[str, str]) -> None:
     assert (len(parent.staged(FEW[1])), parent.released(FEW[1])) == (1, set())
 
 
+def test_a_fork_gets_no_push_no_gpu_and_no_credential(parent: Parent) -> None:
+    """Its pull request is checked and tested, and says what it does not get."""
+    trace = parent.run(FEW[:1], change="7", env={"CHANGE_FORK": "stranger"})
+    assert trace.result == "SUCCESS", trace.log
+    assert [stage.name for stage in trace.all_stages if stage.ran] == ["From a fork", "Check", "Template tests"]
+    assert "A pull request of stranger: checked and tested; no push, no GPU and no credential" in trace.log
+    assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
+    assert (parent.staged(FEW[0]), parent.released(FEW[0])) == (set(), set())
+
+
+def test_each_credential_can_do_its_own_part_only(parent: Parent) -> None:
+    """The one of staging releases nothing, and the registry says so."""
+    parent.credentials["registry-release"] = farm.STAGING_LOGIN
+    trace = parent.run(FEW[:1], branch="main")
+    assert results(trace, FEW[0])["Promote"] == "FAILURE", trace.log
+    assert (len(parent.staged(FEW[0])), parent.released(FEW[0])) == (1, set())
+    assert "denied" in trace.log
+
+
 def test_a_row_that_fails_holds_back_only_itself(parent: Parent) -> None:
-    """One row does not build and the template's tests fail: the build is red, and the other row is promoted."""
-    (parent.label("docker") / "tests-fail").touch()
+    """One row does not build: the build is red, and the other row is promoted."""
     (parent.label("docker") / f"broken-{FEW[0]}").touch()
     trace = parent.run(FEW, branch="main")
     assert trace.result == "FAILURE"
-    assert results(trace, "template") == {"Template tests": "FAILURE"}
     assert results(trace, FEW[0]) == {"Build and push": "FAILURE"}
     assert results(trace, FEW[1]) == PASSED, trace.log
     assert (parent.released(FEW[0]), len(parent.released(FEW[1]))) == (set(), 1)
+
+
+def test_the_templates_tests_hold_back_every_row(parent: Parent) -> None:
+    (parent.label("docker") / "tests-fail").touch()
+    trace = parent.run(FEW[:1], branch="main")
+    assert (trace.result, trace.stage("Template tests").result) == ("FAILURE", "FAILURE")
+    assert (parent.staged(FEW[0]), parent.released(FEW[0])) == (set(), set())
+
+
+def test_a_foreign_image_under_the_staging_tag_is_not_promoted(parent: Parent) -> None:
+    """What stands under the tag of a content is looked at: the right image takes its place, and is promoted."""
+    first, second = FEW
+    parent.run(FEW, branch="feature")
+    home = f"{parent.path}-staging"
+    [(name, right)] = parent.registry.tags(f"{home}/{second}").items()
+    [foreign] = parent.registry.tags(f"{home}/{first}").values()
+    parent.registry.copy(f"{home}/{first}", foreign, f"{home}/{second}", name)
+    assert parent.registry.tags(f"{home}/{second}") == {name: foreign}
+    trace = parent.run([second], branch="main")
+    assert trace.result == "SUCCESS", trace.log
+    assert f"holds another image ({foreign})" in trace.log
+    assert parent.released(second) == {right}
+
+
+def behind(parent: Parent, line: str, command: str) -> None:
+    """Let the pipeline run a command behind the one line of it that holds `line`."""
+    file = parent.source / "Jenkinsfile"
+    lines = file.read_text().splitlines()
+    [found] = [number for number, text in enumerate(lines) if line in text]
+    lines.insert(found + 1, f'sh """{command}"""')
+    file.write_text("\n".join(lines))
+
+
+def gpu(fault: str) -> Callable[[Parent], None]:
+    return lambda parent: (parent.label("gpu") / f"smoke-{fault}").touch()
 
 
 def unlink_gpu(parent: Parent) -> None:
     (parent.label("gpu") / "nvidiactl").unlink()
 
 
-def failing_smoke(parent: Parent) -> None:
-    (parent.label("gpu") / "smoke-fails").touch()
-
-
 def hanging_smoke(parent: Parent) -> dict[str, Any]:
-    (parent.label("gpu") / "smoke-hangs").touch()
+    gpu("hangs")(parent)
     return {"timeouts": {"GPU smoke test": 8}}
 
 
-def no_credential(parent: Parent) -> None:
-    parent.credentials.clear()
+def exchanged(old: str, new: str) -> Callable[[Parent], None]:
+    """Exchange one piece of the Jenkinsfile."""
+
+    def of(parent: Parent) -> None:
+        file = parent.source / "Jenkinsfile"
+        assert file.read_text().count(old) == 1
+        file.write_text(file.read_text().replace(old, new))
+
+    return of
 
 
-def registry_down(parent: Parent) -> None:
-    parent.registry.stop()
+def report(expression: str) -> Callable[[Parent], None]:
+    """Change the report of the smoke test on its way to the promotion."""
+    return lambda parent: behind(parent, "make smoke-digest", f"sed -i '{expression}' build/images/smoke/*.json")
 
 
-def lost_stash(parent: Parent) -> None:
-    """The report of the smoke test is stashed under another name than it is asked for."""
-    file = parent.source / "Jenkinsfile"
-    old = 'stash name: "smoke-${env.UNIT}"'
-    assert file.read_text().count(old) == 1
-    file.write_text(file.read_text().replace(old, "stash name: 'lost'"))
+def pushed_again(parent: Parent) -> None:
+    """What is promoted was pushed later than what the report is about."""
+    behind(parent, 'unstash "smoke-', "sed -i s/20..-..-..T/2999-01-01T/ build/images/pushed/*.json")
 
 
-def report_of_another_digest(parent: Parent) -> None:
-    """The report that reaches the promotion is not about the digest that is promoted."""
-    file = parent.source / "Jenkinsfile"
-    old = """sh 'make smoke-digest IMAGE="$UNIT"'"""
-    assert file.read_text().count(old) == 1
-    other = "sh 'sed -i s/sha256:..../sha256:beef/ build/images/smoke/*.json'"
-    file.write_text(file.read_text().replace(old, f"{old}\n{other}"))
-
-
-FAULTS: dict[str, tuple[Callable[[Parent], Any], str, str, str]] = {
-    "no GPU on the GPU agent": (unlink_gpu, "GPU smoke test", "FAILURE", "no tag was set"),
-    "smoke test fails": (failing_smoke, "GPU smoke test", "FAILURE", "GPU and CPU differ"),
-    "smoke test hangs": (hanging_smoke, "GPU smoke test", "ABORTED", "imeout"),
-    "credential is missing": (no_credential, "Build and push", "FAILURE", "'registry'"),
-    "registry is down": (registry_down, "Build and push", "FAILURE", "does not answer"),
-    "stash is forgotten": (lost_stash, "Promote", "FAILURE", "smoke-torch-cu13"),
-    "promotion is refused": (report_of_another_digest, "Promote", "FAILURE", "no tag was set"),
+SMOKE = """sh 'GPUS="$GPU_SLOT0_DEVICE" make smoke-digest IMAGE="$ROW"'"""
+FAULTS: dict[str, tuple[Callable[[Parent], Any], str, str]] = {
+    "no GPU on the GPU agent": (unlink_gpu, "GPU smoke test", "no tag was set"),
+    "smoke test fails": (gpu("fails"), "GPU smoke test", "GPU and CPU differ"),
+    "smoke test hangs": (hanging_smoke, "GPU smoke test", "imeout"),
+    "smoke test lies": (gpu("lies"), "GPU smoke test", "the smoke report says fail"),
+    "smoke test skips": (gpu("skips"), "GPU smoke test", "every layer of the smoke test was skipped"),
+    "smoke test is silent": (gpu("silent"), "GPU smoke test", "the smoke report is empty"),
+    "smoke test is left out": (exchanged(SMOKE, "sh 'exit 0'"), "GPU smoke test", "smoke-torch-cu13"),
+    "credential is missing": (lambda it: it.credentials.clear(), "Build and push", "'registry-staging'"),
+    "registry is down": (lambda it: it.registry.stop(), "Build and push", "does not answer"),
+    "stash is forgotten": (exchanged('unstash "smoke-${env.ROW}"', ""), "Promote", "cannot read the smoke report"),
+    "report of another digest": (report("s/@sha256:..../@sha256:beef/"), "Promote", "sha256:beef"),
+    "report of another commit": (report('s/"commit": "..../"commit": "beef/'), "Promote", "about the commit beef"),
+    "report of an older push": (pushed_again, "Promote", "about the push of"),
 }
-FAST = ("no GPU on the GPU agent", "stash is forgotten", "registry is down")
 
 
-@pytest.mark.parametrize("fault", [f if f in FAST else pytest.param(f, marks=pytest.mark.slow) for f in FAULTS])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_promotes_nothing(parent: Parent, fault: str) -> None:
     """The right stage fails and says why; the registry holds no release."""
-    arrange, stage, result, words = FAULTS[fault]
-    options = arrange(parent) or {}
+    arrange, stage, words = FAULTS[fault]
+    options = arrange(parent)
     try:
-        trace = parent.run(FEW[:1], branch="main", **options)
+        trace = parent.run(FEW[:1], branch="main", **(options if isinstance(options, dict) else {}))
     finally:
         if fault == "registry is down":
             parent.registry.start()
+    result = "ABORTED" if "hangs" in fault else "FAILURE"
     assert trace.result == result, trace.log
     assert results(trace, FEW[0])[stage] == result, trace.log
     assert words in trace.log

@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -55,6 +56,8 @@ def main(arguments: list[str]) -> int:
                 build(options)
         case ["login", "--username", user, "--password-stdin", host]:
             return login(user, host)
+        case ["tag", name, other]:
+            shutil.copytree(image(name), image(other), dirs_exist_ok=True)
         case ["push", name]:
             return push(name)
         case ["pull", "--quiet", name]:
@@ -91,14 +94,15 @@ def inspect(name: str) -> int:
     """Say what an image consists of; a base image of a child is always there, and never looked into."""
     if not image(name).exists():
         return 0 if "-cu1" in name and name.count("@") == 0 else _fail(f"No such image: {name}")
-    layers = _manifest(image(name))["layers"]
-    print(json.dumps([{"RootFS": {"Layers": [layer["digest"] for layer in layers]}, "Config": {}}]))
+    found = _config(image(name))
+    print(json.dumps([{"RootFS": {"Layers": found["rootfs"]["diff_ids"]}, "Config": found["config"]}]))
     return 0
 
 
 def build(options: list[str]) -> None:
     """Make an image of the src/ of the current folder; the same files give the same digest."""
-    make(options[options.index("--tag") + 1], {"app/src": Path("src")})
+    base = re.search(r"^ARG BASE_IMAGE=\S*/([a-z0-9-]+):", Path("Dockerfile").read_text(), re.M)
+    make(options[options.index("--tag") + 1], {"app/src": Path("src")}, base[1] if base else "")
 
 
 def build_base(name: str, row: Path) -> int:
@@ -115,12 +119,12 @@ def build_base(name: str, row: Path) -> int:
     files = {"var/lib/dpkg/status": system / "status", "etc/os-release": system / "os-release", "app/lock": row}
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        make(name, files)
+        make(name, files, row.name)
     return 0
 
 
-def make(name: str, files: dict[str, Path]) -> None:
-    """Make an image of one layer with these files: path in the image -> path here."""
+def make(name: str, files: dict[str, Path], row: str) -> None:
+    """Make an image of one layer with these files: path in the image -> path here. row: what it stands on."""
     folder = image(name)
     if folder.exists():
         return
@@ -143,8 +147,9 @@ def make(name: str, files: dict[str, Path]) -> None:
         file.seek(0)
         content = file.read()
     packed = gzip.compress(content, mtime=0)  # as it is pushed: a registry's digest is of packed layers
+    run_with = {"WorkingDir": "/app", "Labels": {"row": row}}
     rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]}
-    config = {"architecture": "amd64", "os": "linux", "config": {"WorkingDir": "/app"}, "rootfs": rootfs}
+    config = {"architecture": "amd64", "os": "linux", "config": run_with, "rootfs": rootfs}
     kind = "application/vnd.oci.image"
     manifest = {
         "schemaVersion": 2,
@@ -161,6 +166,12 @@ def make(name: str, files: dict[str, Path]) -> None:
 def _manifest(folder: Path) -> dict[str, Any]:
     [entry] = json.loads((folder / "oci" / "index.json").read_text())["manifests"]
     found: dict[str, Any] = json.loads((folder / "oci" / "blobs" / entry["digest"].replace(":", "/")).read_text())
+    return found
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    digest = _manifest(folder)["config"]["digest"]
+    found: dict[str, Any] = json.loads((folder / "oci" / "blobs" / digest.replace(":", "/")).read_text())
     return found
 
 
@@ -263,6 +274,7 @@ def run(options: list[str]) -> int:
         "PYTHONPATH": str(work / "src"),
         "PATH": ":".join([*packages, environment["PATH"]]),
         "STANDIN_GPU": str(HOME) if gpu and GPU else "",
+        "STANDIN_ROW": _config(image(name))["config"]["Labels"]["row"],
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # those of this repository
     }

@@ -1,0 +1,128 @@
+"""Push an image to its staging repository, under a tag named after its content, and note what was pushed."""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from . import registry
+from .build import check_room, engine_folder, local_tag
+from .catalog import BUILD, ROOT, ImageError, chosen_rows
+
+VOLATILE_LABELS = ("org.opencontainers.image.created", "org.opencontainers.image.version")
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push left: the image as name@digest, the commit it was made from, and when (the mark of this one push)."""
+
+    image: str
+    commit: str
+    pushed: str
+
+    @property
+    def digest(self) -> str:
+        """The digest of the image, sha256:..."""
+        return self.image.rpartition("@")[2]
+
+
+def content_id(layers: list[str], config: dict[str, Any]) -> str:
+    """Return what an image consists of, as 16 hexadecimal digits: its layers and how it runs, not when it was built.
+
+    layers: the digests of the unpacked layers. config: that of the OCI.
+    """
+    kept = {key: config.get(key) or None for key in ("Env", "Entrypoint", "Cmd", "User", "WorkingDir")}
+    labels = {key: value for key, value in (config.get("Labels") or {}).items() if key not in VOLATILE_LABELS}
+    text = json.dumps([layers, kept, labels], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def local_content(tag: str) -> str:
+    """Return the content of an image of the local engine. Raises ImageError."""
+    result = subprocess.run(["docker", "image", "inspect", tag], capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise ImageError(f"{tag}: no such image here; build it with `make images`")
+    image = json.loads(result.stdout)[0]
+    return content_id(image["RootFS"]["Layers"], image["Config"] or {})
+
+
+def pushed_content(reference: str) -> str:
+    """Return the content of an image in the registry. Raises ImageError."""
+    found = registry.config(reference)
+    return content_id(found.get("rootfs", {}).get("diff_ids", []), found.get("config") or {})
+
+
+def staging_of(arguments: argparse.Namespace) -> str:
+    """Return where images wait for their promotion: another repository than that of the releases."""
+    home = str(arguments.registry)
+    return arguments.staging or home + ("-staging" if "/" in home else "/staging")
+
+
+def push_row(catalog: dict[str, Any], name: str, arguments: argparse.Namespace) -> Pushed:
+    """Push the local image of a row to its staging tag, unless that tag holds the same content already."""
+    tag = local_tag(catalog, name, arguments.source)
+    content, repository = local_content(tag), f"{staging_of(arguments)}/{name}"
+    staging = f"{repository}:staging-{content}"
+    found = registry.find(staging)
+    if found and pushed_content(f"{repository}@{found.digest}") != content:
+        print(f"{staging}: holds another image ({found.digest}), which its name denies; pushing the right one")
+        found = None
+    if found:
+        print(f"{staging}: the same content is there already, {found.digest}")
+    else:
+        found = _upload(tag, staging)
+    return Pushed(f"{repository}@{found.digest}", head(), datetime.now(UTC).isoformat(timespec="microseconds"))
+
+
+def _upload(tag: str, staging: str) -> registry.Manifest:
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        archive = Path(folder) / "image.tar"
+        subprocess.run(["docker", "save", "--output", str(archive), tag], check=True)
+        pushed = registry.push(archive, staging)
+    print(f"{staging}: pushed {pushed.digest}, {pushed.size / 1e6:.0f} MB in {len(pushed.layers)} layers")
+    return pushed
+
+
+def head() -> str:
+    """Return the commit of this repository, with -dirty behind it where a file differs from it; "" without git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return result.stdout.strip()
+
+
+def pushed_file(name: str) -> Path:
+    """Return the file where `make push` notes what it pushed, for the agents that smoke and promote it."""
+    return BUILD / "pushed" / f"{name}.json"
+
+
+def read_pushed(file: Path) -> Pushed:
+    """Return what `make push` noted. Raises ImageError."""
+    try:
+        return Pushed(**json.loads(file.read_text()))
+    except (OSError, ValueError, TypeError) as error:
+        raise ImageError(f"{file}: cannot read what was pushed: {error}; `make push` writes it") from error
+
+
+def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
+    """Return the digest that was told, else what `make push` noted here. Raises ImageError."""
+    if arguments.digest:
+        return Pushed(f"{staging_of(arguments)}/{arguments.image}@{arguments.digest}", head(), "")
+    file = pushed_file(arguments.image)
+    if not file.exists():
+        raise ImageError(f"{arguments.image or 'no image'}: which digest? Say DIGEST=sha256:..., or `make push` first")
+    return read_pushed(file)
+
+
+def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Push the local image of each chosen row to a staging tag named after its content."""
+    check_room(engine_folder())
+    for row in chosen_rows(catalog, arguments.image):
+        pushed = push_row(catalog, row["name"], arguments)
+        pushed_file(row["name"]).parent.mkdir(parents=True, exist_ok=True)
+        pushed_file(row["name"]).write_text(json.dumps(asdict(pushed)) + "\n")

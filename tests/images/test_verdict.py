@@ -1,0 +1,201 @@
+"""What a report has to say before anything is released: who it is about, and that what was demanded ran and passed."""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_smoke.layers import (
+    compatibility,
+    driver_init,
+    framework,
+    kernels,
+    memory,
+    model,
+    nodes,
+    runtime,
+    user_driver,
+)
+from image_tools import promote, push, smoke, verdict
+from image_tools.catalog import FOLDER, ImageError, find_row
+from image_tools.verdict import Expected, smoke_problems
+
+from .conftest import CATALOG
+
+DIGEST, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+COMMIT, WHEN = "c" * 40, "2026-11-22T10:00:00.000001+00:00"
+EXPECTED = Expected(DIGEST, COMMIT, "model", WHEN, "torch", "torch-cu13")
+
+
+def good(require: str = "model") -> dict[str, Any]:
+    """Return the record of a smoke test that passed as far as `require`."""
+    reached = verdict.LEVELS[1 : verdict.LEVELS.index(require) + 1]
+    layers = [
+        {"name": name, "level": level, "state": "pass" if level in reached or not level else "skip"}
+        for level in reversed(verdict.LEVELS)
+        for name in (*verdict.LAYERS[level], *(["cublas"] if level == "gpu" else []))
+    ]
+    layers.append({"name": "platform", "level": "", "state": "pass"})
+    told = {"verdict": "pass", "require": require, "framework": "torch", "image": {"name": "torch-cu13"}}
+    return {
+        "image": f"host/ml/torch-cu13@{DIGEST}",
+        "commit": COMMIT,
+        "pushed": WHEN,
+        "report": told | {"layers": layers},
+    }
+
+
+def layer(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return a layer of a record's report."""
+    found: dict[str, Any] = next(entry for entry in record["report"]["layers"] if entry["name"] == name)
+    return found
+
+
+def test_the_demanded_layers_are_those_of_gpu_smoke() -> None:
+    """Else a renamed layer would be demanded for ever, or never again."""
+    modules = (nodes, user_driver, driver_init, runtime, compatibility, kernels, memory, framework, model)
+    assert {(module.NAME, module.LEVEL) for module in modules} == {
+        (name, level) for level, names in verdict.LAYERS.items() for name in names
+    }
+
+
+@pytest.mark.parametrize("require", verdict.LEVELS)
+def test_a_report_that_passed_is_taken(require: str) -> None:
+    assert smoke_problems(good(require), EXPECTED._replace(require=require)) == []
+
+
+def test_a_plain_image_promises_no_framework() -> None:
+    """Its model passes without the layer; for `framework` it is demanded all the same."""
+    record = good()
+    record["report"]["framework"] = "plain"
+    layer(record, "framework").update(state="skip", level="")
+    wanted = EXPECTED._replace(framework="plain")
+    assert smoke_problems(record, wanted) == []
+    assert smoke_problems(record, wanted._replace(require="framework")) == [
+        "layers that framework demands did not pass: framework skip"
+    ]
+
+
+FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "empty": (lambda r: r.clear(), "empty or no report"),
+    "no layers": (lambda r: r["report"]["layers"].clear(), "empty or no report"),
+    "no report": (lambda r: r.update(report="all good"), "empty or no report"),
+    "says fail": (lambda r: r["report"].update(verdict="fail"), "says fail"),
+    "says unknown": (lambda r: r["report"].update(verdict="unknown"), "says unknown"),
+    "says nothing": (lambda r: r["report"].pop("verdict"), "says no verdict"),
+    "all skipped": (lambda r: [e.update(state="skip") for e in r["report"]["layers"]], "every layer of the smoke test"),
+    "model skipped": (lambda r: layer(r, "model").update(state="skip"), "model skip"),
+    "a layer is missing": (lambda r: r["report"]["layers"].remove(layer(r, "kernels")), "kernels missing"),
+    "a layer beside fails": (lambda r: layer(r, "cublas").update(state="fail"), "cublas fail"),
+    "demanded less": (lambda r: r["report"].update(require="driver"), "demanded driver, not model"),
+    "another digest": (lambda r: r.update(image=f"host/ml/torch-cu13@{OTHER}"), f"about the image {OTHER}"),
+    "another commit": (lambda r: r.update(commit="d" * 40), "about the commit dddd"),
+    "older than the push": (lambda r: r.update(pushed="2026-11-22T09:00:00+00:00"), "about the push of 2026-11-22T09"),
+    "another framework": (lambda r: r["report"].update(framework="plain"), "about the framework plain"),
+    "another image": (lambda r: r["report"].update(image={"name": "plain-cu13"}), "about the base image plain-cu13"),
+}
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_a_report_that_proves_nothing_is_refused(name: str) -> None:
+    spoil, words = FALSE[name]
+    record = copy.deepcopy(good())
+    spoil(record)
+    assert any(words in problem for problem in smoke_problems(record, EXPECTED)), name
+
+
+@pytest.mark.parametrize("record", [None, [], "", 3, {"report": None}, {"report": []}])
+def test_what_is_no_record_is_refused(record: Any) -> None:
+    assert smoke_problems(record, EXPECTED)
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_the_parent_sets_no_tag_for_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make promote SMOKE=report` reads the report before it pulls or tags anything."""
+    record = good("framework") if name not in ("model skipped", "demanded less") else good("driver")
+    FALSE[name][0](record)
+    (tmp_path / "smoke.json").write_text(json.dumps(record))
+    told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
+    (tmp_path / "pushed.json").write_text(json.dumps(told.__dict__))
+    monkeypatch.setattr(promote, "check_place", lambda *_: None)
+    monkeypatch.setattr(promote, "pull", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(promote.registry, "set_tag", lambda *_: pytest.fail("a tag was set"))
+    asked = dict.fromkeys(("digest", "require", "staging"), "") | {"image": "torch-cu13", "registry": "host/ml"}
+    files = {key: str(tmp_path / f"{key}.json") for key in ("record", "smoke", "pushed")}
+    with pytest.raises(ImageError, match="no tag was set"):
+        promote.promote(CATALOG, argparse.Namespace(**asked, **files, only_changed=False))
+
+
+def test_the_record_of_a_release_tells_what_was_proved() -> None:
+    told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
+    kept = smoke.check_record(good("framework"), find_row(CATALOG, "torch-cu13"), told, "framework")
+    assert (kept["require"], kept["verdict"], kept["on_a_gpu"]) == ("framework", "pass", True)
+    assert kept["layers"]["kernels"] == "pass"
+
+
+UNIT = '<testsuite><testcase name="a"/><testcase name="b"><skipped/></testcase></testsuite>'
+
+
+def proof(folder: Path) -> Path:
+    """Write what the scripts of a child leave behind when all is well."""
+    folder.mkdir()
+    (folder / "lint").write_text(f"{COMMIT}\n")
+    (folder / "test").write_text(f"{COMMIT}\n")
+    (folder / "probe").write_text(f"host/ml/it@{DIGEST}\n{COMMIT}\n{WHEN}\n")
+    (folder / "unit.xml").write_text(UNIT)
+    (folder / "smoke.json").write_text(json.dumps(good()))
+    return folder
+
+
+def ask(folder: Path, **changes: str) -> tuple[int, str]:
+    """Run the program as scripts/promote does; return exit code and what it said."""
+    told = {"commit": COMMIT, "image": f"host/ml/it@{DIGEST}", "pushed": WHEN, "framework": "torch"} | changes
+    options = [word for key, value in told.items() for word in (f"--{key}", value)]
+    command = [sys.executable, str(FOLDER / "image_tools" / "verdict.py"), str(folder), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+SPOILED: dict[str, tuple[str, str | None, str]] = {
+    "lint did not run": ("lint", None, "scripts/lint"),
+    "lint of another commit": ("lint", f"{'d' * 40}\n", "is about dddd"),
+    "test did not run": ("test", None, "scripts/test"),
+    "no report of tests": ("unit.xml", None, "no report of tests"),
+    "a broken report of tests": ("unit.xml", "<testsuite>", "no report of tests"),
+    "all tests skipped": ("unit.xml", '<t><testcase name="a"><skipped/></testcase></t>', "no test ran, 1 were skipped"),
+    "no tests": ("unit.xml", "<testsuite/>", "no test ran"),
+    "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
+    "probe did not run": ("probe", None, "scripts/probe"),
+    "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
+    "no smoke report": ("smoke.json", None, "empty or no report"),
+    "an empty smoke report": ("smoke.json", "", "empty or no report"),
+}
+
+
+def test_a_child_releases_what_is_proved(tmp_path: Path) -> None:
+    assert ask(proof(tmp_path / "proof")) == (0, "")
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_a_child_releases_nothing_else(name: str, tmp_path: Path) -> None:
+    file, text, words = SPOILED[name]
+    folder = proof(tmp_path / "proof")
+    (folder / file).unlink()
+    if text is not None:
+        (folder / file).write_text(text)
+    code, said = ask(folder)
+    assert code == 1, said
+    assert words in said
+
+
+@pytest.mark.parametrize("commit", ["", "unknown", "-dirty", f"{COMMIT}-dirty"])
+def test_a_commit_that_nobody_can_name_is_refused(commit: str, tmp_path: Path) -> None:
+    code, said = ask(proof(tmp_path / "proof"), commit=commit)
+    assert code in (1, 2), said
