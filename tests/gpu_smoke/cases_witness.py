@@ -122,6 +122,8 @@ WITNESS = [
          "GS308", "driver-init", "nvidia-fabricmanager"),
     Case("mode-prohibited", "compute mode prohibited", lambda m: m.good().set(CUINIT_RC=100, COMPUTE_MODE=2), "GS323",
          "driver-init", "nvidia-smi -c 0"),
+    Case("seven-of-eight", "CUDA lists seven of eight GPUs", lambda m: m.good().set(COUNT=7, NVML_COUNT=8), "GS121",
+         "driver-init", "7 of 8", exit=0, cause=False),
     Case("vgpu-licence", "a virtual GPU without its licence", lambda m: m.good().set(CUINIT_RC=102), "GS324",
          "driver-init", "licence server"),
     Case("image-older-than-host", "a libcuda copied into the image is older than the host's module",

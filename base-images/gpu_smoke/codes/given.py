@@ -158,4 +158,29 @@ CODES = [
         },
         source="NVIDIA MIG user guide, device nodes and capabilities",
     ),
+    Code(
+        id="GS121",
+        layer="driver-init",
+        severity="warning",
+        title="CUDA lists fewer GPUs than the machine has",
+        symptom="seven of eight GPUs work, and nothing says so",
+        cause=("a GPU failed or fell off the bus; rarer: its node, or a cgroup, is withheld from this process"),
+        detect=(
+            "the counts of open nodes, of NVML and of CUDA, where neither CUDA_VISIBLE_DEVICES nor MIG explains them"
+        ),
+        fix={
+            "*": (
+                "Look up the missing GPU with `nvidia-smi -L` and in the kernel log (Xid 79); reset it or reboot:"
+                " {value} of {most} are usable."
+            ),
+            "kubernetes": (
+                "Drain the node if its log has Xid lines for the missing GPU: {value} of {most} are usable."
+            ),
+        },
+        apart=(
+            "`nvidia-smi -L; dmesg | grep -i xid` on the host: an Xid for its bus address, the GPU failed; "
+            "none, it is withheld"
+        ),
+        source="NVIDIA/k8s-device-plugin#2038",
+    ),
 ]

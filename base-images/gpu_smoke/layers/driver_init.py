@@ -127,7 +127,8 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     if masked.bad:
         details = {"entry": masked.bad, "have": _have(context)}
         return [finding(context, "GS305", f"CUDA_VISIBLE_DEVICES={masked.value}", "warning", **details)]
-    return []
+    fewer = witness.uncounted(context)
+    return [fewer] if fewer else []
 
 
 _SIMPLE = {46: "GS313", 102: "GS324", 304: "GS303", 800: "GS303", 302: "GS310", 303: "GS310", 999: "GS312"}
