@@ -48,6 +48,10 @@ CODES = [
                 "Request `nvidia.com/gpu: 1` in the pod's resource limits and take NVIDIA_VISIBLE_DEVICES "
                 "(`{value}`) out of pod and image: the device plugin sets it."
             ),
+            "rootless": (
+                "Set NVIDIA_VISIBLE_DEVICES=all (it is `{value}`) or give the GPU by CDI (`--device "
+                "nvidia.com/gpu=all`)."
+            ),
         },
         source="NVIDIA container toolkit, specialized configurations",
     ),
@@ -182,5 +186,20 @@ CODES = [
             "none, it is withheld"
         ),
         source="NVIDIA/k8s-device-plugin#2038",
+    ),
+    Code(
+        id="GS122",
+        layer="driver-init",
+        severity="info",
+        title="Starting the GPU was slow",
+        symptom="the first GPU program after a pause waits for seconds",
+        cause=(
+            "persistence mode is off: the GPU stops with its last user and starts anew with the next; rarer: "
+            "a GPU that recovers from errors"
+        ),
+        detect="time of open() of the GPU's node and of cuInit; NVML's persistence mode",
+        fix=("On the host: `systemctl enable --now nvidia-persistenced` (or `nvidia-smi -pm 1`); it took {value}."),
+        apart=("`nvidia-smi -q | grep -i persistence`: Disabled, it is this; Enabled, read `dmesg | grep -i xid`"),
+        source="NVIDIA, driver persistence",
     ),
 ]

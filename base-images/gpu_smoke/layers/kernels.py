@@ -104,6 +104,8 @@ def usable(context: Context) -> int:
     """Return how many devices to test: the chosen number, at most those that the driver lists; 0 when none works."""
     if context.fact("driver-init", "rc") != 0 or context.fact("driver-init", "fault"):
         return 0
+    if context.hung(NAME, "memory", "runtime"):
+        return 0
     listed = len(context.fact("driver-init", "devices") or [])
     return min(context.options.gpus or listed, listed)
 

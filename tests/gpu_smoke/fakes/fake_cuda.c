@@ -45,6 +45,7 @@ int cuInit(unsigned flags) {
     (void)flags;
     fault("cuInit");
     int rc = number("FAKE_CUINIT_RC", 0);
+    usleep(number("FAKE_START_MS", 0) * 1000);
     started = rc == 0;
     return rc;
 }
