@@ -11,6 +11,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Iterator
 from typing import Any, Callable
 
 from .host import clean
@@ -35,16 +36,16 @@ class Session:
         self._send({"note": call})
 
 
-def run(steps: dict[str, Step], timeout_s: float, facts: dict[str, Facts]) -> None:
+def run(steps: dict[str, Step], patience: Callable[[], float], facts: dict[str, Facts]) -> None:
     """Run steps in order in one child and put each answer into ``facts`` under the step's name.
 
-    A step that dies or runs over ``timeout_s`` seconds has ``{"fault": {...}}`` as its answer; a new child goes on with
-    the next step. In the child, later steps see the answers of earlier ones in the same ``facts``.
+    A step that dies or runs over ``patience()`` seconds has ``{"fault": {...}}`` as its answer; a new child goes on
+    with the next step. In the child, later steps see the answers of earlier ones in the same ``facts``.
     The caller must not have threads or CUDA in its own process (the child is forked).
     """
     todo = list(steps)
     while todo:
-        answers, fault = _child({name: steps[name] for name in todo}, timeout_s, facts)
+        answers, fault = _child({name: steps[name] for name in todo}, patience(), facts)
         facts.update(answers)
         todo = [name for name in todo if name not in answers]
         if todo and fault:
@@ -212,3 +213,29 @@ def _death(talk: _Conversation, status: int) -> Facts:
         name = signal.Signals(number).name if number in {int(s) for s in signal.Signals} else str(number)
         return talk.fault("signal", signal=name)
     return talk.fault("exit", status=os.WEXITSTATUS(status))
+
+
+@contextlib.contextmanager
+def held(paths: list[str]) -> Iterator[None]:
+    """Keep files open in a child while the block runs; without it a GPU may stop and start between two probes."""
+    pid = os.fork() if paths else 0
+    if paths and pid == 0:
+        try:
+            os.setsid()
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(nowhere, number)
+            for path in paths:
+                with contextlib.suppress(OSError):
+                    os.open(path, os.O_RDWR | os.O_NONBLOCK)
+            signal.pause()
+        finally:
+            os._exit(0)
+    try:
+        yield
+    finally:
+        if pid:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+            _bury(pid)

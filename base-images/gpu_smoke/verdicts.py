@@ -26,6 +26,10 @@ class Context:
     options: Options
     facts: dict[str, Facts] = field(default_factory=dict)
 
+    def hung(self, *layers: str) -> bool:
+        """Say whether a call of one of these layers never came back: what needs the same is not tried."""
+        return any(self.facts.get(name, {}).get("fault", {}).get("kind") == "timeout" for name in layers)
+
     def fact(self, layer: str, key: str, default: Any = None) -> Any:
         """Return one fact of a layer, ``default`` when the layer has no such fact."""
         return self.facts.get(layer, {}).get(key, default)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import time
 from typing import Callable
 
@@ -13,17 +15,41 @@ from .verdicts import FAIL, SKIP, Context, Layer, fault_finding
 
 def gather(context: Context, progress: Callable[[str], None]) -> None:
     """Run every probe and fill ``context.facts``; ``progress`` is called with the names of each group."""
+    with contextlib.ExitStack() as holding:
+        for group in GROUPS:
+            _gather_group(context, group, progress)
+            if group == "host":
+                holding.enter_context(isolate.held(_gpus(context)))
+
+
+def _gather_group(context: Context, group: str, progress: Callable[[str], None]) -> None:
+    # One child, one CUDA context: a crash in one library starts a new child for the rest.
     image = context.options.mode == "image"
-    for group in GROUPS:
-        # One child, one CUDA context: a crash in one library starts a new child for the rest.
-        chosen = {
-            spec.name: _bound(context, spec.probe)
-            for spec in all_layers()
-            if spec.group == group and spec.probe and not (image and spec.needs_driver)
-        }
-        if chosen:
-            progress(", ".join(list(chosen)[:3]))
-            isolate.run(chosen, context.options.timeout_s, context.facts)
+    chosen = {
+        spec.name: _bound(context, spec.probe)
+        for spec in all_layers()
+        if spec.group == group and spec.probe and not (image and spec.needs_driver)
+    }
+    if chosen:
+        progress(", ".join(list(chosen)[:3]))
+        isolate.run(chosen, lambda: patience(context), context.facts)
+
+
+def _gpus(context: Context) -> list[str]:
+    """Return the GPUs' nodes that open, to be held: without persistence mode a GPU stops with its last user."""
+    nodes = context.fact("device-nodes", "nodes") or {}
+    return [context.host.path(path) for path, error in nodes.items() if re.search(r"nvidia\d+$", path) and not error]
+
+
+# A machine where one call hung is given this share of the time for each call after it.
+HURRIED, LEAST_S = 0.1, 1.0
+
+
+def patience(context: Context) -> float:
+    """Return how many seconds a step may take: once a call has hung, others that hang are not waited for as long."""
+    whole = context.options.timeout_s
+    hung = any(facts.get("fault", {}).get("kind") == "timeout" for facts in context.facts.values())
+    return min(whole, max(LEAST_S, whole * HURRIED)) if hung else whole
 
 
 def _bound(context: Context, probe: Probe) -> Step:

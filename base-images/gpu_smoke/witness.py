@@ -25,6 +25,39 @@ def gpu_name(context: Context, number: int) -> str:
     return f"GPU {number}"
 
 
+def cuda_name(context: Context, number: int) -> str:
+    """Return CUDA's number of a GPU with its UUID, PCI bus and number on the host, which a mask may change."""
+    device: dict[str, Any] = next(
+        (d for d in context.fact("driver-init", "devices") or [] if d.get("number") == number), {}
+    )
+    uuid = device.get("uuid") or ""
+    host: dict[str, Any] = next(
+        (d for d in context.fact("nvml", "devices") or [] if uuid and d.get("uuid") == uuid), {}
+    )
+    index = f"host's GPU {host['number']}" if host and host["number"] != number else ""
+    told = ", ".join(filter(None, [index, uuid, device.get("bus") or host.get("bus")]))
+    return f"GPU {number} ({told})" if told else f"GPU {number}"
+
+
+def uncounted(context: Context) -> Finding | None:
+    """Return the finding of GPUs that one witness lists and CUDA does not, where neither a mask nor MIG says why."""
+    masked = context.env.get("CUDA_VISIBLE_DEVICES") is not None
+    nodes = context.fact("device-nodes", "nodes") or {}
+    usable = [path for path, error in nodes.items() if re.search(r"nvidia\d+$", path) and error is None]
+    listed = context.fact("nvml", "devices") or []
+    have = context.fact("driver-init", "devices") or []
+    answers = [device for device in listed if device.get("rc") in (0, *BROKEN)]
+    most = max(len(answers), len(usable))
+    if masked or mig_on(context) or not have or len(have) >= most or context.platform.gvisor:
+        return None
+    known = {device.get("uuid") for device in have}
+    lost = [gpu_name(context, d["number"]) for d in answers if d.get("uuid") not in known or d.get("rc")]
+    evidence = (
+        f"CUDA lists {len(have)}, NVML {len(listed)}, {len(usable)} nodes open; missing: {'; '.join(lost) or '?'}"
+    )
+    return finding(context, "GS121", evidence, value=len(have), most=most)
+
+
 def broken_gpu(context: Context, seen: str = "") -> Finding | None:
     """Return the finding of a GPU that NVML itself calls broken: lost, to be reset, without power."""
     for answer, where in _nvml_answers(context):

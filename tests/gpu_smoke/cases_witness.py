@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smoke_machine import Machine
-from smoke_setups import Case, opens, pci, void, without
+from smoke_setups import Case, gke, opens, pci, void, without
 
 GVISOR = "Linux version 4.4.0 Sun Jan 10 15:06:54 PST 2016"
 KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
@@ -122,6 +122,23 @@ WITNESS = [
          "GS308", "driver-init", "nvidia-fabricmanager"),
     Case("mode-prohibited", "compute mode prohibited", lambda m: m.good().set(CUINIT_RC=100, COMPUTE_MODE=2), "GS323",
          "driver-init", "nvidia-smi -c 0"),
+    Case("seven-of-eight", "CUDA lists seven of eight GPUs", lambda m: m.good().set(COUNT=7, NVML_COUNT=8), "GS121",
+         "driver-init", "7 of 8", exit=0, cause=False),
+    Case("slow-start", "the GPU is started for every first user",
+         lambda m: m.good().set(START_MS=1100, PERSISTENCE=0), "GS122", "driver-init", "nvidia-persistenced", exit=0,
+         cause=False),
+    Case("rootless-cgroup", "a rootless engine whose toolkit sets device rules",
+         lambda m: opens(m, 1, "nvidiactl", "nvidia0").set(CUINIT_RC=100).file("/run/.containerenv")
+         and m.file("/proc/self/uid_map", "0 1000 1\n1 100000 65536\n"), "GS103", "device-nodes", "no-cgroups = true"),
+    Case("gke-pod-env", "the driver's folder is not searched: as the pod's env too",
+         lambda m: gke(m), "GS212", "user-driver", "in the pod's `env`"),
+    Case("wsl-old-driver", "WSL with an old Windows driver",
+         lambda m: m.real(13).nodes("dxg").set(CUDA_VERSION=12040)
+         .file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2"), "GS502", "runtime", "in Windows"),
+    Case("wsl-no-device", "WSL whose Windows driver shows no GPU",
+         lambda m: m.good().nodes("dxg").set(CUINIT_RC=100)
+         .file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2"), "GS306", "driver-init", "in Windows",
+         cause=False),
     Case("vgpu-licence", "a virtual GPU without its licence", lambda m: m.good().set(CUINIT_RC=102), "GS324",
          "driver-init", "licence server"),
     Case("image-older-than-host", "a libcuda copied into the image is older than the host's module",

@@ -30,6 +30,8 @@ WORKLOAD = [
     Case("framework-fails", "an operation of torch fails",
          lambda m: m.good().set(TORCH_ERROR="CUDNN_STATUS_BAD_PARAM"),
          "GS806", "framework", "evidence", args=TORCH),
+    Case("framework-compiles", "torch compiles its kernels at first use", lambda m: m.good().set(TORCH_SLOW=1), "GS811",
+         "framework", "--timeout 1800", args=(*TORCH, "--timeout", "2")),
     Case("framework-ptx", "torch meets PTX that is too new",
          lambda m: m.good().set(TORCH_ERROR="the provided PTX was compiled with an unsupported toolchain."), "GS702",
          "framework", "Update the host driver", "17", args=TORCH),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -127,7 +128,10 @@ def _valid(machine: Machine, timeout_s: int = 30) -> dict:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faulty_library_anywhere(machine: Machine, fault: str, place: str) -> None:
+    began = time.monotonic()
     report = _valid(machine.good().set(FAULT=f"{fault}:{place}"), timeout_s=2 if fault == "hang" else 30)
+    waits = [layer["name"] for layer in report["layers"] for one in layer["findings"] if one["code"] == "GS002"]
+    assert len(waits) <= 1, f"{time.monotonic() - began:.1f} s: one call hung, and {waits} were waited for"
     if fault == "talk":
         assert report["verdict"] == "pass", "noise on every file descriptor is no fault"
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
@@ -251,6 +252,32 @@ def test_killed_walk_leaves_no_child(machine: Machine) -> None:
     while any(_alive(pid) for pid in children) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(_alive(pid) for pid in children), "a probe outlived the walk"
+
+
+def _holders(node: Path) -> set[str]:
+    links = [link for link in Path("/proc").glob("[0-9]*/fd/*") if link.parts[2] != "self"]
+    found = set()
+    for link in links:
+        with contextlib.suppress(OSError):
+            if os.readlink(link) == str(node):
+                found.add(link.parts[2])
+    return found
+
+
+def test_the_gpu_stays_open_while_the_walk_runs(machine: Machine) -> None:
+    """Without persistence mode a GPU stops with its last user, and every probe would start it anew."""
+    machine.good().set(FAULT="hang:cuInit")
+    command = [sys.executable, "-m", "gpu_smoke", "--timeout", "60"]
+    node, end = machine.root / "dev" / "nvidia0", time.monotonic() + 20
+    with subprocess.Popen(command, env=machine.environment(), cwd=machine.home, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        while not (seen := _holders(node)) and time.monotonic() < end:
+            time.sleep(0.05)
+        process.kill()
+    assert len(seen) == 1, f"the GPU's node is open in {seen or 'no process'}"
+    while _holders(node) and time.monotonic() < end + 10:
+        time.sleep(0.05)
+    assert not _holders(node), "a holder outlived the walk"
 
 
 def test_interrupt_is_3_and_says_so(machine: Machine) -> None:

@@ -48,6 +48,10 @@ CODES = [
                 "Request `nvidia.com/gpu: 1` in the pod's resource limits and take NVIDIA_VISIBLE_DEVICES "
                 "(`{value}`) out of pod and image: the device plugin sets it."
             ),
+            "rootless": (
+                "Set NVIDIA_VISIBLE_DEVICES=all (it is `{value}`) or give the GPU by CDI (`--device "
+                "nvidia.com/gpu=all`)."
+            ),
         },
         source="NVIDIA container toolkit, specialized configurations",
     ),
@@ -157,5 +161,45 @@ CODES = [
             ),
         },
         source="NVIDIA MIG user guide, device nodes and capabilities",
+    ),
+    Code(
+        id="GS121",
+        layer="driver-init",
+        severity="warning",
+        title="CUDA lists fewer GPUs than the machine has",
+        symptom="seven of eight GPUs work, and nothing says so",
+        cause=("a GPU failed or fell off the bus; rarer: its node, or a cgroup, is withheld from this process"),
+        detect=(
+            "the counts of open nodes, of NVML and of CUDA, where neither CUDA_VISIBLE_DEVICES nor MIG explains them"
+        ),
+        fix={
+            "*": (
+                "Look up the missing GPU with `nvidia-smi -L` and in the kernel log (Xid 79); reset it or reboot:"
+                " {value} of {most} are usable."
+            ),
+            "kubernetes": (
+                "Drain the node if its log has Xid lines for the missing GPU: {value} of {most} are usable."
+            ),
+        },
+        apart=(
+            "`nvidia-smi -L; dmesg | grep -i xid` on the host: an Xid for its bus address, the GPU failed; "
+            "none, it is withheld"
+        ),
+        source="NVIDIA/k8s-device-plugin#2038",
+    ),
+    Code(
+        id="GS122",
+        layer="driver-init",
+        severity="info",
+        title="Starting the GPU was slow",
+        symptom="the first GPU program after a pause waits for seconds",
+        cause=(
+            "persistence mode is off: the GPU stops with its last user and starts anew with the next; rarer: "
+            "a GPU that recovers from errors"
+        ),
+        detect="time of open() of the GPU's node and of cuInit; NVML's persistence mode",
+        fix=("On the host: `systemctl enable --now nvidia-persistenced` (or `nvidia-smi -pm 1`); it took {value}."),
+        apart=("`nvidia-smi -q | grep -i persistence`: Disabled, it is this; Enabled, read `dmesg | grep -i xid`"),
+        source="NVIDIA, driver persistence",
     ),
 ]

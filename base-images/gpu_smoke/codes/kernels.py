@@ -162,4 +162,21 @@ CODES = [
         apart=("`ls -l $(ldconfig -p | grep -oE '/[^ ]*(libcuda|ptxjitcompiler)[^ ]*')`: two versions, they are mixed"),
         source="CUDA driver API, CUresult",
     ),
+    Code(
+        id="GS715",
+        layer="memory",
+        title="The GPU's memory gives back other bytes",
+        symptom="wrong results, NaN from nowhere, checksums that do not hold",
+        cause="a cell of the GPU's memory is stuck, or a copy over PCIe or NVLink is damaged",
+        detect="a block is filled with random bytes, then with their complement, and all of it is read back",
+        fix=(
+            "Take the GPU out of service, reset it (`nvidia-smi --gpu-reset`) and test again; replace the "
+            "card if it stays."
+        ),
+        apart=(
+            "`nvidia-smi -q -d ECC,ROW_REMAPPER`: counts above 0, it is the memory; none, look at the link "
+            "(`nvidia-smi -q | grep -i replay`)"
+        ),
+        source="gpu-smoke",
+    ),
 ]

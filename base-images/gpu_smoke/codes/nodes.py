@@ -17,7 +17,11 @@ CODES = [
             "*": "Run on a machine with an NVIDIA GPU and its driver.",
             "docker": "Start the container with `docker run --gpus all` on a GPU machine.",
             "podman": "Start it with `podman run --device nvidia.com/gpu=all` on a GPU machine.",
-            "kubernetes": "Request `nvidia.com/gpu: 1` in the pod's resource limits.",
+            "kubernetes": (
+                "Request `nvidia.com/gpu: 1` in the pod's resource limits; if it then stays Pending, the node's "
+                "device plugin is not running (`kubectl describe node | grep nvidia.com/gpu`); if it did ask, set"
+                " `runtimeClassName: nvidia`."
+            ),
             "apptainer": "Start it with `apptainer run --nv` on a GPU machine.",
             "wsl": "Install the NVIDIA driver in Windows and run `wsl --update`.",
         },
@@ -35,7 +39,11 @@ CODES = [
             "*": "Start the container with the GPU.",
             "docker": "Start it with `docker run --gpus all`.",
             "podman": "Start it with `podman run --device nvidia.com/gpu=all`.",
-            "kubernetes": "Request `nvidia.com/gpu: 1` in the pod's resource limits.",
+            "kubernetes": (
+                "Request `nvidia.com/gpu: 1` in the pod's resource limits; if it then stays Pending, the node's "
+                "device plugin is not running (`kubectl describe node | grep nvidia.com/gpu`); if it did ask, set"
+                " `runtimeClassName: nvidia`."
+            ),
             "apptainer": "Start it with `apptainer run --nv`.",
         },
         source="NVIDIA/nvidia-docker#400",
@@ -56,6 +64,11 @@ CODES = [
                 "the rules."
             ),
             "kubernetes": ("Delete the pod; let the device plugin give the GPU by CDI so that reloads keep the rules."),
+            "rootless": (
+                "Rootless engine: on the host set `no-cgroups = true` (`nvidia-ctk config --set "
+                "nvidia-container-cli.no-cgroups --in-place`) and give the GPU by CDI; recreate the container."
+            ),
+            "slurm": "Ask Slurm for the GPU (`--gres=gpu:1`): its device rules give a job only its own GPUs.",
         },
         apart=(
             "did it work in this container before? Then it was the reload; else `grep no-cgroups "
@@ -78,6 +91,10 @@ CODES = [
             ),
             "podman": (
                 "Run with `--group-add keep-groups`; on an SELinux host: `setsebool -P container_use_devices=1`."
+            ),
+            "rootless": (
+                "Rootless engine: keep the groups of the calling user (`--group-add keep-groups`) or `chmod 666 "
+                "{path}` on the host."
             ),
         },
         source="NVIDIA/nvidia-container-toolkit#210, #580",

@@ -25,10 +25,16 @@ CODES = [
         symptom="CUDA error 35 `driver version is insufficient`",
         cause="the runtime is CUDA {runtime}, the driver offers CUDA {driver}",
         detect="cudaGetDeviceCount gives 35 and cudaDriverGetVersion is above 0",
-        fix=(
-            "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or "
-            "cuda-compat on data-centre GPUs."
-        ),
+        fix={
+            "*": (
+                "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or "
+                "cuda-compat on data-centre GPUs."
+            ),
+            "wsl": (
+                "The Windows driver is too old for this CUDA: update it in Windows to branch {minimum} or newer, "
+                "then `wsl --shutdown`; or use an image of an older CUDA."
+            ),
+        },
         source="NVIDIA/nvidia-docker#1442, #747",
     ),
     Code(

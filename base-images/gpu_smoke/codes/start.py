@@ -75,6 +75,14 @@ CODES = [
             "*": "Check `nvidia-smi -L` and the kernel log for Xid 79.",
             "docker": "Start with `docker run --gpus all`; check NVIDIA_VISIBLE_DEVICES.",
             "kubernetes": "Request `nvidia.com/gpu: 1` in the pod's limits; check the node's device plugin.",
+            "wsl": (
+                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no Linux "
+                "driver inside WSL."
+            ),
+            "slurm": (
+                "Ask Slurm for a GPU (`--gres=gpu:1`); if the job has one, check `nvidia-smi -L` on the node and "
+                "its kernel log for Xid 79."
+            ),
         },
         source="CUDA driver API, CUresult",
     ),
@@ -146,9 +154,16 @@ CODES = [
         symptom="CUDA error 999",
         cause="nvidia-uvm lost its state (suspend and resume), or a device node is wrong",
         detect="cuInit gives 999 and /dev/nvidia-uvm exists",
-        fix=(
-            "On the host: `rmmod nvidia_uvm; modprobe nvidia_uvm`, then `nvidia-modprobe -u -c=0`; reboot if it stays."
-        ),
+        fix={
+            "*": (
+                "On the host: `rmmod nvidia_uvm; modprobe nvidia_uvm`, then `nvidia-modprobe -u -c=0`; reboot if "
+                "it stays."
+            ),
+            "wsl": (
+                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no Linux "
+                "driver inside WSL."
+            ),
+        },
         source="pytorch/pytorch#49081",
     ),
     Code(

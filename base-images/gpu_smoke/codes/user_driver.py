@@ -50,6 +50,11 @@ CODES = [
             "kubernetes": (
                 "Let the NVIDIA device plugin and container toolkit give the GPU; a plain /dev mount brings no libcuda."
             ),
+            "wsl": (
+                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no Linux "
+                "driver inside WSL."
+            ),
+            "apptainer": "Start it with `apptainer run --nv`, so that the host's libcuda is mounted.",
         },
         source="NVIDIA/nvidia-docker#400",
     ),
@@ -63,6 +68,10 @@ CODES = [
         fix={
             "*": "Set `LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH` before the program starts.",
             "container": "In the Dockerfile: `ENV LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH`",
+            "kubernetes": (
+                "In the Dockerfile: `ENV LD_LIBRARY_PATH={folder}:$LD_LIBRARY_PATH`; or without a new image, in "
+                "the pod's `env`: name LD_LIBRARY_PATH, value {folder}."
+            ),
         },
         source="GoogleCloudPlatform/compute-gpu-installation#46; NVIDIA/dcgm-exporter#484",
     ),

@@ -108,6 +108,23 @@ CODES = [
         source="vllm-project/vllm#32611, PR#44252; pytorch/pytorch#83973",
     ),
     Code(
+        id="GS811",
+        layer="framework",
+        title="The framework did not finish in time, and the GPU works",
+        symptom="the first operation takes minutes on a new kind of GPU, later starts are quick",
+        cause=(
+            "the build has no compiled code for this GPU and compiles its kernels at first use; else a "
+            "deadlock in the framework"
+        ),
+        detect=("the framework's layer ran over --timeout while kernels of our own computed right on the same GPU"),
+        fix=(
+            "Run again with `--timeout 1800` and a CUDA_CACHE_PATH that is kept "
+            "(CUDA_CACHE_MAXSIZE=4294967296), or use a build of {value} with code for this GPU."
+        ),
+        apart="run it again: much faster, it was compiling; as slow, look where it waits (`py-spy dump`)",
+        source="TensorFlow, GPU support; CUDA programming guide, just-in-time compilation",
+    ),
+    Code(
         id="GS901",
         layer="collective",
         severity="warning",

@@ -18,6 +18,7 @@ from .module import branch
 
 NAME, TITLE, LEVEL = "driver-init", "driver start", "driver"
 MOST_DEVICES = 64
+SLOW_S = 1.0
 ATTRIBUTES = {"major": 75, "minor": 76, "compute_mode": 20, "ecc": 32, "integrated": 18, "host_tables": 100,
               "processors": 16}  # fmt: skip
 
@@ -127,7 +128,18 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     if masked.bad:
         details = {"entry": masked.bad, "have": _have(context)}
         return [finding(context, "GS305", f"CUDA_VISIBLE_DEVICES={masked.value}", "warning", **details)]
-    return []
+    return [one for one in (witness.uncounted(context), _slow(context, facts)) if one]
+
+
+def _slow(context: Context, facts: Facts) -> Finding | None:
+    """Say when the GPU had to be started first; every first user pays for it."""
+    opened = max((context.fact("device-nodes", "opened_s") or {}).values(), default=0.0)
+    seconds = max(opened, facts.get("start_s") or 0.0)
+    idle = [d["number"] for d in context.fact("nvml", "devices") or [] if d.get("persistence") == 0]
+    if seconds < SLOW_S:
+        return None
+    told = f"; persistence mode is off on GPU {', '.join(map(str, idle))}" if idle else ""
+    return finding(context, "GS122", f"starting the GPU took {seconds:.1f} s{told}", value=f"{seconds:.1f} s")
 
 
 _SIMPLE = {46: "GS313", 102: "GS324", 304: "GS303", 800: "GS303", 302: "GS310", 303: "GS310", 999: "GS312"}

@@ -45,7 +45,8 @@ def probe(context: Context, session: Session) -> Facts:
             facts.update(imported=True, version=clean(getattr(module, "__version__", "?"), 80))
             facts["path"] = clean(getattr(module, "__file__", ""))
             facts.update(adapter.build(module))
-            if context.options.mode == "node":
+            started = not context.hung("user-driver", "driver-init", "device-nodes")
+            if context.options.mode == "node" and started:
                 session.note(f"{name}: listing devices")
                 facts["devices"] = adapter.devices(module) if facts["cuda"] else 0
                 if facts["devices"] and gpu_here(context):
@@ -123,7 +124,7 @@ def judge(context: Context) -> Layer:
     facts = context.facts.get(NAME, {})
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], context.options.framework))
+        layer.findings.append(_died(context, facts["fault"]))
     elif not facts.get("imported"):
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         if facts.get("error"):
@@ -134,6 +135,16 @@ def judge(context: Context) -> Layer:
             layer.findings += _on_gpu(context, facts)
         layer.summary = _summary(context, facts, layer)
     return layer.settle()
+
+
+def _died(context: Context, fault: Facts) -> Finding:
+    """A framework that is slow on a GPU which works compiles its kernels there; nothing of the GPU is broken."""
+    name, computed = context.options.framework, context.fact("kernels", "devices") or []
+    works = computed and all(one.get("universal", {}).get("rc") == 0 for one in computed)
+    if fault.get("kind") == "timeout" and works:
+        evidence = f"no answer within {fault.get('seconds')} s in {fault.get('call')}; the GPU itself computes"
+        return finding(context, "GS811", evidence, value=name)
+    return fault_finding(context, fault, name)
 
 
 def _summary(context: Context, facts: Facts, layer: Layer) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+from array import array
 from collections.abc import Callable, Iterator
 
 from .. import witness
@@ -15,7 +17,8 @@ from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import driver_init, user_driver
 
 NAME, TITLE, LEVEL = "kernels", "PTX kernels", "gpu"
-COUNT = 256
+# Blocks go to the multiprocessors in turn: four for each reach them all, also where some are busy.
+THREADS, BLOCKS_EACH, PROCESSORS = 64, 4, 160
 PTX_BODY = """
 .address_size 64
 .visible .entry gpu_smoke(.param .u64 data, .param .u32 count)
@@ -83,9 +86,25 @@ def probe(context: Context, session: Session) -> Facts:
     return {"devices": [_on_device(context, api, number, cuda) for number in range(count)]}
 
 
+def elements(context: Context, number: int) -> int:
+    """Return how many values to compute on a device, so that each of its multiprocessors takes part."""
+    devices = context.fact(driver_init.NAME, "devices") or []
+    told = next((d.get("processors") or 0 for d in devices if d.get("number") == number), 0)
+    return THREADS * BLOCKS_EACH * (told if 0 < told < 4096 else PROCESSORS)
+
+
+@functools.lru_cache(maxsize=4)
+def _numbers(count: int) -> tuple[bytes, bytes]:
+    """Return what goes to the device and what must come back, as unsigned numbers of 32 bits."""
+    given = [(n * 2654435761) & 0xFFFFFFFF for n in range(count)]
+    return array("I", given).tobytes(), array("I", [(3 * v + n) & 0xFFFFFFFF for n, v in enumerate(given)]).tobytes()
+
+
 def usable(context: Context) -> int:
     """Return how many devices to test: the chosen number, at most those that the driver lists; 0 when none works."""
     if context.fact("driver-init", "rc") != 0 or context.fact("driver-init", "fault"):
+        return 0
+    if context.hung(NAME, "memory", "runtime"):
         return 0
     listed = len(context.fact("driver-init", "devices") or [])
     return min(context.options.gpus or listed, listed)
@@ -110,57 +129,59 @@ def _on_device(context: Context, api: Api, number: int, cuda: int) -> Facts:
     answer: Facts = {"number": number}
     try:
         with primary_context(api, number):
-            answer["universal"] = _attempt(api, universal_ptx())
+            count = answer["count"] = elements(context, number)
+            answer["universal"] = _attempt(api, universal_ptx(), count)
             if ptx_version(cuda):
-                answer["stamped"] = _stamped(context, api, cuda)
+                answer["stamped"] = _stamped(context, api, cuda, count)
     except CallFailed as error:
         answer["universal"] = {"call": error.call, "rc": error.rc}
     return answer
 
 
-def _stamped(context: Context, api: Api, cuda: int) -> Facts:
+def _stamped(context: Context, api: Api, cuda: int, count: int) -> Facts:
     """Try the toolkit's PTX version; a driver at least as new as the toolkit settles what that version really is."""
     asked = ptx_version(cuda)
-    answer = {"version": asked, **_attempt(api, stamped_ptx(asked))}
+    answer = {"version": asked, **_attempt(api, stamped_ptx(asked), count)}
     driver_is_newer = (context.fact("driver-init", "driver_version") or 0) >= cuda
     base, minor = (int(part) for part in asked.split("."))
     while answer["rc"] == 222 and driver_is_newer and minor > 0:
         minor -= 1
-        answer = {"version": f"{base}.{minor}", **_attempt(api, stamped_ptx(f"{base}.{minor}"))}
+        answer = {"version": f"{base}.{minor}", **_attempt(api, stamped_ptx(f"{base}.{minor}"), count)}
     return answer
 
 
-def _attempt(api: Api, text: str) -> Facts:
+def _attempt(api: Api, text: str, count: int) -> Facts:
     """Compile, run and check one kernel; return ``rc``, ``call`` and ``wrong`` (number of wrong values)."""
     module = ctypes.c_void_p()
     rc = api.code("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text.encode()))
     if rc:
         return {"call": "cuModuleLoadData", "rc": rc}
     try:
-        return {"call": "", "rc": 0, "wrong": _wrong_values(api, module)}
+        return {"call": "", "rc": 0, "wrong": _wrong_values(api, module, count)}
     except CallFailed as error:
         return {"call": error.call, "rc": error.rc}
     finally:
         api.code("cuModuleUnload", module)
 
 
-def _wrong_values(api: Api, module: ctypes.c_void_p) -> int:
-    given = [(n * 2654435761) & 0xFFFFFFFF for n in range(COUNT)]
-    data, size = (ctypes.c_uint32 * COUNT)(*given), ctypes.c_size_t(4 * COUNT)
-    function, pointer, count = ctypes.c_void_p(), ctypes.c_uint64(0), ctypes.c_uint32(COUNT)
+def _wrong_values(api: Api, module: ctypes.c_void_p, number: int) -> int:
+    given, wanted = _numbers(number)
+    data, size = (ctypes.c_uint32 * number).from_buffer_copy(given), ctypes.c_size_t(4 * number)
+    function, pointer, count = ctypes.c_void_p(), ctypes.c_uint64(0), ctypes.c_uint32(number)
     api.check("cuModuleGetFunction", ctypes.byref(function), module, b"gpu_smoke")
     api.check("cuMemAlloc_v2", ctypes.byref(pointer), size)
     try:
         api.check("cuMemcpyHtoD_v2", pointer, data, size)
         arguments = (ctypes.c_void_p * 2)(ctypes.addressof(pointer), ctypes.addressof(count))
-        grid = [ctypes.c_uint(n) for n in (COUNT // 64, 1, 1, 64, 1, 1, 0)]
+        grid = [ctypes.c_uint(n) for n in (number // THREADS, 1, 1, THREADS, 1, 1, 0)]
         api.check("cuLaunchKernel", function, *grid, None, arguments, None)
         api.check("cuCtxSynchronize")
         api.check("cuMemcpyDtoH_v2", data, pointer, size)
     finally:
         api.code("cuMemFree_v2", pointer)
-    wanted = [(3 * value + n) & 0xFFFFFFFF for n, value in enumerate(given)]
-    return sum(have != want for have, want in zip(data, wanted))
+    if bytes(data) == wanted:
+        return 0
+    return sum(have != want for have, want in zip(data, array("I", wanted)))
 
 
 def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, Facts], list[Finding]]) -> list[Facts]:
@@ -188,24 +209,28 @@ def judge(context: Context) -> Layer:
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where = f"GPU {device['number']}"
-    found = _explain(context, device["universal"], f"{where}, PTX 4.2", device["number"])
+    where = witness.cuda_name(context, device["number"])
+    found = _explain(context, device, "universal", f"{where}, PTX 4.2")
     stamped = device.get("stamped")
     if stamped and not found:
         if stamped["rc"] == 222:
             evidence = f"{where}: PTX {stamped['version']} gives {code_text(222)}, PTX 4.2 runs"
             severity = "warning" if _has_sass(context, device["number"]) is not False else "error"
             return [finding(context, "GS702", evidence, severity, value=stamped["version"])]
-        found += _explain(context, stamped, f"{where}, PTX {stamped['version']}", device["number"])
+        found += _explain(context, device, "stamped", f"{where}, PTX {stamped['version']}")
     return found
 
 
-def _explain(context: Context, answer: Facts, what: str, number: int) -> list[Finding]:
+def _explain(context: Context, device: Facts, kernel: str, what: str) -> list[Finding]:
+    answer, number = device[kernel], device["number"]
     rc = answer["rc"]
     if rc == 0:
         if not answer["wrong"]:
             return []
-        return [finding(context, "GS704", f"{what}: {answer['wrong']} of {COUNT} values are wrong")]
+        evidence = f"{what}: {answer['wrong']} of {device['count']} values are wrong"
+        if any(one.get("wrong") for one in context.fact("memory", "devices") or []):
+            evidence += "; the memory test finds wrong bytes too (GS715), which is the likelier cause"
+        return [finding(context, "GS704", evidence)]
     evidence = f"{what}: {answer['call']} gave {code_text(rc)}"
     value = capability(context, number) if rc == 209 else rc
     return witness.on_gpu(context, rc, evidence, "GS705", value=value)

@@ -95,10 +95,15 @@ def _write_and_read(api: Api, size: int, pattern: bytes) -> int:
         for n, (offset, length) in enumerate(parts):
             api.check("cuMemcpyDtoH_v2", back, ctypes.c_uint64(pointer.value + offset), ctypes.c_size_t(length))
             if libc.memcmp(back, ctypes.addressof(given) + n * STEP, length):
-                wrong += sum(a != b for a, b in zip(back.raw[:length], pattern[n * STEP :]))
+                wrong += _different(back.raw[:length], pattern[n * STEP : n * STEP + length])
         return wrong
     finally:
         api.code("cuMemFree_v2", pointer)
+
+
+def _different(left: bytes, right: bytes) -> int:
+    both = int.from_bytes(left, "big") ^ int.from_bytes(right, "big")
+    return len(left) - both.to_bytes(len(left), "big").count(0)
 
 
 def judge(context: Context) -> Layer:
@@ -114,12 +119,12 @@ def judge(context: Context) -> Layer:
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where = f"GPU {device['number']}"
+    where = witness.cuda_name(context, device["number"])
     if device["rc"]:
         evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}"
         return witness.on_gpu(context, device["rc"], evidence, "GS708")
     if device["wrong"]:
-        return [finding(context, "GS708", f"{where}: {device['wrong']} bytes came back wrong")]
+        return [finding(context, "GS715", f"{where}: {device['wrong']} bytes came back wrong")]
     if witness.shares_memory(context, device["number"]):
         return []
     found, lost, size = [], device["lost"], device["size"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 
 from .. import witness
 from ..isolate import Facts, Session
@@ -26,17 +27,19 @@ def probe(context: Context, session: Session) -> Facts:
     """Open every node; facts: ``nodes`` maps a node to None (works) or the errno's name, and those of ``machine``."""
     host = context.host
     gpus = [f"/dev/{name}" for name in host.names("/dev") if re.fullmatch(r"nvidia\d+", name)]
-    nodes, wrong = {}, {}
+    nodes, wrong, opened = {}, {}, {}
     for path in [CONTROL, MEMORY, *OTHER_STACKS, *gpus[:64]]:
         if host.exists(path):
             session.note(f"open {path}")
+            began = time.monotonic()
             nodes[path] = host.open_error(path)
+            opened[path] = round(time.monotonic() - began, 3)
             if path not in OTHER_STACKS:
                 kinds = ("nvidia-uvm",) if path == MEMORY else ("nvidia-frontend", "nvidia")
                 wrong[path] = machine.not_a_device(context, path) or machine.wrong_major(context, path, kinds)
     shown = {path: told for path, told in wrong.items() if told}
-    return {"nodes": nodes, "wrong": shown, "docker": _docker(context), "shm": host.folder_size("/dev/shm"),
-            **machine.facts(context)}  # fmt: skip
+    more = {"docker": _docker(context), "shm": host.folder_size("/dev/shm"), **machine.facts(context)}
+    return {"nodes": nodes, "wrong": shown, "opened_s": opened, **more}
 
 
 def _docker(context: Context) -> Facts:

@@ -44,7 +44,8 @@ def probe(context: Context, session: Session) -> Facts:
         return facts
     session.kept[NAME] = library
     facts["runtime_version"] = api.number("cudaRuntimeGetVersion")
-    if context.options.mode == "node" and not context.fact("driver-init", "fault"):
+    tried = context.fact("driver-init", "fault") or context.fact("user-driver", "fault")
+    if context.options.mode == "node" and not tried:
         value = ctypes.c_int(0)
         facts["driver_rc"] = api.code("cudaDriverGetVersion", ctypes.byref(value))
         facts["driver_version"], value.value = value.value, 0

@@ -88,7 +88,8 @@ def probe(library: Library) -> Callable[[Context, Session], Facts]:
 
 def _may_compute(context: Context) -> bool:
     runtime_works = context.fact("runtime", "count_rc") == 0 and (context.fact("runtime", "count") or 0) > 0
-    return runtime_works and context.fact("driver-init", "rc") == 0
+    hung = context.hung("kernels", "memory", *(library.family for library in LIBRARIES))
+    return runtime_works and context.fact("driver-init", "rc") == 0 and not hung
 
 
 def _compute(context: Context, session: Session, library: Library, api: Api) -> float:

@@ -45,6 +45,7 @@ int cuInit(unsigned flags) {
     (void)flags;
     fault("cuInit");
     int rc = number("FAKE_CUINIT_RC", 0);
+    usleep(number("FAKE_START_MS", 0) * 1000);
     started = rc == 0;
     return rc;
 }
@@ -87,9 +88,10 @@ int cuDevicePrimaryCtxRelease_v2(int device) { (void)device; return users-- > 0 
 int cuCtxSetCurrent(void *context) { current = context; return 0; }
 int fake_context_rc(void) { return current && users == 0 ? 709 : 0; }
 int cuCtxSynchronize(void) { fault("cuCtxSynchronize"); return number("FAKE_SYNC_RC", 0); }
+// A small GPU, so that filling a quarter of it takes no time; FAKE_FREE_MIB makes it one of 80 GiB.
 int cuMemGetInfo_v2(size_t *left, size_t *total) {
-    *total = 80UL << 30;
-    *left = number("FAKE_FREE_MIB", 79L << 10) * (1UL << 20) - taken;
+    *total = (number("FAKE_FREE_MIB", 0) ? 80UL << 10 : 32) << 20;
+    *left = number("FAKE_FREE_MIB", 31) * (1UL << 20) - taken;
     return 0;
 }
 int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
@@ -104,7 +106,7 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
 int cuMemFree_v2(uint64_t pointer) { free((void *)pointer); return 0; }
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
     memcpy((void *)to, from, size);
-    if (number("FAKE_MEMORY_WRONG", 0) && size > 4096) ((char *)to)[7] ^= 1;
+    if (number("FAKE_MEMORY_WRONG", 0) && size > 1 << 20) ((char *)to)[7] ^= 1;
     return 0;
 }
 // FAKE_STUCK is a bit that is always 1, at that byte of what comes back in one piece.
@@ -135,6 +137,8 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     uint32_t *data = (uint32_t *)*(uint64_t *)arguments[0], count = *(uint32_t *)arguments[1];
     for (uint32_t n = 0; n < gx * bx && n < count; n++) data[n] = 3 * data[n] + n;
     if (number("FAKE_KERNEL_WRONG", 0)) data[3] ^= 1;
+    // FAKE_BAD_SM is a multiprocessor of 132 that computes wrong; blocks go to them in turn.
+    for (uint32_t n = 0; number("FAKE_BAD_SM", -1) >= 0 && n < count; n++) data[n] ^= n / bx % 132 == (uint32_t)number("FAKE_BAD_SM", -1);
     return 0;
 }
 

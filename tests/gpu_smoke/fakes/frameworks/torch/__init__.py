@@ -1,6 +1,7 @@
 """A stand-in for torch: every operation gives the same few numbers; FAKE_TORCH_* variables inject faults."""
 
 import os
+import time
 from types import SimpleNamespace
 
 __version__ = os.environ.get("FAKE_TORCH_VERSION", "2.15.0+cu130")
@@ -26,6 +27,8 @@ class Tensor:
         self.device = device
 
     def to(self, device):
+        if device == "cuda" and os.environ.get("FAKE_TORCH_SLOW"):
+            time.sleep(600)
         if device == "cuda" and os.environ.get("FAKE_TORCH_ERROR"):
             raise RuntimeError(os.environ["FAKE_TORCH_ERROR"])
         return Tensor(device)
