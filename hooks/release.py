@@ -90,12 +90,16 @@ def cut(repository: Path, text: str, push: bool) -> None:
         raise ReleaseError(f"{text!r} is not a version: it needs X.Y.Z, for example VERSION=1.2.3") from error
     check(repository, version)
     before = current(repository)
-    (repository / "VERSION").write_text(f"{version}\n", encoding="utf-8")
-    try:
+    place = repository / "VERSION"
+    try:  # what the check knows of a version that is not final yet is that it is being made
+        place.write_text(
+            f"{version.base_version}.dev0\n" if version.is_prerelease else f"{version}\n", encoding="utf-8"
+        )
         release_check(repository)
+        place.write_text(f"{version}\n", encoding="utf-8")
         git(repository, "commit", "--quiet", f"--message=Release {version}", "--", "VERSION")
     except BaseException:
-        (repository / "VERSION").write_text(f"{before}\n", encoding="utf-8")
+        place.write_text(f"{before}\n", encoding="utf-8")
         raise
     git(repository, "tag", f"v{version}")
     print(f"released {version}: {git(repository, 'rev-parse', '--short', 'HEAD').strip()}, tag v{version}")

@@ -31,8 +31,9 @@ from ownership import owners_in
 from scratch_tree import alone, check_clean, scratch
 from template_versions import Release, Template, changes_between, release, template_of, version_of
 from update_answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
-from update_outcome import Entry, Outcome, Trees, entries, outcomes
+from update_outcome import ORDER, Entry, Outcome, Trees, entries, outcomes
 from update_start import Start, choose, followed
+from update_switch import merge_seeds, move_package, package, uses_of
 from update_words import as_json, told, why
 from write_back import Journal, check_room, journal_folder, resume, write
 
@@ -131,7 +132,10 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
         warnings.simplefilter("ignore")
         with as_nobody():
             trees = rendered(template, start, new, text, answers, given, tree, Path(place))
+            extra = switch(template, start, new, answers, given, trees, Path(place)) if given else []
             found = outcomes(trees)
+            if given:
+                found = with_uses(trees, answers, [*found, *extra])
             found = [told_ignored(tree, outcome) for outcome in found]
         owned = owners_in(tree)
         found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
@@ -158,6 +162,33 @@ def rendered(
         after = with_own_keys(with_source_of(theirs[ANSWERS].text.decode(), text), text, asked)
         base[ANSWERS], theirs[ANSWERS] = ours[ANSWERS], Entry(after.encode())
     return Trees(base, ours, theirs, tree)
+
+
+def switch(
+    template: Template, start: Start, new: Release, answers: dict[str, Any], given: dict[str, str], trees: Trees,
+    folder: Path,
+) -> list[Outcome]:  # fmt: skip
+    """Let other answers move the package and reach the seeds; return what is to be told of it. Raises UpdateError."""
+    after = read_answers(folder / "new")
+    old, name = package(answers), package(after)
+    told = [move_package(trees, old, name)] if old != name else []
+    data = {key: value for key, value in after.items() if not key.startswith("_")}
+    for ref in (start.commit, new.tag):  # an answer that only the new version knows is rendered by that one
+        with suppress(Exception):
+            target = folder / f"switched-{ref}"
+            run_copy(str(template.place), target, data=data, vcs_ref=ref, defaults=True, quiet=True)
+            owned = owners_in(folder / "old"), owners_in(target)
+            return [*told, *merge_seeds(trees, entries(target), *owned, old, name)]
+    raise UpdateError(f"neither {start.name} nor {new.tag} can be rendered with these answers")
+
+
+def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome]) -> list[Outcome]:
+    """Return the outcomes, and the files in which the owner still uses the package's old name."""
+    old, name = package(answers), package(read_answers(trees.result))
+    uses = uses_of(trees, old, name) if old != name else []
+    named = {outcome.path for outcome in (*uses, *(o for o in found if o.kind == "at risk"))}
+    both = [*(o for o in found if o.path not in named or o.kind == "at risk"), *uses]
+    return sorted(both, key=lambda outcome: (ORDER.index(outcome.kind), outcome.path))
 
 
 def told_ignored(tree: Path, outcome: Outcome) -> Outcome:

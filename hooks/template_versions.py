@@ -187,7 +187,8 @@ def fetched(source: str) -> Template:
             assert version is not None
             named.setdefault(version, {})[name] = commit
         prefix = "" if tags and not any(name.startswith("v") for name in tags) else "v"
-        untagged = {version: f"{prefix}{version}" for version in written if version not in named}
+        marked = set(tags.values())  # where tag and VERSION do not agree, the tag counts
+        untagged = {v: f"{prefix}{v}" for v, commit in written.items() if v not in named and commit not in marked}
         chosen = {version: next(iter(names)) for version, names in named.items()} | untagged
         commits = {chosen[version]: commit for version, commit in written.items() if version in untagged}
         commits |= {name: tags[name] for version, name in chosen.items() if version in named}

@@ -19,6 +19,10 @@ release: $(READY) ## release a version: make release VERSION=x.y.z (PUSH=1 pushe
 tags: $(READY) ## tag every release that has no tag in this clone
 	@$(PYTHON) hooks/release.py tags
 
+.PHONY: demo-update
+demo-update: $(READY) ## show an update: a child of the release before, an owner's edits, what is merged and kept (TYPE=service|batch|library)
+	@$(PYTHON) hooks/demo_update.py --type $(TYPE)
+
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet $(or $(FLEET_FILE),fleet.yml)
 
 .PHONY: fleet-plan

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pathspec import GitIgnoreSpec
+from ownership import owners_in
 
 from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
@@ -153,14 +153,14 @@ def test_no_folder_is_empty(answers, child):
 
 
 def test_every_file_has_one_owner(answers, child):
-    listed = yaml.safe_load((child / ".copier-ownership.yml").read_text())
-    patterns = [(owner, path) for owner in ("managed", "seed") for path in listed[owner]]
+    owned = owners_in(child)
+    patterns = [(owner, path) for owner, paths in owned.patterns.items() for path in paths]
     used = set()
     faults: dict[str, object] = {}
     for name in texts(child):
-        owners = [(o, p) for o, p in patterns if GitIgnoreSpec.from_lines([f"/{p}"]).match_file(name)]
-        used.update(owners)
-        faults[name] = len(owners) != 1 and f"matched by {owners or 'nothing'} in .copier-ownership.yml"
+        matching = owned.entries_of(name)
+        used.update(matching)
+        faults[name] = len(matching) != 1 and f"matched by {matching or 'nothing'} in .copier-ownership.yml"
     report(answers, faults | {p: "is listed and not there" for o, p in patterns if (o, p) not in used})
 
 

@@ -233,3 +233,14 @@ def test_unreadable_list_of_owners_does_not_stop_the_update(
     child = make_child(template, tmp_path / "child", edits={"b.txt": None})
     template.release("v2.0.0", {"a.txt": "2\n", "b.txt": "2\n", ".copier-ownership.yml": "managed: {}\n"})
     assert program.files(child)["b.txt"] == "opted out"
+
+
+def test_a_deleted_managed_file_with_the_name_of_a_seed_is_told(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    lists = "managed: {deploy/README.md: m}\nseed: {README.md: s}\n"
+    files = {"README.md": "r\n", "deploy/README.md": "d\n", ".copier-ownership.yml": lists}
+    template.release("v1.0.0", files)
+    child = make_child(template, tmp_path / "child", edits={"README.md": None, "deploy/README.md": None})
+    template.release("v2.0.0", {**files, "deploy/README.md": "fixed\n", "README.md": "other\n"})
+    assert program.files(child) == {"deploy/README.md": "opted out"}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ownership import owners_in
 from releases import released
 
 from tests.answers import TYPES, AnswerSet
@@ -78,14 +79,6 @@ def recorded(child: Child) -> dict[str, object]:
     return loaded
 
 
-def is_seed(child: Child, name: str) -> bool:
-    """Tell whether the child's own list gives a file to its owner."""
-    return any(
-        name == path or (path.endswith("/") and name.startswith(path)) or Path(name).match(path)
-        for path in yaml.safe_load(child.read(".copier-ownership.yml"))["seed"]
-    )
-
-
 def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, object]:
     """Return the answers to questions that nobody is asked and that came after the release: their defaults."""
     unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
@@ -149,8 +142,9 @@ def test_update_to_the_work_tree_equals_a_fresh_render(
     child.updated("--vcs-ref", family.work_tree)
     fresh = start(family, tmp_path / "fresh", family.work_tree, answers)
     assert child.unmerged() == set(), f"{where}: conflicts in a child without edits"
+    owned = owners_in(fresh.path)
     for name in fresh.git("ls-files").splitlines():
-        if not is_seed(fresh, name):
+        if owned.of(name) != "seed":
             assert child.has(name), f"{where}: {name} did not arrive"
             assert child.read(name) == fresh.read(name), f"{where}: {name} is not as freshly rendered"
     check_second_update_is_a_no_op(child, where)

@@ -1,0 +1,124 @@
+"""A release is one command that changes VERSION alone, and that refuses what is not ready."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import release
+from releases import current, released
+
+from tests.updates.copiers import ROOT, Copier
+from tests.updates.test_release_check import GOOD
+from tests.updates.tiny import Repository, write_files
+
+LOG = "# Changes\n\n## 1.1.0\n\nA fix.\n\n## 1.0.0\n\nfirst\n"
+
+
+@pytest.fixture
+def family(tmp_path: Path, copier: Copier) -> Repository:
+    """Return a small family with the release 1.0.0, a change since, and an origin."""
+    made = Repository(tmp_path / "family", copier)
+    write_files(made.path, GOOD)
+    made.git("init", "--quiet", "--initial-branch=main")
+    made.commit("Release 1.0.0")
+    write_files(made.path, {"t/scripts/build": "better\n", "CHANGELOG.md": LOG})
+    made.commit("A fix")
+    made.git("clone", "--quiet", "--bare", str(made.path), str(tmp_path / "origin.git"))
+    made.git("remote", "add", "origin", str(tmp_path / "origin.git"))
+    return made
+
+
+def run(family: Repository, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "hooks" / "release.py"), "--repository", str(family.path), *arguments]
+    return subprocess.run(command, env=family.copier.environment(), capture_output=True, text=True, check=False)
+
+
+def test_a_release_changes_version_alone_and_is_tagged_and_pushed(family: Repository) -> None:
+    done = run(family, "cut", "1.1.0", "--push")
+    assert done.returncode == 0, done.stderr
+    assert family.git("show", "--format=%s", "--name-only", "HEAD").split("\n\n") == ["Release 1.1.0", "VERSION\n"]
+    assert family.git("rev-parse", "v1.1.0") == family.git("rev-parse", "HEAD")
+    there = family.git("ls-remote", "origin", "main", "v1.1.0").split()
+    assert there[0] == there[2] == family.git("rev-parse", "HEAD").strip()
+    assert run(family, "tags").stdout == "tagged v1.0.0\n"
+    assert run(family, "tags").stdout == "every release has its tag\n"
+
+
+def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
+    done = run(family, "cut", "1.1.0rc1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "push it: git push --atomic origin HEAD v1.1.0rc1"
+    assert run(family, "cut", "1.1.0").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "reason"),
+    [
+        ("1.1", {}, "1.1 is not a release: it needs X.Y.Z"),
+        ("one", {}, "'one' is not a version"),
+        ("1.0.0", {}, "1.0.0 is released already"),
+        ("0.9.0", {}, "0.9.0 is older than 1.0.0"),
+        ("1.2.0", {}, "the newest section of CHANGELOG.md is 1.1.0: it needs '## 1.2.0'"),
+        ("1.1.0", {"copier.yml": GOOD["copier.yml"] + "_tasks: ['true']\n"}, "the release check refuses it"),
+    ],
+)
+def test_what_is_not_ready_is_refused_and_nothing_is_changed(
+    family: Repository, version: str, files: dict[str, str], reason: str
+) -> None:
+    if files:
+        write_files(family.path, files)
+        family.commit("A change that hurts")
+    before = family.git("rev-parse", "HEAD")
+    done = run(family, "cut", version)
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert family.git("rev-parse", "HEAD") == before
+    assert family.git("status", "--porcelain") == ""
+    assert family.git("tag") == ""
+
+
+def test_uncommitted_changes_are_refused(family: Repository) -> None:
+    write_files(family.path, {"t/scripts/build": "half\n"})
+    done = run(family, "cut", "1.1.0")
+    assert done.returncode == 1
+    assert "there are uncommitted changes" in done.stderr
+
+
+def test_a_tag_that_is_elsewhere_is_named(family: Repository) -> None:
+    family.git("tag", "v1.0.0", "HEAD")
+    done = run(family, "tags")
+    assert done.returncode == 1
+    assert "the tag v1.0.0 is not on the commit that changed VERSION" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("changelog", "newest"),
+    [
+        (LOG, "1.1.0"),
+        ("## Unreleased\n\nmore\n\n" + LOG, "1.1.0"),
+        ("## [Unreleased]\n\n## [2.0.0] - 2026-01-01\n", "2.0.0"),
+        ("", ""),
+    ],
+)
+def test_the_newest_section_is_found(changelog: str, newest: str) -> None:
+    assert release.newest_section(changelog) == newest
+
+
+def test_the_demo_shows_an_update_of_the_last_release(tmp_path: Path, copier: Copier) -> None:
+    environment = copier.environment() | {"DEMO_FOLDER": str(tmp_path / "demo")}
+    command = [sys.executable, str(ROOT / "hooks" / "demo_update.py"), "--type", "library"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    older, newest = list(released(ROOT))[-2:]
+    assert f"\nv{older} -> v{newest}\n" in done.stdout
+    assert "renovate.json: you deleted it" in done.stdout
+    assert (tmp_path / "demo" / "Dockerfile").read_text().endswith("# the owner's line\n")
+
+
+def test_the_changelog_of_this_family_agrees_with_its_version() -> None:
+    section = release.newest_section((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+    version = current(ROOT).partition(".dev")[0]
+    assert section == version, "a version was written down and never released, or released and not written down"

@@ -1,0 +1,110 @@
+"""Another answer moves or names everything: no update ends with 0 over a repository that is half moved."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.answers import AnswerSet
+from tests.updates.copiers import ROOT
+from tests.updates.program import Program
+from tests.updates.tiny import Child, Template, make_child
+
+OWN = "from {0}.model import Model\n\nimport {0}.device\n\nprint(Model, {0}.device)\n"
+
+
+@pytest.fixture
+def family(template: Template, tmp_path: Path) -> Template:
+    """Return this work tree as a template with one release."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
+    files = [
+        name for name in names if name and (ROOT / name).is_file() and not name.startswith(("docs/", "benchmarks/"))
+    ]
+    template.path.mkdir()
+    for name in files:
+        (template.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (template.path / name).write_bytes((ROOT / name).read_bytes())
+        (template.path / name).chmod((ROOT / name).stat().st_mode & 0o777)
+    template.git("init", "--quiet")
+    template.commit("The work tree")
+    template.git("tag", "v9.0.0")
+    return template
+
+
+def start(family: Template, folder: Path, answers: AnswerSet) -> Child:
+    options = [part for name, value in answers.as_dict().items() for part in ("--data", f"{name}={value}")]
+    return make_child(family, folder / "child", *options)
+
+
+def same_as_fresh(family: Template, child: Child, folder: Path, changed: dict[str, str]) -> None:
+    """Assert that a child without edits is now what a fresh render with its answers is."""
+    answers = {k: v for k, v in yaml.safe_load(child.read(".copier-answers.yml")).items() if not k.startswith("_")}
+    assert changed.items() <= answers.items()
+    options = [part for name, value in answers.items() for part in ("--data", f"{name}={value}")]
+    fresh = make_child(family, folder / "fresh", *options)
+    child.commit("Switched")
+    mine, theirs = (set(one.git("ls-files").splitlines()) for one in (child, fresh))
+    assert mine == theirs, f"missing: {sorted(theirs - mine)}, left over: {sorted(mine - theirs)}"
+    differing = [name for name in mine if (child.path / name).read_bytes() != (fresh.path / name).read_bytes()]
+    assert differing == [], differing
+
+
+@pytest.mark.parametrize(
+    ("answers", "switch"),
+    [
+        (AnswerSet("library", "plain"), {"package_name": "other_name"}),
+        (AnswerSet("library", "plain"), {"project_type": "batch"}),
+        pytest.param(AnswerSet("service", "plain"), {"framework": "torch"}, marks=pytest.mark.slow),
+    ],
+    ids=lambda value: value.id if isinstance(value, AnswerSet) else "-".join(value),
+)
+def test_a_switch_without_edits_is_a_fresh_render(
+    family: Template, program: Program, tmp_path: Path, answers: AnswerSet, switch: dict[str, str]
+) -> None:
+    child = start(family, tmp_path, answers)
+    options = [part for name, value in switch.items() for part in ("--answer", f"{name}={value}")]
+    assert program(child, *options) == 0, program.out + program.err
+    same_as_fresh(family, child, tmp_path, switch)
+
+
+def test_a_package_moves_with_the_owners_modules(family: Template, program: Program, tmp_path: Path) -> None:
+    answers = AnswerSet("service", "plain")
+    old = answers.package_name
+    child = start(family, tmp_path, answers)
+    model = child.read(f"src/{old}/model.py") + "\n\nMINE = 1\n"
+    child.edit({f"src/{old}/model.py": model, f"src/{old}/own.py": "MINE = 2\n", "tools/use.py": OWN.format(old)})
+    assert program(child, "--answer", "package_name=other_name") == 4, program.out + program.err
+    assert f"src/other_name/: the package moved here from src/{old}/" in program.out
+    assert "tools/use.py: line 1, 3, 5 uses the package's old name: write other_name for" in program.out
+    assert child.read("src/other_name/own.py") == "MINE = 2\n"
+    assert child.read("src/other_name/model.py").endswith("MINE = 1\n")
+    assert f"{old}." not in child.read(
+        "tests/test_service.py" if child.has("tests/test_service.py") else "pyproject.toml"
+    )
+    assert not (child.path / "src" / old).exists()
+    child.commit("Moved")
+    history = child.git("log", "--follow", "--format=%s", "--", "src/other_name/own.py")
+    assert history.splitlines() == ["Moved", "The owner's edit"]
+
+
+def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Template, program: Program, tmp_path: Path) -> None:
+    answers = AnswerSet("library", "plain")
+    child = start(family, tmp_path, answers)
+    search = f"src/{answers.package_name}/search.py"
+    child.edit({search: child.read(search) + "\n\nMINE = 1\n"})
+    assert program(child, "--answer", "project_type=batch") == 4, program.out + program.err
+    assert child.read(search).endswith("MINE = 1\n")
+    assert f"at risk    {search}: " in program.out
+    assert child.has(f"src/{answers.package_name}/model.py"), "the new type's files did not arrive"
+
+
+def test_a_name_that_is_taken_is_refused(family: Template, program: Program, tmp_path: Path) -> None:
+    child = start(family, tmp_path, AnswerSet("library", "plain"))
+    child.edit({"src/other_name/x.py": "x = 1\n"})
+    assert program(child, "--answer", "package_name=other_name") == 1
+    assert "src/other_name is here already" in program.err
+    assert child.status() == {}
