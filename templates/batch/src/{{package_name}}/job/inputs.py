@@ -1,5 +1,6 @@
 """Which files are the input: files, folders and wildcards on any filesystem that pyarrow or fsspec knows."""
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -27,7 +28,10 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970 (0: unknown)."""
+    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
+
+    0 stands for what is not known.
+    """
 
     name: str
     path: str
@@ -35,6 +39,7 @@ class InputFile:
     modified: int
     format: str
     filesystem: fs.FileSystem = field(compare=False, repr=False)
+    inode: int = 0
 
     def blames(self, error: Exception) -> bool:
         """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
@@ -86,8 +91,9 @@ def find_files(locations: Sequence[str], form: str | None = None) -> list[InputF
                 continue
             name = str(PurePosixPath(info.path).relative_to(base))
             modified = int(info.mtime_ns or 0)
+            inode = os.stat(info.path).st_ino if isinstance(filesystem, fs.LocalFileSystem) else 0
             found[filesystem.type_name, info.path] = InputFile(
-                name, info.path, int(info.size or 0), modified, own, filesystem
+                name, info.path, int(info.size or 0), modified, own, filesystem, inode
             )
     if not found:
         what = f"{left_out} files there, none named {', '.join(FORMATS)}; --format says what they are"
