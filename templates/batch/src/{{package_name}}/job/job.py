@@ -35,7 +35,7 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
 
 def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
     store = open_store(options.output)
-    files = find_files(options.input, options.format)
+    files = find_files(options.input, options.format, options.output)
     columns = find_columns(files, options.column, options.keep, options.limits)
     clash = set(columns.kept.names) & set(RESERVED)
     if clash:
