@@ -1,5 +1,7 @@
 """Which files are the input: files, folders and wildcards on any filesystem that pyarrow or fsspec knows."""
 
+import glob
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +13,7 @@ from pyarrow import ArrowException, fs
 
 from .addresses import masked
 from .exits import BadConfiguration
+from .messages import say
 
 FORMATS = {
     ".parquet": "parquet",
@@ -27,7 +30,10 @@ _WILDCARD = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970 (0: unknown)."""
+    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
+
+    0 stands for what is not known.
+    """
 
     name: str
     path: str
@@ -35,6 +41,7 @@ class InputFile:
     modified: int
     format: str
     filesystem: fs.FileSystem = field(compare=False, repr=False)
+    inode: int = 0
 
     def blames(self, error: Exception) -> bool:
         """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
@@ -69,29 +76,38 @@ def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
 
 
-def find_files(locations: Sequence[str], form: str | None = None) -> list[InputFile]:
-    """Return the files of all locations (paths, folders, wildcards, URIs), sorted by name.
+def find_files(locations: Sequence[str], form: str | None = None, output: str | None = None) -> list[InputFile]:
+    """Return the files of all locations (paths, folders, wildcards, URIs), sorted by name, each once.
 
-    form: parquet, jsonl, csv, tsv or txt for all files; None takes each file's from its name.
-    Raises BadConfiguration when there is nothing to read.
+    form: parquet, jsonl, csv, tsv or txt for all files; None takes each file's from its name. output: the folder that
+    is written, whose files are not read. Raises BadConfiguration when there is nothing to read.
     """
     found: dict[tuple[str, str], InputFile] = {}
-    left_out = 0
+    left_out = again = 0
     for location in locations:
         filesystem, base, infos = _list(location)
-        for info in infos:
+        for info in _outside(infos, filesystem, base, output):
             own = form or format_of(info.path)
             if own is None:
                 left_out += 1
                 continue
+            real = _real(filesystem, info.path)
+            if (filesystem.type_name, real) in found:
+                again += 1
+                # Of two paths the one that is no link counts, in whatever order they come.
+                if real != info.path:
+                    continue
             name = str(PurePosixPath(info.path).relative_to(base))
             modified = int(info.mtime_ns or 0)
-            found[filesystem.type_name, info.path] = InputFile(
-                name, info.path, int(info.size or 0), modified, own, filesystem
+            inode = os.stat(info.path).st_ino if isinstance(filesystem, fs.LocalFileSystem) else 0
+            found[filesystem.type_name, real] = InputFile(
+                name, info.path, int(info.size or 0), modified, own, filesystem, inode
             )
     if not found:
         what = f"{left_out} files there, none named {', '.join(FORMATS)}; --format says what they are"
         raise BadConfiguration(f"no input in {' '.join(locations)}: {what if left_out else 'no files there'}")
+    if again:
+        say(f"{again} more paths lead to files that are read already: each is read once")
     return sorted(_with_clear_names(list(found.values())), key=lambda file: file.name)
 
 
@@ -105,27 +121,73 @@ def format_of(path: str) -> str | None:
 
 def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
     """Return the filesystem, the folder that names are relative to and the files of one location."""
+    location, query = _without_query(location)
     wildcard = _WILDCARD.search(location)
     if wildcard and not ("://" not in location and Path(location).exists()):
         head = location[: wildcard.start()].rpartition("/")[0]
-        filesystem, base = open_filesystem(head or ".")
+        filesystem, base = open_filesystem((head or ("/" if location.startswith("/") else ".")) + query)
+        if isinstance(filesystem, fs.LocalFileSystem) and "**" not in location:
+            paths = glob.glob(f"{glob.escape(base.rstrip('/'))}/{location[len(head) :].lstrip('/')}")
+            return filesystem, base, _readable(filesystem.get_file_info(paths), base)
         pattern = _as_regex(f"{base.rstrip('/')}/{location[len(head) :].lstrip('/')}")
         return filesystem, base, [info for info in _below(filesystem, base, location) if pattern.fullmatch(info.path)]
-    filesystem, path = open_filesystem(location)
+    filesystem, path = open_filesystem(location + query)
     info = filesystem.get_file_info(path)
     if info.type == fs.FileType.NotFound:
         raise BadConfiguration(f"the input {location} does not exist")
     if info.type == fs.FileType.Directory:
         return filesystem, path, _below(filesystem, path, location)
+    if info.type != fs.FileType.File:
+        raise BadConfiguration(f"the input {location} is neither a file nor a folder: copy what it holds to a file")
     return filesystem, str(PurePosixPath(path).parent), [info]
+
+
+def _without_query(location: str) -> tuple[str, str]:
+    """Return a URI and its options, such as ?endpoint_override=...; a path has none."""
+    body, mark, query = location.rpartition("?")
+    return (body, mark + query) if mark and "://" in body and "=" in query else (location, "")
+
+
+def _outside(infos: list[fs.FileInfo], filesystem: fs.FileSystem, base: str, output: str | None) -> list[fs.FileInfo]:
+    """Return the files that are not the output's. Raises BadConfiguration when these were asked for."""
+    if output is None:
+        return infos
+    other, path = open_filesystem(output)
+    if other.type_name != filesystem.type_name:
+        return infos
+    root = PurePosixPath(_real(other, path))
+    start = PurePosixPath(_real(filesystem, base))
+    kept = []
+    for info in infos:
+        real = PurePosixPath(_real(filesystem, info.path))
+        if not real.is_relative_to(root):
+            kept.append(info)
+        elif start.is_relative_to(root):
+            if real.relative_to(root).parts[0] == "data":
+                raise BadConfiguration(f"the input {info.path} is in the output {output}: take another --output")
+            kept.append(info)
+    return kept
+
+
+def _real(filesystem: fs.FileSystem, path: str) -> str:
+    return os.path.realpath(path) if isinstance(filesystem, fs.LocalFileSystem) else path
 
 
 def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.FileInfo]:
     """Return the files under a folder, without hidden ones and those that jobs mark with an underscore."""
     try:
-        infos = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+        if isinstance(filesystem, fs.LocalFileSystem):
+            infos = filesystem.get_file_info(_walk(folder))
+        else:
+            infos = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    except PermissionError as error:
+        raise BadConfiguration(f"the input {location} may not be read: {error}") from None
     except FileNotFoundError:
         raise BadConfiguration(f"the input {location} does not exist: there is no folder {folder}") from None
+    return _readable(infos, folder)
+
+
+def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
     depth = len(PurePosixPath(folder).parts)
     return [
         info
@@ -135,13 +197,35 @@ def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.Fil
     ]
 
 
+def _walk(folder: str) -> list[str]:
+    """Return the paths of all files under a folder. A link that leads to a folder around it is not followed."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found = []
+    for path, folders, files in os.walk(folder, onerror=fail, followlinks=True):
+        around = os.path.realpath(path) + "/"
+        folders[:] = [f for f in folders if not around.startswith(os.path.realpath(f"{path}/{f}").rstrip("/") + "/")]
+        found += [f"{path.rstrip('/')}/{name}" for name in files]
+    return found
+
+
 def _as_regex(pattern: str) -> re.Pattern[str]:
-    """Translate the wildcards *, ?, [...] and ** (any number of folders) into a regular expression."""
+    """Translate the wildcards *, ?, [...], [!...] and ** (any number of folders) into a regular expression."""
     parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[[^\]]+\])", pattern)
-    return re.compile(
-        "".join(parts.get(t) or (t if t.startswith("[") and len(t) > 2 else re.escape(t)) for t in tokens)
-    )
+    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
+    return re.compile("".join(parts.get(token) or _one_of(token) or re.escape(token) for token in tokens))
+
+
+def _one_of(token: str) -> str:
+    """Return the regular expression for [...], which stands for one character and never for a slash, or ""."""
+    if not re.fullmatch(r"\[.+\]", token):
+        return ""
+    inside = token[1:-1]
+    negated = inside.startswith("!") and len(inside) > 1
+    characters = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if negated else inside)
+    return f"(?!/)[{'^' if negated else ''}{characters}]"
 
 
 def _with_clear_names(files: list[InputFile]) -> list[InputFile]:

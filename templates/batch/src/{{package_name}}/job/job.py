@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from .. import device
+from .contents import Checksums, Watch
 from .exits import DONE, BadConfiguration, JobError
 from .inputs import find_files
 from .manifest import Ledger
@@ -34,18 +35,19 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
 
 def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
     store = open_store(options.output)
-    files = find_files(options.input, options.format)
+    files = find_files(options.input, options.format, options.output)
     columns = find_columns(files, options.column, options.keep, options.limits)
     clash = set(columns.kept.names) & set(RESERVED)
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = choose_device(options.device)
-    model = load_model(device_name)
-    # Nothing that is loaded by now goes away: the garbage collector need not walk through all of it again and again.
-    gc.freeze()
-    predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
-    plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
-    plan.settle(store)
+    with Checksums(files) as checksums:
+        model = load_model(device_name)
+        # Nothing that is loaded by now goes away: the garbage collector need not walk through it again and again.
+        gc.freeze()
+        predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+        plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
+        plan.settle(store, checksums)
     if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
         say(f"{options.output} is complete already; nothing to do")
         return DONE
@@ -141,6 +143,7 @@ def _work(
                 rest = f"{len(missing)} parts or more are missing from others"
                 say(f"shard {name} is done; {rest}, the last one publishes")
                 return
+            Watch().check_all(plan.files)
             _publish(store, options.output, record.content)
             return
         except Damaged as damage:

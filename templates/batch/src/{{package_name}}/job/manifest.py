@@ -29,7 +29,8 @@ class Record:
 
     end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file. wider: it has
     columns of wider types than the plan's. narrow_size: that of its file before it got the types of all parts.
-    quarantine_size and quarantine_sha256: of the file with its bad rows.
+    quarantine_size and quarantine_sha256: of the file with its bad rows. version: of the input's file, where
+    an object store tells it.
     """
 
     file_index: int
@@ -48,6 +49,7 @@ class Record:
     narrow_size: int = 0
     quarantine_size: int = 0
     quarantine_sha256: str = ""
+    version: str = ""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,7 @@ class Record:
 
     def published(self) -> dict[str, Any]:
         """Return what the manifest says of the part: without what is not so for most."""
-        rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256"}
+        rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256", "version"}
         return {key: value for key, value in asdict(self).items() if value or key not in rare}
 
     @property
@@ -77,10 +79,12 @@ class Ledger:
         found = [record for content in read_all(store, RECORDS, names) if (record := _read(content)) is not None]
         self.records, self.damaged = intact(store, found)
 
-    def write(self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool, wider: bool = False) -> Record:
+    def write(
+        self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool, wider: bool = False, version: str = ""
+    ) -> Record:
         """Bring a part to the output; it counts as finished when its record is there, which comes last.
 
-        wider: the table has columns of wider types than the plan's.
+        wider: the table has columns of wider types than the plan's. version: of the input's file.
         """
         content = as_parquet(table)
         if bad and quarantine:
@@ -105,6 +109,7 @@ class Ledger:
             size=content.size,
             sha256=hashlib.sha256(content).hexdigest(),
             wider=wider,
+            version=version,
             quarantine_size=len(quarantined),
             quarantine_sha256=hashlib.sha256(quarantined).hexdigest() if quarantined else "",
         )

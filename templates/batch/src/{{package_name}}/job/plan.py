@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,12 +52,22 @@ class Plan:
             "files": [file.identity() for file in self.files],
         }
 
-    def settle(self, store: Store) -> None:
-        """Write the plan, or compare it with the one that is there. Raises BadConfiguration when they differ."""
+    def settle(self, store: Store, checksums: Callable[[], dict[str, str]]) -> None:
+        """Write the plan, or compare it with the one that is there. Raises BadConfiguration when they differ.
+
+        checksums: returns those of the files by their names. A file of the same content may have another time.
+        """
         own = self.as_dict()
-        if store.create(NAME, to_json(own)):
-            return
-        there = json.loads(store.read(NAME) or b"{}")
+        content = store.read(NAME)
+        if content is None:
+            _add_checksums(own, checksums())
+            if store.create(NAME, to_json(own)):
+                return
+            content = store.read(NAME)
+        there = _parsed(content or b"{}")
+        before = {file["name"]: file for file in there.get("files", [])}
+        if any(before.get(file["name"], {}).get("modified") != file["modified"] for file in own["files"]):
+            _add_checksums(own, checksums())
         changes = _changes(there, own)
         if changes:
             raise BadConfiguration(
@@ -68,6 +79,30 @@ class Plan:
 def to_json(value: Any) -> bytes:
     """Return the value as JSON for people to read, the same bytes for the same value."""
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _add_checksums(plan: dict[str, Any], checksums: dict[str, str]) -> None:
+    for file in plan["files"]:
+        if file["name"] in checksums:
+            file["sha256"] = checksums[file["name"]]
+
+
+def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Tell whether a file is the same: by its time, or by its content where that is known of both."""
+    passing = ("modified", "sha256")
+    if {k: v for k, v in before.items() if k not in passing} != {k: v for k, v in now.items() if k not in passing}:
+        return False
+    known = before.get("sha256") and now.get("sha256")
+    return before["sha256"] == now["sha256"] if known else before["modified"] == now["modified"]
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(content))
+    except ValueError:
+        raise BadConfiguration(
+            f"{NAME} of this output is cut or no JSON: take another --output, or delete it"
+        ) from None
 
 
 def _types(schema: pa.Schema) -> dict[str, str]:
@@ -86,7 +121,7 @@ def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     for word, names in [
         ("new", after.keys() - before.keys()),
         ("gone", before.keys() - after.keys()),
-        ("changed", {name for name in before.keys() & after.keys() if before[name] != after[name]}),
+        ("changed", {name for name in before.keys() & after.keys() if not _is_same(before[name], after[name])}),
     ]:
         if names:
             some = ", ".join(sorted(names)[:3])

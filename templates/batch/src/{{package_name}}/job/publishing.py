@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .exits import BadInput, JobError
+from .exits import BadConfiguration, BadInput, JobError
 from .manifest import Ledger, Number, Record, as_parquet, intact
 from .messages import say
 from .parts import part_name
@@ -117,6 +117,8 @@ def _check_rows(records: list[Record]) -> None:
         by_file[record.file_index].append(record)
     for parts in by_file.values():
         row = 0
+        if len(versions := {record.version for record in parts}) > 1:
+            raise BadConfiguration(f"{parts[0].file} has changed during the run: {' and '.join(sorted(versions))}")
         for record in sorted(parts, key=lambda r: r.index):
             if record.first_row != row:
                 raise JobError(

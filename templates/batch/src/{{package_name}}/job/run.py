@@ -8,6 +8,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from .ahead import ahead
+from .contents import Watch
 from .exits import BadInput
 from .manifest import Ledger, Record
 from .ordering import Sorted
@@ -34,6 +35,7 @@ class Run:
     def __init__(self, plan: Plan, ledger: Ledger, shard: Shard, predictor: Predictor, progress: Progress) -> None:
         self._plan, self._ledger, self._shard = plan, ledger, shard
         self._predictor, self._progress = predictor, progress
+        self._watch = Watch()
         self._rows = sum(record.rows for record in ledger.records.values())
         self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         ends = [0]
@@ -73,6 +75,7 @@ class Run:
             def wanted(index: int, file_index: int = file_index) -> bool:
                 return self._shard.wants(file_index, index) and (file_index, index) not in self._ledger.records
 
+            self._watch.begin(file)
             for part in read_parts(file, file_index, self._plan.columns, self._plan.limits, start, wanted):
                 if isinstance(part, Part):
                     yield part
@@ -92,14 +95,19 @@ class Run:
         return start
 
     def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
+        self._watch.check(part.file)
         table = outcome.table()
         names = pa.repeat(pa.scalar(part.file.name, pa.string()), len(table))
         planned = without_notes([*self._plan.columns.kept, *self._plan.result])
         wider = not table.drop_columns([ROW]).schema.equals(planned)
         table = table.add_column(0, "file", names)
-        return self._ledger.write(part, table, bad, self._plan.on_error == "quarantine", wider)
+        quarantine = self._plan.on_error == "quarantine"
+        return self._ledger.write(part, table, bad, quarantine, wider, self._watch.tag(part.file))
 
     def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
+        if bad:
+            # What looks bad may be two files in one.
+            self._watch.check(part.file)
         if bad and self._plan.on_error == "fail":
             first = bad[0]
             raise BadInput(

@@ -1,0 +1,98 @@
+"""Which files are the input: wildcards as in a shell, each file once, never the output."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.batch.conftest import Output, write_jsonl
+
+NAMES = ["a.jsonl", "b.jsonl", "!.jsonl", "ab.jsonl", "c^.jsonl", "-.jsonl", "sub/a.jsonl", "sub/b.jsonl"]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    for name in NAMES:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        write_jsonl(tmp_path / "in" / name, [name])
+    return tmp_path / "in"
+
+
+def files(job, *locations: object, output: object = None) -> list[str]:
+    found = job.module("inputs").find_files([str(location) for location in locations], None, output and str(output))
+    return sorted(os.path.relpath(file.path, Path(str(locations[0]).partition("in/")[0] + "in")) for file in found)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["[!a].jsonl", "[ab].jsonl", "[!a-b].jsonl", "[^a].jsonl", "?.jsonl", "[!]a].jsonl", "[-a].jsonl", "*/[!a].jsonl",
+     "sub[!a]a.jsonl", "*[!b].jsonl", "[a-b]*.jsonl", "[.jsonl", "*.json[l]"],
+)  # fmt: skip
+def test_wildcards_are_those_of_python(job, source, pattern):
+    """`[^a]` is the one that differs between shells; Python's glob takes it for one of two signs."""
+    expected = sorted(path.relative_to(source).as_posix() for path in source.glob(pattern))
+    if not expected:
+        with pytest.raises(job.module("exits").BadConfiguration):
+            files(job, f"{source}/{pattern}")
+        return
+    assert files(job, f"{source}/{pattern}") == expected
+
+
+def test_a_pattern_from_the_root(job, source):
+    [first, *rest] = source.parts[1:]
+    assert len(files(job, "/" + first[:-1] + "?/" + "/".join([*rest, "a.jsonl"]))) == 1
+
+
+def test_links_in_a_circle_are_followed_once(job, source, out):
+    (source / "sub" / "loop").symlink_to(source)
+    (source / "self").symlink_to(source / "self")
+    assert job("--input", source, "--output", out.path) == 0
+    assert sorted(row["text"] for row in out.rows()) == sorted(NAMES)
+
+
+def test_a_file_that_several_paths_lead_to_is_read_once(job, source, tmp_path, out, capsys):
+    (source / "0.jsonl").symlink_to(source / "a.jsonl")
+    (source / "also").symlink_to(source / "sub")
+    arguments = (source, source / "a.jsonl", source / "sub" / ".." / "b.jsonl", f"{source}/*.jsonl")
+    assert job("--input", *arguments, "--output", out.path) == 0
+    assert sorted(row["text"] for row in out.rows()) == sorted(NAMES)
+    assert "each is read once" in capsys.readouterr().err
+
+
+def test_the_output_in_the_input_is_no_input(job, source, capsys):
+    out = Output(source / "result")
+    for _ in range(2):
+        assert job("--input", source, "--output", out.path) == 0
+        assert len(out.rows()) == len(NAMES)
+    second = Output(source / "second")
+    assert job("--input", f"{source}/**/*.jsonl", f"{source}/**/*.parquet", "--output", second.path) == 0
+    assert len(second.rows()) == 2 * len(NAMES), "the result of another run is input like any other"
+    assert job("--input", out.path / "data", "--output", out.path) == 78
+    assert "is in the output" in capsys.readouterr().err
+
+
+def test_the_output_beside_the_input_file(job, source):
+    out = Output(source)
+    for _ in range(2):
+        assert job("--input", source / "a.jsonl", "--output", out.path) == 0
+    assert [path.name for path in (source / "data").iterdir()] == ["part-00000-000000.parquet"]
+
+
+def test_options_of_an_address_are_no_wildcard(job):
+    inputs = job.module("inputs")
+    split = inputs._without_query
+    assert split("s3://bucket/in?endpoint_override=http://host:9000") == (
+        "s3://bucket/in", "?endpoint_override=http://host:9000")  # fmt: skip
+    assert split("s3://bucket/*.txt?region=x&scheme=http") == ("s3://bucket/*.txt", "?region=x&scheme=http")
+    assert split("s3://bucket/a?.txt") == ("s3://bucket/a?.txt", "")
+    assert split("/data/a?b=c") == ("/data/a?b=c", "")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket folder"])
+def test_what_is_neither_file_nor_folder(job, tmp_path, out, capsys, kind):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    source = tmp_path / "pipe.jsonl" if kind == "fifo" else tmp_path
+    assert job("--input", source, "--output", out.path) == 78
+    assert ("neither a file nor a folder" if kind == "fifo" else "no input") in capsys.readouterr().err
