@@ -1,4 +1,4 @@
-"""Show an update: a child of the release before, an owner's edits, what is merged and kept. Run by `make demo-update`."""
+"""Show an update: a child of the last release, edits of its owner, what is merged and kept (`make demo-update`)."""
 
 from __future__ import annotations
 

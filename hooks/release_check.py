@@ -1,8 +1,11 @@
 """Compare the last release with the work tree as children will see it, and refuse what would hurt them.
 
-Every answer set of the last release is rendered from both. Refused: a file, question, choice or image that is gone
-and not listed in templates/retired.yml; tasks, migrations and Jinja extensions; a file that was the owner's and would
-be managed; a file on no list; a version that is not the next. The rendered difference is printed for the reviewer.
+Every distinct answer set of the last release is rendered from both, and edited children of each release of the last
+two minor versions are really updated. Refused: a file, question, choice or image that is gone and not listed in
+templates/retired.yml for this version; an answer that was taken and no longer is, or is no longer kept; an edit that
+an update loses, a seed that it changes, a fix that does not arrive; a lost executable bit, a link, conflict markers;
+tasks, migrations, Jinja extensions and _skip_if_exists; a file on no list; a version that is not the next. The
+rendered difference is printed for the reviewer.
 
 Exit codes: 0 good, 1 refused (every reason is named).
 """
@@ -10,30 +13,42 @@ Exit codes: 0 good, 1 refused (every reason is named).
 from __future__ import annotations
 
 import argparse
-import difflib
-import io
 import os
-import subprocess
+import re
 import sys
-import tarfile
-import warnings
 from collections.abc import Iterator
-from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
-from copier import run_copy
-from copier.errors import CopierError
-from releases import HistoryError, order, released
+from ownership import OWNERSHIP, owners_in
+from releasekit import updates
+from releasekit.questions import (
+    Answers,
+    answer_sets,
+    choices,
+    is_an_answer_refused,
+    name_of,
+    narrowed,
+    questions,
+    refusal,
+    settings_of,
+)
+from releasekit.trees import difference, export, tree_of, work_tree
+from releases import HistoryError, next_version, order, released
+from update_answers import ANSWERS
 from update_outcome import files_under
 
 ROOT = Path(__file__).resolve().parent.parent
-FORBIDDEN = ("_tasks", "_migrations", "_jinja_extensions")
-LISTS = ".copier-ownership.yml"
-ANSWERS = ".copier-answers.yml"
-Answers = dict[str, Any]
+FORBIDDEN = {
+    "_tasks": "children would need --trust",
+    "_migrations": "children would need --trust",
+    "_jinja_extensions": "children would need --trust",
+    "_skip_if_exists": "fixes of those files would never arrive; what is the owner's is a seed",
+}
+MARKER = re.compile(r"(?m)^(<{7}|>{7}|\|{7})( |$)")
+KINDS = ("file", "question", "choice", "image", "validator", "type")
 
 
 def load(template: Path, name: str) -> Any:
@@ -42,95 +57,10 @@ def load(template: Path, name: str) -> Any:
     return yaml.safe_load(place.read_text(encoding="utf-8")) if place.exists() else None
 
 
-def export(repository: Path, commit: str, folder: Path) -> None:
-    """Write the files of one commit into `folder`."""
-    packed = subprocess.run(["git", "archive", commit], cwd=repository, check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
-
-
-def work_tree(repository: Path) -> str:
-    """Return the git tree of the files as they are, committed or not; the index stays as it is."""
-    with TemporaryDirectory() as folder:
-        environment = os.environ | {"GIT_INDEX_FILE": str(Path(folder, "index"))}
-        for step in (["read-tree", "HEAD"], ["add", "--all"], ["write-tree"]):
-            done = subprocess.run(
-                ["git", *step], cwd=repository, env=environment, check=True, capture_output=True, text=True
-            )
-    return done.stdout.strip()
-
-
-def tree_of(repository: Path, commit: str) -> str:
-    """Return the git tree of a commit."""
-    command = ["git", "rev-parse", f"{commit}^{{tree}}"]
-    return subprocess.run(command, cwd=repository, check=True, capture_output=True, text=True).stdout.strip()
-
-
-def choices(question: dict[str, Any]) -> list[Any]:
-    """Return the values that a question offers; a yes-or-no question offers both."""
-    if question.get("type") == "bool":
-        return [True, False]
-    offered = question.get("choices", [])
-    values = list(offered.values()) if isinstance(offered, dict) else list(offered)
-    return [value["value"] if isinstance(value, dict) else value for value in values]
-
-
-def questions(template: Path) -> dict[str, dict[str, Any]]:
-    """Return the questions that are asked."""
-    settings = load(template, "copier.yml")
-    return {
-        name: text
-        for name, text in settings.items()
-        if not name.startswith("_") and isinstance(text, dict) and text.get("when") is not False
-    }
-
-
-def answer_sets(template: Path) -> list[Answers]:
-    """Return every combination of choices, with a name for the project."""
-    offered = {
-        name: [[], choices(question)] if question.get("multiselect") else choices(question)
-        for name, question in questions(template).items()
-    }
-    names = [name for name, values in offered.items() if values]
-    return [
-        {"project_name": "topic-finder"} | dict(zip(names, values, strict=True))
-        for values in product(*(offered[name] for name in names))
-    ]
-
-
-def render(template: Path, answers: Answers, folder: Path) -> str | None:
-    """Render one answer set; return the reason when the template refuses it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            run_copy(str(template), folder, data=answers, defaults=True, quiet=True)
-    except (ValueError, CopierError) as error:
-        return str(error).splitlines()[0]
-    return None
-
-
-def text_of(folder: Path, path: str) -> list[str]:
-    """Return the lines of one rendered file; the template's own place and version are left out."""
-    lines = (folder / path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-    return [line for line in lines if not line.startswith(("_src_path:", "_commit:"))] if path == ANSWERS else lines
-
-
-def difference(old: Path, new: Path) -> str:
-    """Return the rendered difference as a patch."""
-    told: list[str] = []
-    for path in sorted(files_under(old) | files_under(new)):
-        before, after = (text_of(folder, path) if (folder / path).exists() else [] for folder in (old, new))
-        told += difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
-    return "".join(line if line.endswith("\n") else line + "\n" for line in told)
-
-
-def owner_of(lists: dict[str, dict[str, str]], path: str) -> str | None:
-    """Return who owns a file by the child's own list: managed, seed or nobody."""
-    for owner in ("seed", "managed"):
-        for pattern in lists.get(owner) or {}:
-            if path.startswith(pattern) if pattern.endswith("/") else Path(path).match(pattern):
-                return owner
-    return None
+def image_of(folder: Path) -> set[str]:
+    """Return the words of a rendered Dockerfile, among them its base image."""
+    place = folder / "Dockerfile"
+    return set(re.findall(r"[a-z0-9-]+", place.read_text(encoding="utf-8"))) if place.exists() else set()
 
 
 class Check:
@@ -139,30 +69,67 @@ class Check:
     def __init__(self, old: Path, new: Path, old_version: str) -> None:
         self.old, self.new, self.old_version = old, new, old_version
         self.refused: list[str] = []
-        entries = load(new, "templates/retired.yml") or []
-        self.retired = {(entry["kind"], entry["name"]) for entry in entries}
-        self.entries = entries
+        self.impossible: dict[str, list[str]] = {}
+        self.entries = load(new, "templates/retired.yml") or []
+        self.retired = self.retired_since(old_version)
+
+    def retired_since(self, version: str) -> set[tuple[str, str]]:
+        """Return kind and name of what was taken away after `version`."""
+        return {
+            (str(entry.get("kind")), str(entry.get("name")))
+            for entry in self.entries
+            if order(str(entry.get("version") or "0.0.0")) > order(version)
+        }
+
+    def refuse(self, reason: str) -> None:
+        """Remember a reason, once."""
+        self.refused += [reason] if reason not in self.refused else []
 
     def gone(self, kind: str, name: str, what: str) -> None:
-        """Refuse what is gone unless it is listed as retired."""
+        """Refuse what is gone unless it is listed as retired by this version."""
         if (kind, name) not in self.retired:
-            reason = f"{what} is gone: keep it, or list it in templates/retired.yml (kind {kind}, name {name})"
-            self.refused += [reason] if reason not in self.refused else []
+            self.refuse(f"{what} is gone: keep it, or list it in templates/retired.yml (kind {kind}, name {name})")
 
     def check_settings(self) -> None:
-        """Refuse what needs trust, and questions and choices that are gone."""
-        settings = load(self.new, "copier.yml")
-        self.refused += [
-            f"copier.yml has {name}: children would need --trust" for name in FORBIDDEN if settings.get(name)
-        ]
+        """Refuse what needs trust or keeps fixes away, links, and questions that children can no longer answer."""
+        settings = settings_of(self.new)
+        for name, why in FORBIDDEN.items():
+            if settings.get(name):
+                self.refuse(f"copier.yml has {name}: {why}")
+        folder = self.new / str(settings.get("_subdirectory", "")).partition("{")[0]
+        for path in sorted(folder.rglob("*")):
+            if path.is_symlink():
+                self.refuse(f"{path.relative_to(self.new)} is a link: not every system can check it out")
         before, after = questions(self.old), questions(self.new)
         for name, question in before.items():
             if name not in after:
                 self.gone("question", name, f"the question {name}")
-                continue
-            for value in choices(question):
-                if value not in choices(after[name]):
-                    self.gone("choice", f"{name}={value}", f"the choice {value} of {name}")
+            else:
+                self.check_question(name, question, after[name])
+        for name in after.keys() - before.keys():
+            if "default" not in after[name] and after[name].get("when", True) is True:
+                self.refuse(f"the question {name} is new and has no default: children cannot update without an answer")
+
+    def check_question(self, name: str, before: Answers, after: Answers) -> None:
+        """Refuse what makes an answer that children have recorded impossible, or lets it be forgotten."""
+        for value in choices(before):
+            if value not in choices(after):
+                self.gone("choice", f"{name}={value}", f"the choice {value} of {name}")
+        for key, usual in (("type", None), ("multiselect", False)):
+            old, new = before.get(key, usual), after.get(key, usual)
+            if old != new and ("type", name) not in self.retired:
+                self.refuse(f"the question {name} has {key} {new} instead of {old}: recorded answers do not fit")
+        if after.get("secret") and not before.get("secret"):
+            self.refuse(f"the question {name} is secret now: its answers are no longer recorded")
+
+    def check_validators(self) -> None:
+        """Refuse a free text that was an answer and is none any more."""
+        for name, text, why in narrowed(self.old, self.new):
+            if ("validator", name) not in self.retired:
+                self.refuse(
+                    f"the question {name} took {text!r} and refuses it now ({why}): keep its validator as wide, or "
+                    f"list it in templates/retired.yml (kind validator, name {name})"
+                )
 
     def check_images(self) -> None:
         """Refuse images that are gone or newly retired without an entry."""
@@ -175,18 +142,31 @@ class Check:
                 self.gone("image", name, f"the image {name}")
 
     def check_entries(self) -> None:
-        """Refuse retirement entries without a version and a reason."""
+        """Refuse retirement entries that are not whole, or of a version other than the one that is to come."""
+        known = [{**entry, "reason": ""} for entry in load(self.old, "templates/retired.yml") or []]
+        text = (self.new / "VERSION").read_text(encoding="utf-8").strip().partition(".dev")[0]
+        versions = {order(text)} if text != self.old_version else self.following()
         for entry in self.entries:
             for key in ("kind", "name", "version", "reason"):
                 if not entry.get(key):
-                    self.refused.append(f"templates/retired.yml: {entry} lacks {key}")
+                    self.refuse(f"templates/retired.yml: {entry} lacks {key}")
+            if entry.get("kind") not in KINDS:
+                self.refuse(f"templates/retired.yml: {entry} has none of the kinds {', '.join(KINDS)}")
+            if {**entry, "reason": ""} not in known and order(str(entry.get("version") or "0.0.0")) not in versions:
+                self.refuse(
+                    f"templates/retired.yml: {entry.get('kind')} {entry.get('name')} is of version "
+                    f"{entry.get('version')}, and what comes after {self.old_version} is not"
+                )
+
+    def following(self) -> set[tuple[int, ...]]:
+        """Return the versions that may follow the last one: the next patch, minor and major."""
+        major, minor, patch = order(self.old_version)
+        return {(major, minor, patch + 1), (major, minor + 1, 0), (major + 1, 0, 0)}
 
     def check_version(self) -> None:
         """Refuse a version that is not the next patch, minor or major after the last release."""
         text = (self.new / "VERSION").read_text(encoding="utf-8").strip()
-        major, minor, patch = order(self.old_version)
-        following = {(major, minor, patch + 1), (major, minor + 1, 0), (major + 1, 0, 0)}
-        if text != self.old_version and order(text.partition(".dev")[0]) not in following:
+        if text != self.old_version and order(text.partition(".dev")[0]) not in self.following():
             self.refused.append(f"VERSION is {text}, which does not follow {self.old_version}")
         changelog = self.new / "CHANGELOG.md"
         told = not changelog.exists() or f"## {text}" in changelog.read_text(encoding="utf-8")
@@ -194,37 +174,90 @@ class Check:
             self.refused.append(f"CHANGELOG.md has no section '## {text}'")
 
     def check_files(self, where: str, old: Path, new: Path) -> None:
-        """Refuse files that vanish, seeds that become managed and files on no list, in one rendered answer set."""
-        lists: list[dict[str, dict[str, str]]] = []
-        for folder in (old, new):
-            try:
-                lists.append(load(folder, LISTS) or {})
-            except yaml.YAMLError as error:
-                lists.append({})
-                self.refused += [f"{LISTS} ({where}) cannot be read: {error}"] if folder == new else []
+        """Refuse files that vanish or change hands, in one rendered answer set."""
+        before, after = owners_in(old), owners_in(new)
         for path in sorted(files_under(old) - files_under(new)):
             self.gone("file", path, f"{path} ({where})")
         for path in sorted(files_under(new)):
-            owner = owner_of(lists[1], path)
-            if owner is None:
-                self.refused.append(f"{path} ({where}) is on neither list of templates/ownership.yml")
-            elif owner == "managed" and owner_of(lists[0], path) == "seed":
-                self.refused.append(f"{path} ({where}) was the owner's and would be changed by updates")
+            if after.of(path) == "managed" and before.of(path) == "seed":
+                self.refuse(f"{path} ({where}) was the owner's and would be changed by updates")
+            if (old / path).is_file() and os.access(old / path, os.X_OK) and not os.access(new / path, os.X_OK):
+                self.refuse(f"{path} ({where}) can no longer be executed: git update-index --chmod=+x brings it back")
+
+    def check_rendered(self, where: str, new: Path) -> None:
+        """Refuse files on no list, links and conflict markers in one rendered answer set."""
+        try:
+            load(new, OWNERSHIP)
+        except yaml.YAMLError as error:
+            self.refuse(f"{OWNERSHIP} ({where}) cannot be read: {error}")
+        owners = owners_in(new)
+        for path in sorted(files_under(new)):
+            if owners.of(path) is None:
+                self.refuse(f"{path} ({where}) is on neither list of templates/ownership.yml")
+            if (new / path).is_symlink():
+                self.refuse(f"{path} ({where}) is a link: not every system can check it out")
+            elif MARKER.search((new / path).read_text(encoding="utf-8", errors="replace")):
+                self.refuse(f"{path} ({where}) has conflict markers")
+
+    def check_answers(self, where: str, old: Path, new: Path) -> None:
+        """Refuse a version that no longer records an answer which the last one recorded."""
+        before, after = (load(folder, ANSWERS) or {} for folder in (old, new))
+        for name in before:
+            if name not in after and not name.startswith("_") and ("question", name) not in self.retired:
+                self.refuse(
+                    f"the answer {name} is no longer kept ({where}): its `when` or `secret` changed, or the file"
+                )
+
+    def excused(self, answers: Answers, old: Path) -> bool:
+        """Tell whether a set may be refused: its own choice or its own image is retired."""
+        named = {("choice", f"{name}={value}") for name, value in answers.items()}
+        return bool((named | {("image", word) for word in image_of(old)}) & self.retired)
+
+    def possible(self, template: Path, version: str, answers: Answers, folder: Path) -> bool:
+        """Render one answer set; refuse a template that fails for another reason than an answer."""
+        where, reason = name_of(answers), refusal(template, answers, folder)
+        if reason is None:
+            return True
+        if is_an_answer_refused(reason):
+            self.impossible.setdefault(reason, []).append(where)
+        else:
+            self.refuse(f"{where} cannot be rendered from {version}: {reason}")
+        return False
 
     def differences(self, folder: Path) -> Iterator[tuple[str, str]]:
-        """Check each answer set of the old version and give its name and rendered difference."""
-        for number, answers in enumerate(answer_sets(self.old)):
-            where = " ".join(str(value) for name, value in answers.items() if name != "project_name")
-            old, new = folder / f"{number}-old", folder / f"{number}-new"
-            if render(self.old, answers, old):
+        """Check each answer set of both versions; give name and rendered difference of those of the old one."""
+        old_sets = answer_sets(self.old)
+        for number, answers in enumerate(old_sets):
+            where, old, new = name_of(answers), folder / f"{number}-old", folder / f"{number}-new"
+            if not self.possible(self.old, self.old_version, answers, old):
                 continue
-            refusal = render(self.new, answers, new)
-            if refusal is not None:
-                retired = any(kind in ("choice", "image", "question") for kind, _ in self.retired)
-                self.refused += [] if retired else [f"children with {where} cannot update: {refusal}"]
+            reason = refusal(self.new, answers, new)
+            if reason is not None:
+                if not self.excused(answers, old):
+                    self.refuse(f"children with {where} cannot update: {reason}")
                 continue
             self.check_files(where, old, new)
+            self.check_answers(where, old, new)
+            self.check_rendered(where, new)
             yield where, difference(old, new)
+        for number, answers in enumerate(answers for answers in answer_sets(self.new) if answers not in old_sets):
+            new = folder / f"{number}-only-new"
+            if self.possible(self.new, "the work tree", answers, new):
+                self.check_rendered(name_of(answers), new)
+
+    def check_updates(self, repository: Path, known: dict[str, str], tree: str, folder: Path) -> int:
+        """Update edited children of the recent releases for real; return how many."""
+        tag = f"v{next_version(repository)}"
+        family = updates.make_family(repository, known, tree, tag, folder / "family")
+        jobs = []
+        for version in updates.recent(known):
+            template = folder / f"release-{version}"
+            export(repository, known[version], template)
+            jobs += [(start, self.retired_since(version)) for start in updates.starts(template, version)]
+        for start, wrong in updates.failures(family, tag, jobs, folder):
+            for reason in wrong:
+                self.refuse(f"the update of {start.where}: {reason}")
+        return len(jobs)
 
 
 def report(check: Check, folder: Path, quiet: bool) -> None:
@@ -232,6 +265,7 @@ def report(check: Check, folder: Path, quiet: bool) -> None:
     check.check_settings()
     check.check_images()
     check.check_entries()
+    check.check_validators()
     check.check_version()
     reached: dict[str, list[str]] = {}
     for where, text in check.differences(folder):
@@ -239,6 +273,8 @@ def report(check: Check, folder: Path, quiet: bool) -> None:
     for text, sets in reached.items():
         print(f"== {len(sets)} answer sets: {'; '.join(sets)}")
         print((text if not quiet else "") or "nothing changes\n" * (not text), end="")
+    for reason, sets in check.impossible.items():
+        print(f"== {len(sets)} answer sets are not possible: {'; '.join(sets)}: {reason}")
 
 
 def main() -> int:
@@ -265,6 +301,8 @@ def main() -> int:
         export(options.repository, tree, new)
         check = Check(old, new, version)
         report(check, Path(folder), options.quiet)
+        count = check.check_updates(options.repository, known, tree, Path(folder))
+        print(f"== {count} edited children were updated from {', '.join(updates.recent(known))}")
     for reason in check.refused:
         print(f"release-check: refused: {reason}", file=sys.stderr)
     print(f"release-check: {'refused' if check.refused else 'good'}, compared with {version}", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import release_check
+from releasekit import questions
 
 from tests.updates.copiers import ROOT, installed
 from tests.updates.tiny import Template, write_files
@@ -20,12 +21,24 @@ _exclude:
     {% if flavour == 'a' %}
     only-b
     {% endif %}
+    {% if _copier_operation == 'update' %}
+    README.md
+    {% endif %}
 project_name: {type: str, default: x}
 flavour: {type: str, choices: [a, b], default: a}
 gpu: {type: bool, default: true}
 """
+ANSWERS_FILE = "t/{{ _copier_conf.answers_file }}.jinja"
+TITLE = "title: {type: str, default: x}\n"
+TOOLS = """tools:
+  type: str
+  multiselect: true
+  choices: [p, q]
+  default: []
+  validator: "{% if flavour == 'a' and 'q' in tools %}no q for a{% endif %}"
+"""
 GOOD: Files = {
-    "copier.yml": SETTINGS,
+    "copier.yml": SETTINGS + TITLE,
     "VERSION": "1.0.0\n",
     "CHANGELOG.md": "## 1.0.0\n",
     "base-images/catalog.yml": "images: [{name: one, state: supported}, {name: two, state: supported}]\n",
@@ -48,31 +61,42 @@ def change(**files: str | None) -> Callable[[Files], Files]:
     return apply
 
 
-def retire(kind: str, name: str) -> str:
+def retire(kind: str, name: str, version: str = "1.1.0") -> str:
     """Return the text of templates/retired.yml with one entry."""
-    return f"[{{kind: {kind}, name: {name}, version: 1.1.0, reason: none needs it}}]\n"
+    return f"[{{kind: {kind}, name: {name}, version: {version}, reason: none needs it}}]\n"
+
+
+def settings(old: str, new: str) -> Callable[[Files], Files]:
+    """Return a change of GOOD's copier.yml."""
+    assert old in GOOD["copier.yml"], old
+    return change(copier_dot_yml=GOOD["copier.yml"].replace(old, new))
 
 
 LISTS = GOOD["t/.copier-ownership.yml"]
 ALL_MANAGED = LISTS.replace("seed: {README.md: r}", "seed: {}").replace("{scripts/", "{README.md: r, scripts/")
 ONE_IMAGE = "images: [{name: one, state: supported}]\n"
 RETIRED_IMAGE = "images: [{name: one, state: supported}, {name: two, state: retired}]\n"
+SHORT = 'title: {type: str, default: x, validator: "{% if title | length > 30 %}short{% endif %}"}\n'
+WIDE = 'title: {type: str, default: x, validator: "{% if not title %}x{% endif %}"}\n'
+NO_B = GOOD["copier.yml"].replace("[a, b]", "[a]")
 REFUSED = {
     "a file is gone": (change(t__scripts__build=None, t__scripts__new="n"), "scripts/build (a True) is gone"),
     "a file of one flavour is gone": (change(**{"t__only-b": None}), "only-b (b True) is gone"),
-    "a choice is gone": (change(copier_dot_yml=SETTINGS.replace("[a, b]", "[a]")), "the choice b of flavour is gone"),
+    "a choice is gone": (change(copier_dot_yml=NO_B), "the choice b of flavour is gone"),
     "a question is gone": (
-        change(copier_dot_yml=SETTINGS.replace("gpu: {type: bool, default: true}\n", "")),
+        change(copier_dot_yml=GOOD["copier.yml"].replace("gpu: {type: bool, default: true}\n", "")),
         "the question gpu is gone",
     ),
     "an image is gone": (change(**{"base-images__catalog_dot_yml": ONE_IMAGE}), "the image two is gone"),
     "an image is retired": (change(**{"base-images__catalog_dot_yml": RETIRED_IMAGE}), "the image two is gone"),
-    "a task": (change(copier_dot_yml=SETTINGS + "_tasks: ['true']\n"), "copier.yml has _tasks"),
+    "a task": (change(copier_dot_yml=GOOD["copier.yml"] + "_tasks: ['true']\n"), "copier.yml has _tasks"),
     "a migration": (
-        change(copier_dot_yml=SETTINGS + "_migrations: [{version: v1.1.0, command: 'true'}]\n"),
+        change(copier_dot_yml=GOOD["copier.yml"] + "_migrations: [{version: v1.1.0, command: 'true'}]\n"),
         "copier.yml has _migrations",
     ),
-    "an extension": (change(copier_dot_yml=SETTINGS + "_jinja_extensions: [jinja2.ext.do]\n"), "_jinja_extensions"),
+    "an extension": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_jinja_extensions: [jinja2.ext.do]\n"), "_jinja_extensions"
+    ),
     "a seed becomes managed": (
         change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}),
         "README.md (a True) was the owner's",
@@ -80,8 +104,104 @@ REFUSED = {
     "a file on no list": (change(t__new="n"), "new (a True) is on neither list"),
     "a version is left out": (change(VERSION="1.2.1\n"), "VERSION is 1.2.1, which does not follow 1.0.0"),
     "no changelog": (change(VERSION="1.1.0\n"), "CHANGELOG.md has no section '## 1.1.0'"),
+    "_skip_if_exists": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_skip_if_exists: [scripts/build]\n"),
+        "copier.yml has _skip_if_exists: fixes of those files would never arrive",
+    ),
+    "a tighter validator": (
+        settings(TITLE, SHORT),
+        "the question title took 'zzz",
+    ),
+    "another type": (settings("title: {type: str", "title: {type: json"), "the question title has type json instead"),
+    "several answers in place of one": (
+        settings("default: a}", "default: [a], multiselect: true}"), "the question flavour has multiselect True"
+    ),
+    "another when": (
+        settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer kept (b True)"
+    ),
+    "a secret": (settings("gpu: {", "gpu: {secret: true, "), "the question gpu is secret now"),
+    "a secret in the list": (settings("_subdirectory", "_secret_questions: [gpu]\n_subdirectory"), "gpu is secret now"),
+    "a new question without a default": (
+        settings(TITLE, TITLE + "more: {type: str}\n"), "more is new and has no default"
+    ),
+    "an entry of a version before": (
+        change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "1.0.0")}),
+        "file only-b is of version 1.0.0, and what comes after 1.0.0 is not",
+    ),
+    "a file is gone by an entry of a version before": (
+        change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "0.9.0")}),
+        "only-b (b True) is gone",
+    ),
+    "an entry of a version far ahead": (
+        change(templates__retired_dot_yml=retire("file", "only-b", "3.0.0")),
+        "is of version 3.0.0, and what comes after",
+    ),
+    "a retired choice excuses no other": (
+        change(
+            copier_dot_yml=NO_B.replace(
+                "gpu: {", "gpu: {validator: \"{% if gpu %}none here{% endif %}\", "),
+            templates__retired_dot_yml=retire("choice", "flavour=b"),
+        ),
+        "children with a True cannot update: Validation error for question 'gpu': none here",
+    ),
+    "conflict markers": (
+        change(t__scripts__build="a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> x\n"), "has conflict markers"
+    ),
+    "a broken template": (
+        change(**{"t__scripts__build": None, "t__scripts__build_dot_jinja": "{% if %}\n"}),
+        "children with a True cannot update",
+    ),
+    "a broken new choice": (
+        change(**{
+            "copier_dot_yml": GOOD["copier.yml"].replace("[a, b]", "[a, b, c]"),
+            "t__README_dot_md": None, "t__README_dot_md_dot_jinja": "readme\n{{ 'x' if flavour != 'c' else 1 / 0 }}\n",
+        }),
+        "c True cannot be rendered from the work tree",
+    ),
     "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "lacks version"),
 }  # fmt: skip
+HARMFUL_UPDATES = {
+    "a seed that updates overwrite": (settings("    README.md\n", ""), "README.md is the owner's, and it changes it"),
+    "a managed file that updates leave out": (
+        settings("    README.md\n", "    README.md\n    scripts/build\n"),
+        "scripts/build is managed, and no fix of it arrives",
+    ),
+    "answers without _commit": (
+        lambda good: (
+            good
+            | {
+                ANSWERS_FILE: "{% for k, v in _copier_answers.items() if k != '_commit' %}\n"
+                "{{ k }}: {{ v | tojson }}\n{% endfor %}\n"
+            }
+        ),
+        ".copier-answers.yml has no _commit after it: the child can never update again",
+    ),
+    "an answer that is reset": (
+        settings(TITLE, "title: {type: str, default: x, validator: \"{% if title == 'mine' %}no{% endif %}\"}\n"),
+        "the answer title=mine has become x",
+    ),
+    "an update that fails": (
+        change(
+            VERSION="1.1.0\n",
+            CHANGELOG_dot_md="## 1.1.0\n",
+            **{
+                "copier_dot_yml": GOOD["copier.yml"]
+                + "more: {type: str, default: \"{{ UNSET if _copier_answers._commit is defined else 'x' }}\"}\n"
+            },
+        ),
+        "it fails: ",
+    ),
+}
+MADE_BY_HAND = {
+    "an executable bit is lost": (
+        lambda t: (t / "t/scripts/build").chmod(0o644),
+        "scripts/build (a True) can no longer be",
+    ),
+    "a file becomes a link": (
+        lambda t: ((t / "t/scripts/build").unlink(), (t / "t/scripts/build").symlink_to("../README.md")),
+        "t/scripts/build is a link",
+    ),
+}
 ALLOWED = {
     "nothing changes": change(),
     "a file changes": change(t__scripts__build="better\n"),
@@ -89,27 +209,51 @@ ALLOWED = {
         **{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b")}
     ),
     "a listed choice is gone": change(
-        copier_dot_yml=SETTINGS.replace("[a, b]", "[a]"), templates__retired_dot_yml=retire("choice", "flavour=b")
+        copier_dot_yml=NO_B,
+        templates__retired_dot_yml=retire("choice", "flavour=b")
     ),
     "a listed image is retired": change(
         **{"base-images__catalog_dot_yml": RETIRED_IMAGE, "templates__retired_dot_yml": retire("image", "two")}
     ),
     "the next version": change(VERSION="1.1.0\n", CHANGELOG_dot_md="## 1.1.0\n\n## 1.0.0\n"),
     "the next version in the making": change(VERSION="1.0.1.dev0\n"),
+    "a validator that is as wide": settings(TITLE, WIDE),
+    "a listed validator": change(
+        copier_dot_yml=GOOD["copier.yml"].replace(TITLE, SHORT),
+        templates__retired_dot_yml=retire("validator", "title"),
+    ),
+    "settings that are included": change(
+        copier_dot_yml=GOOD["copier.yml"] + "---\n!include more.yml\n",
+        more_dot_yml="more: {type: bool, default: true}\n"
+    ),
+    "a new choice": change(copier_dot_yml=GOOD["copier.yml"].replace("[a, b]", "[a, b, c]")),
 }  # fmt: skip
 
 
-def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: Files) -> int:
+def no_updates(*_: object) -> int:
+    """Stand in for the real updates where the comparison alone is tested."""
+    return 0
+
+
+def checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: Files, by_hand: Callable[[Path], object] | None = None
+) -> int:
     """Release GOOD as 1.0.0, put `changed` into the work tree and run the check on it."""
     copier = installed("newest", tmp_path / "copier-home")
     for name, value in copier.environment().items():
         monkeypatch.setenv(name, value)
     template = Template(tmp_path / "template", copier)
-    answers_file = {"t/{{ _copier_conf.answers_file }}.jinja": "{{ _copier_answers | to_nice_yaml }}"}
+    answers_file = {ANSWERS_FILE: "{{ _copier_answers | to_nice_yaml }}"}
     template.release("v1.0.0", GOOD | answers_file, GOOD["copier.yml"])
+    (template.path / "t/scripts/build").chmod(0o755)
+    template.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+    template.git("tag", "--force", "v1.0.0")
     for name in GOOD.keys() - changed.keys():
         (template.path / name).unlink()
     write_files(template.path, changed)
+    if by_hand:
+        by_hand(template.path)
+    monkeypatch.setattr(questions, "TEXTS", ("a", "z" * 40))
     monkeypatch.setattr(sys, "argv", ["release_check", "--repository", str(template.path)])
     return release_check.main()
 
@@ -119,20 +263,75 @@ def test_what_would_hurt_children_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apply, reason = REFUSED[case]
+    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
     assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", MADE_BY_HAND)
+def test_what_only_the_file_system_shows_is_refused(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_hand, reason = MADE_BY_HAND[case]
+    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    assert checked(tmp_path, monkeypatch, GOOD, by_hand) == 1
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", HARMFUL_UPDATES)
+def test_an_update_that_harms_an_edited_child_is_refused(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apply, reason = HARMFUL_UPDATES[case]
+    monkeypatch.setattr(questions, "NAME", questions.NAME | {"title": "mine"})
+    assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
+    told = capsys.readouterr().err
+    assert "the update of a child of 1.0.0, " in told
+    assert reason in told
+
+
+def test_real_updates_of_edited_children_are_let_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    better = change(t__scripts__build="better\n", t__README_dot_md="a better seed\n", t__scripts__new="n\n")
+    assert checked(tmp_path, monkeypatch, better(GOOD)) == 0, capsys.readouterr().err
+    assert "== 2 edited children were updated from 1.0.0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", ALLOWED)
 def test_what_children_can_take_is_let_through(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
     assert checked(tmp_path, monkeypatch, ALLOWED[case](GOOD)) == 0, capsys.readouterr().err
+
+
+def test_every_choice_is_tried_alone_and_each_distinct_set_once(tmp_path: Path) -> None:
+    more = "where: {type: str, choices: [x, y], default: x, when: \"{{ flavour == 'b' }}\"}\n"
+    write_files(tmp_path, {"copier.yml": SETTINGS.replace("gpu: {type: bool, default: true}\n", "") + more + TOOLS})
+    names = [questions.name_of(answers) for answers in questions.answer_sets(tmp_path)]
+    told = ("none", "p", "q", "p+q")
+    assert names == [f"a {tools}" for tools in told] + [f"b {where} {tools}" for where in "xy" for tools in told]
+
+
+def test_what_no_version_allows_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setitem(GOOD, "copier.yml", GOOD["copier.yml"] + TOOLS)
+    assert checked(tmp_path, monkeypatch, GOOD | {"t/scripts/build": "better\n"}) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert "== 12 answer sets: a True none; a True p; a False none; a False p; b True none" in told[0]
+    assert told[-2] == (
+        "== 4 answer sets are not possible: a True q; a True p+q; a False q; a False p+q: "
+        "Validation error for question 'tools': no q for a"
+    )
 
 
 def test_the_reviewer_sees_the_rendered_difference_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
     assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD)) == 0
     out = capsys.readouterr().out
     assert out.count("-build\n+better\n") == 1
@@ -146,7 +345,9 @@ def test_the_family_has_every_file_on_a_list(tmp_path: Path, monkeypatch: pytest
     check = release_check.Check(new, new, (ROOT / "VERSION").read_text().strip())
     check.check_settings()
     check.check_images()
-    sets = [answers for answers in release_check.answer_sets(new) if answers["gpu_driver"] == "580"]
-    monkeypatch.setattr(release_check, "answer_sets", lambda _: [s for s in sets if s["framework"] == "plain"])
-    assert dict(check.differences(tmp_path)).values(), "no answer set was rendered"
+    sets = [s for s in questions.answer_sets(new) if (s["gpu_driver"], s["framework"]) == ("580", "plain")]
+    for number, answers in enumerate(sets):
+        if check.possible(new, "the work tree", answers, tmp_path / str(number)):
+            check.check_rendered(questions.name_of(answers), tmp_path / str(number))
+    assert len(list(tmp_path.glob("*/Dockerfile"))) >= 7, "hardly an answer set was rendered"
     assert check.refused == []

@@ -1,0 +1,157 @@
+"""What a template asks: its settings, its questions, and every distinct set of answers that its choices make."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import warnings
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from copier import run_copy
+from copier._template import load_template_config
+from jinja2 import TemplateError
+from jinja2.sandbox import SandboxedEnvironment
+
+Answers = dict[str, Any]
+NAME = {"project_name": "topic-finder"}
+FALSE = ("false", "no", "off", "0", "", "none")
+TEXTS = (  # answers that somebody gave: the free-text questions of the new version must take what the old one took
+    "a", "x1", "Topic", "topic-finder", "topic_finder", "a-b-c", "a1-2b", "a-1", "1a", "-a", "né", "with space",
+    "test", "numpy", "class", "app", "registry.example.com", "registry.example.com/ml", "localhost:5000/a_b/c-d",
+    "10.0.0.1:5000", "host/with.dot/and__two", "nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "amd.com/gpu",
+    "gpu.intel.com/i915", "example.com/A_b.c-D", "{{ x }} $HOME", "Says \"5 × 3 = 15\" & 'more': #1 \\n 🙂",
+    "ends with a dot.", "two  spaces",
+    *("z" * length for length in (2, 3, 8, 16, 20, 24, 30, 32, 39, 40, 50, 60, 63, 64, 80, 100, 120, 128, 150, 200)),
+    *("a" * length + "-9" * length for length in (1, 5, 10, 13)), *("a_" * length + "z" for length in (5, 10, 15, 19)),
+    *("registry.example.com/" + "a" * length for length in (10, 40, 80, 179)),
+    *("Words " * length + "end" for length in (3, 8, 12, 16, 24, 32)),
+)  # fmt: skip
+
+
+def settings_of(template: Path) -> Answers:
+    """Return copier.yml as Copier reads it, with what it includes."""
+    return dict(load_template_config(template / "copier.yml"))
+
+
+def questions(template: Path) -> dict[str, Answers]:
+    """Return the questions that are asked, each in its long form."""
+    settings = settings_of(template)
+    secret = settings.get("_secret_questions") or []
+    return {
+        name: text | ({"secret": True} if name in secret else {})
+        for name, text in settings.items()
+        if not name.startswith("_") and isinstance(text, dict) and text.get("when") is not False
+    }
+
+
+def choices(question: Answers) -> list[Any]:
+    """Return the values that a question offers; a yes-or-no question offers both."""
+    if question.get("type") == "bool":
+        return [True, False]
+    offered = question.get("choices", [])
+    if isinstance(offered, str):  # a template of choices: what it offers is known by rendering only
+        return []
+    values = list(offered.values()) if isinstance(offered, dict) else list(offered)
+    values = [value[1] if isinstance(value, list) and len(value) == 2 else value for value in values]
+    return [value["value"] if isinstance(value, dict) else value for value in values]
+
+
+def offered_answers(question: Answers) -> list[Any]:
+    """Return the answers to try: each choice; where several may be given, none, each alone, and all."""
+    values = choices(question)
+    if not question.get("multiselect"):
+        return values
+    return [[], *([value] for value in values), *([values] if len(values) > 1 else [])]
+
+
+def asked(question: Answers, known: Answers, environment: SandboxedEnvironment) -> bool:
+    """Tell whether a question is asked, given the answers before it."""
+    condition = question.get("when", True)
+    if not isinstance(condition, str):
+        return bool(condition)
+    try:
+        return environment.from_string(condition).render(**known).strip().lower() not in FALSE
+    except TemplateError:  # it needs what only Copier knows
+        return True
+
+
+def default_of(question: Answers, known: Answers, environment: SandboxedEnvironment) -> Any:
+    """Return what a question is taken to be answered with where it is not asked."""
+    value = question.get("default")
+    try:
+        value = environment.from_string(value).render(**known) if isinstance(value, str) else value
+    except TemplateError:
+        return ""
+    return value.strip().lower() not in FALSE if question.get("type") == "bool" and isinstance(value, str) else value
+
+
+def answer_sets(template: Path) -> list[Answers]:
+    """Return every distinct combination of choices, without the questions that are not asked for it."""
+    environment = SandboxedEnvironment()
+    every = questions(template)
+    offered = {name: offered_answers(question) for name, question in every.items()}
+    names = [name for name, values in offered.items() if values]
+    found: dict[str, Answers] = {}
+    for values in product(*(offered[name] for name in names)):
+        given = NAME | dict(zip(names, values, strict=True))
+        known, answers = dict(NAME), dict(NAME)
+        for name, question in every.items():
+            here = asked(question, known, environment)
+            known[name] = given[name] if here and name in given else default_of(question, known, environment)
+            if here and name in given:
+                answers[name] = given[name]
+        found.setdefault(repr(sorted(answers.items(), key=str)), answers)
+    return list(found.values())
+
+
+def name_of(answers: Answers) -> str:
+    """Return a set's name for people: its choices in a row."""
+    values = (value for name, value in answers.items() if name not in NAME)
+    return " ".join("+".join(map(str, value)) or "none" if isinstance(value, list) else str(value) for value in values)
+
+
+def refusal(template: Path, answers: Answers, folder: Path, pretend: bool = False) -> str | None:
+    """Render one answer set into `folder`; return the reason when Copier cannot."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            run_copy(str(template), folder, data=answers, defaults=True, quiet=True, pretend=pretend)
+    except Exception as error:  # whatever a template does wrong is a reason
+        return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return None
+
+
+def is_an_answer_refused(reason: str) -> bool:
+    """Tell whether a template said no to an answer, as it may, from a template that is broken."""
+    return reason.startswith("Validation error for question")
+
+
+def without_files(template: Path, folder: Path) -> Path:
+    """Return a copy of a template that asks the same and renders nothing."""
+    shutil.copytree(template, folder)
+    place = folder / "copier.yml"
+    text, count = re.subn(r"(?m)^_subdirectory:.*$", "_subdirectory: .nothing", place.read_text(encoding="utf-8"))
+    place.write_text(text if count else f"_subdirectory: .nothing\n{text}", encoding="utf-8")
+    (folder / ".nothing").mkdir()
+    return folder
+
+
+def narrowed(old: Path, new: Path) -> list[tuple[str, str, str]]:
+    """Return question, answer and reason for each free text that the old version took and the new one refuses."""
+    before, after = questions(old), questions(new)
+    free = [name for name in before if name in after and not offered_answers(before[name])]
+    changed = [name for name in free if before[name].get("validator") != after[name].get("validator")]
+    found = []
+    with TemporaryDirectory() as folder:
+        templates = [without_files(old, Path(folder, "old")), without_files(new, Path(folder, "new"))]
+        for name in changed:
+            for text in TEXTS:
+                answers = NAME | {name: text}
+                said = [refusal(template, answers, Path(folder, "out"), pretend=True) for template in templates]
+                if said[0] is None and said[1] is not None:
+                    found.append((name, text, said[1]))
+                    break
+    return found

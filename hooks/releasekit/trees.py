@@ -1,0 +1,53 @@
+"""The files of a release and of the work tree, and what differs between two rendered children."""
+
+from __future__ import annotations
+
+import difflib
+import io
+import os
+import subprocess
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from update_answers import ANSWERS
+from update_outcome import files_under
+
+
+def export(repository: Path, commit: str, folder: Path) -> None:
+    """Write the files of one commit or tree into `folder`."""
+    packed = subprocess.run(["git", "archive", commit], cwd=repository, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="tar")
+
+
+def work_tree(repository: Path) -> str:
+    """Return the git tree of the files as they are, committed or not; the index stays as it is."""
+    with TemporaryDirectory() as folder:
+        environment = os.environ | {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        for step in (["read-tree", "HEAD"], ["add", "--all"], ["write-tree"]):
+            done = subprocess.run(
+                ["git", *step], cwd=repository, env=environment, check=True, capture_output=True, text=True
+            )
+    return done.stdout.strip()
+
+
+def tree_of(repository: Path, commit: str) -> str:
+    """Return the git tree of a commit."""
+    command = ["git", "rev-parse", f"{commit}^{{tree}}"]
+    return subprocess.run(command, cwd=repository, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def text_of(folder: Path, path: str) -> list[str]:
+    """Return the lines of one rendered file; the template's own place and version are left out."""
+    lines = (folder / path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    return [line for line in lines if not line.startswith(("_src_path:", "_commit:"))] if path == ANSWERS else lines
+
+
+def difference(old: Path, new: Path) -> str:
+    """Return the rendered difference as a patch."""
+    told: list[str] = []
+    for path in sorted(files_under(old) | files_under(new)):
+        before, after = (text_of(folder, path) if (folder / path).exists() else [] for folder in (old, new))
+        told += difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
+    return "".join(line if line.endswith("\n") else line + "\n" for line in told)
