@@ -10,7 +10,7 @@ from . import registry
 from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
 from .push import Pushed, push_row, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
-from .sbom import package_changes, write_sbom
+from .sbom import package_changes, packages_id, write_sbom
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
 
 
@@ -23,6 +23,12 @@ def dated_tag(repository: str, release: str, digest: str) -> str:
         if found is None or found.digest == digest:
             return tag
     raise ImageError(f"{repository}: a hundred promotions on {day}; look at what runs this")
+
+
+def is_promoted(repository: str, moving: str, packages: str) -> bool:
+    """Tell whether the moving tag, what was promoted last, is the image that has these packages (their own tag)."""
+    last, same = registry.find(f"{repository}:{moving}"), registry.find(f"{repository}:{packages}")
+    return last is not None and same is not None and last.digest == same.digest
 
 
 def candidate(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
@@ -76,16 +82,17 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     else:
         smoke = check_record(smoke_digest(pushed, require), row, pushed, require)
     made = write_sbom(row["name"], pushed.image, BUILD)
-    if arguments.only_changed and known and not (changes := package_changes(RECORD.parent / known["sbom"], made)):
-        print(f"{pushed.image}: the packages are those of {known['tag']}; not promoted")
+    packages = f"packages-{packages_id(made)}"
+    if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):
+        print(f"{pushed.image}: the packages are those of what was promoted last; not promoted")
         return
     if arguments.only_changed and known:
-        print("\n".join(changes))
+        print("\n".join(package_changes(RECORD.parent / known["sbom"], made)))
     bill = path.parent / "sbom" / made.name
     bill.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, bill)
     tag = dated_tag(repository, str(catalog["release"]), pushed.digest)
-    for name in (tag, str(catalog["release"])):
+    for name in (tag, packages, str(catalog["release"])):
         registry.set_tag(pushed.image, repository, name)
     write_entry(path, row["name"], entry(row, tag, manifest, smoke, bill, path))
     print(f"{repository}:{tag} is {pushed.digest}; recorded in {path}")

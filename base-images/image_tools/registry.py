@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ from typing import Any
 from .catalog import ImageError
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+PAUSES_S = (2, 10)
+BUSY = re.compile(r"\b50[0-9]\b|unavailable|too many requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 COMPRESSION = ("zstd", "3")  # smaller than gzip and several times faster to pack and to unpack
 
 
@@ -31,21 +35,21 @@ class Manifest:
 def skopeo(*arguments: str, problem: str, scratch: Path | None = None) -> str:
     """Run skopeo and return what it prints; raise ImageError that starts with `problem`.
 
-    scratch: the folder that it unpacks archives in, instead of /tmp, which may be small.
+    scratch: the folder that it unpacks archives in, instead of /tmp, which may be small. What a registry that is busy
+    did not answer is asked again, twice.
     """
     if not shutil.which("skopeo"):
         raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
-    result = subprocess.run(
-        ["skopeo", *arguments],
-        env=os.environ | ({"TMPDIR": str(scratch)} if scratch else {}),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if result.returncode:
-        reason = result.stderr.strip().splitlines()
-        raise ImageError(f"{problem}: {reason[-1][:500] if reason else 'skopeo gave no reason'}")
-    return result.stdout
+    environment = os.environ | ({"TMPDIR": str(scratch)} if scratch else {})
+    for pause in (*PAUSES_S, None):
+        result = subprocess.run(["skopeo", *arguments], env=environment, capture_output=True, text=True, check=False)
+        if not result.returncode:
+            return result.stdout
+        reason = result.stderr.strip().splitlines() or ["skopeo gave no reason"]
+        if pause is None or not BUSY.search(reason[-1]):
+            break
+        time.sleep(pause)
+    raise ImageError(f"{problem}: {reason[-1][:500]}")
 
 
 def plain_http(reference: str, option: str) -> list[str]:
@@ -66,13 +70,36 @@ def look_up(reference: str) -> Manifest:
 
 
 def find(reference: str) -> Manifest | None:
-    """Return what the registry holds under a tag, or None when it answers that there is no such tag."""
+    """Return what the registry holds under a tag, or None when it answers that there is no such tag.
+
+    A registry may say so by mistake: the list of its tags has to agree, else ImageError.
+    """
     try:
         return look_up(reference)
     except ImageError as error:
-        if any(sign in str(error).lower() for sign in ("manifest unknown", "name unknown", "not found")):
-            return None
+        if not _says_absent(error):
+            raise
+    repository, _, tag = reference.rpartition(":")
+    if "@" not in reference and tag in tags(repository):
+        raise ImageError(f"{reference}: the registry lists this tag and says that it is not there; try again later")
+    return None
+
+
+def _says_absent(error: ImageError) -> bool:
+    return any(sign in str(error).lower() for sign in ("manifest unknown", "name unknown", "not found"))
+
+
+def tags(repository: str) -> list[str]:
+    """Return the tags of a repository; none when there is no such repository. Raises ImageError."""
+    problem = f"{repository}: the registry does not answer"
+    try:
+        text = skopeo("list-tags", *plain_http(repository, "tls-verify"), f"docker://{repository}", problem=problem)
+    except ImageError as error:
+        if _says_absent(error):
+            return []
         raise
+    found: list[str] = json.loads(text)["Tags"] or []
+    return found
 
 
 def config(reference: str) -> dict[str, Any]:

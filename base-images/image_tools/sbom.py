@@ -1,6 +1,7 @@
 """Write the list of all packages in an image (SPDX, by syft) beside the release record."""
 
 import argparse
+import hashlib
 import json
 import os
 import shutil
@@ -71,6 +72,12 @@ def package_changes(before: Path, after: Path) -> list[str]:
     old, new = packages_of(before), packages_of(after)
     names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
     return [f"{name}: {old.get(name, 'not there')} -> {new.get(name, 'gone')}" for name in names]
+
+
+def packages_id(bill: Path) -> str:
+    """Return the packages of a list and their versions as 16 hexadecimal digits."""
+    text = json.dumps(packages_of(bill), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def write_all(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

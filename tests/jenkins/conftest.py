@@ -1,7 +1,8 @@
-"""Run small Jenkinsfiles; without Groovy and Java these tests are skipped."""
+"""Run small Jenkinsfiles; without Groovy and Java these tests are skipped, and fail where CI says that it is one."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Protocol
@@ -21,9 +22,15 @@ class Run(Protocol):
 
 @pytest.fixture(scope="session", autouse=True)
 def _groovy() -> None:
-    missing = jvm.missing()
-    if missing:
-        pytest.skip(f"no Jenkinsfile can be run: {missing}")
+    if missing := jvm.missing():
+        leave_out(f"no Jenkinsfile can be run: {missing}")
+
+
+def leave_out(reason: str) -> None:
+    """Skip a test on a laptop; fail it where CI says that it is one: a green build has run everything."""
+    if os.environ.get("CI"):
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)
 
 
 @pytest.fixture

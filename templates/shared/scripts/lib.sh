@@ -17,6 +17,7 @@ fail() { say "${*:2}"; exit "$1"; }
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
 commit() { git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown; }
+commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown; }
 
 # What a script found good stands in build/proof/, with the commit that it is about: a release asks for each of them.
 proved() { mkdir -p build/proof && commit >"build/proof/$1"; }

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
-from tests.conftest import ROOT
+from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace, run_pipeline
@@ -146,7 +146,8 @@ def test_what_runs_where_and_what_is_published(
     it = builds(project_type, framework, shellcheck=kind == "main", quick=framework == "plain")
     trace = it.run(**KINDS[kind])
     assert trace.result == "SUCCESS", trace.log
-    assert ran(trace) == CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
+    newest = {"Newest build of a branch": None} if kind in ("branch", "pull request") else {}
+    assert ran(trace) == newest | CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
     smoke = trace.stage("GPU smoke test")
     assert smoke.locks, "the GPU was used without its lock"
     assert trace.stage("Test").reports[0].total >= 1
@@ -349,7 +350,9 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
     it = builds(project_type)
     trace = it.run(change="12", env=farm.environment(it.index, CHANGE_FORK="stranger"))
     assert trace.result == "SUCCESS", trace.log
-    assert ran(trace).keys() == FIRST.keys() | {"From a fork"} | ({"Package"} if project_type == "library" else set())
+    assert ran(trace).keys() == FIRST.keys() | {"From a fork", "Newest build of a branch"} | (
+        {"Package"} if project_type == "library" else set()
+    )
     assert "A pull request of stranger: linted and tested; no push, no GPU and no credential" in trace.log
     assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
     assert it.staged() == {}
@@ -364,6 +367,49 @@ def test_each_credential_can_do_its_own_part_only(builds: Callable[..., Builds])
     assert trace.stage("Promote").result == "FAILURE", trace.log
     assert len(it.staged()) == 1
     it.nothing_is_out()
+
+
+def test_main_does_not_move_backwards(builds: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The late build of an older commit is not released over a newer one."""
+    it = builds("batch")
+    old = git(it.child, "rev-parse", "HEAD").strip()
+    note = next(it.child.glob("src/*/model.py")).with_name("note.py")
+    note.write_text('"""Newer."""\n')
+    with monkeypatch.context() as later:
+        later.setenv("GIT_COMMITTER_DATE", "2099-01-01T00:00:00Z")
+        commit(it.child, "A newer commit")
+    assert it.run(branch="main", approve=False).stage("Promote").result == "SUCCESS"
+    before = it.released()
+    git(it.child, "checkout", "--quiet", "-B", "late", old)
+    trace = it.run(branch="main", build_number=2)
+    assert trace.stage("Promote").result == "FAILURE", trace.log
+    assert "is of a newer commit already" in said(trace, "Promote")
+    assert (it.released(), it.deployed()) == (before, "")
+
+
+def test_a_registry_that_denies_its_own_tag_moves_nothing(builds: Callable[..., Builds]) -> None:
+    """A 404 by mistake for the tag of a version is no reason to set it anew; a push that answers 503 is repeated."""
+    it = builds("batch")
+    it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
+    first = it.run(**KINDS["tag"])
+    assert first.result == "SUCCESS", first.log
+    assert "trying again" in first.log
+    before = it.released()
+    note = next(it.child.glob("src/*/model.py")).with_name("note.py")
+    note.write_text('"""Another commit."""\n')
+    commit(it.child, "Change it under the same version")
+    it.registry.fails("GET", f"ml/{it.child.name}/manifests/v0.1.0", 404)
+    trace = it.run(**KINDS["tag"], build_number=2)
+    assert trace.stage("Promote").result == "FAILURE", trace.log
+    assert "lists the tag v0.1.0 and says that it is not there" in said(trace, "Promote")
+    assert it.released() == before
+
+
+def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callable[..., Builds]) -> None:
+    it = builds("batch")
+    for branch in ("feature/a", "feature-a", "feature_a"):
+        assert it.run(branch=branch).result == "SUCCESS"
+    assert sorted(it.staged()) == ["ci-feature-a-1", "ci-feature_.a-1", "ci-feature__a-1"]
 
 
 def test_a_refused_approval_deploys_nothing(builds: Callable[..., Builds]) -> None:

@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, git
-from tests.jenkins import jvm
 from tests.jenkins.runner import Trace, run_pipeline
 from tests.updates.copiers import installed
 from tests.updates.remotes import branches, release_first, release_second, write_fleet
 from tests.updates.tiny import TEN_LINES, Template, make_child
 
-pytestmark = pytest.mark.skipif(bool(jvm.missing()), reason=jvm.missing() or "groovy is here")
 BRANCH = "template/v2.0.0"
 TOKEN = "canary-of-the-fleet"
 EDITS: dict[str, dict[str, str | None]] = {"clean": {"own.txt": "own\n"}, "conflict": {"a.txt": "mine\n" + TEN_LINES}}

@@ -102,7 +102,8 @@ def inspect(name: str) -> int:
 def build(options: list[str]) -> None:
     """Make an image of the src/ of the current folder; the same files give the same digest."""
     base = re.search(r"^ARG BASE_IMAGE=\S*/([a-z0-9-]+):", Path("Dockerfile").read_text(), re.M)
-    make(options[options.index("--tag") + 1], {"app/src": Path("src")}, base[1] if base else "")
+    labels = dict(options[at + 1].split("=", 1) for at, word in enumerate(options) if word == "--label")
+    make(options[options.index("--tag") + 1], {"app/src": Path("src")}, labels | {"row": base[1] if base else ""})
 
 
 def build_base(name: str, row: Path) -> int:
@@ -119,12 +120,12 @@ def build_base(name: str, row: Path) -> int:
     files = {"var/lib/dpkg/status": system / "status", "etc/os-release": system / "os-release", "app/lock": row}
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        make(name, files, row.name)
+        make(name, files, {"row": row.name})
     return 0
 
 
-def make(name: str, files: dict[str, Path], row: str) -> None:
-    """Make an image of one layer with these files: path in the image -> path here. row: what it stands on."""
+def make(name: str, files: dict[str, Path], labels: dict[str, str]) -> None:
+    """Make an image of one layer with these files: path in the image -> path here. Label row: what it stands on."""
     folder = image(name)
     if folder.exists():
         return
@@ -147,7 +148,7 @@ def make(name: str, files: dict[str, Path], row: str) -> None:
         file.seek(0)
         content = file.read()
     packed = gzip.compress(content, mtime=0)  # as it is pushed: a registry's digest is of packed layers
-    run_with = {"WorkingDir": "/app", "Labels": {"row": row}}
+    run_with = {"WorkingDir": "/app", "Labels": labels}
     rootfs = {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(content).hexdigest()}"]}
     config = {"architecture": "amd64", "os": "linux", "config": run_with, "rootfs": rootfs}
     kind = "application/vnd.oci.image"
