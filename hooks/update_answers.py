@@ -49,9 +49,13 @@ def with_source_of(text: str, child: str) -> str:
 
 
 def with_own_keys(text: str, child: str, asked: set[str]) -> str:
-    """Return answers with the keys of the child's own that no version of the template asks for."""
+    """Return answers with the keys of the child's own that no version of the template asks for.
+
+    Names that begin with `_` are Copier's: an old one of them would say something else than what was rendered.
+    """
     ours, new = yaml.safe_load(child), yaml.safe_load(text)
-    own = {key: value for key, value in ours.items() if key not in new and key not in asked}
+    theirs = {*new, *asked}
+    own = {key: value for key, value in ours.items() if key not in theirs and not str(key).startswith("_")}
     if not own:
         return text
     return text.rstrip("\n") + "\n" + yaml.safe_dump(own, allow_unicode=True, sort_keys=False)
