@@ -127,6 +127,15 @@ parameters {
 """
 
 
+@pytest.mark.parametrize(("number", "seen"), [(1, "unset"), (2, "canary")])
+def test_the_shell_knows_no_parameter_on_the_first_build(run: Run, number: int, seen: str) -> None:
+    """`params` has the default from the start; the variable is there from the second build on (JENKINS-41929)."""
+    steps = "echo \"${params.WAVE}\"\nsh 'echo ${WAVE-unset}'"
+    trace = run(pipeline(stage(steps), top=PARAMETERS), build_number=number)
+    assert trace.stage("Only").of("echo")[0]["text"] == "canary"
+    assert trace.commands[0].output.splitlines()[-1] == seen
+
+
 def test_parameters_have_defaults_and_given_values(run: Run) -> None:
     say = 'echo "${PUBLISH.class.simpleName} ${env.WAVE}"'
     steps = f"sh 'echo $NAME $PUBLISH $WAVE'\nscript {{ if (params.PUBLISH) {{ {say} }} }}"

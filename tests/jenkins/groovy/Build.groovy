@@ -14,6 +14,8 @@ class Build {
     final CredentialStore credentials
     final Map<String, String> environment
     final Map<String, Object> params = [:]
+    /** The parameters that are variables too: all but those of which build 1 only learns. */
+    final Set<String> exported = []
     final Console console
     final Set<Long> milestones = []
     final Set<String> replacedTimeouts = Collections.synchronizedSet(new HashSet<String>())
@@ -76,13 +78,13 @@ class Build {
     String variable(String name) {
         Context here = context
         if (here.overrides.containsKey(name)) { return here.overrides[name] }
-        params.containsKey(name) ? String.valueOf(params[name]) : environment[name]
+        name in exported ? String.valueOf(params[name]) : environment[name]
     }
 
     /** All environment variables here. */
     Map<String, String> variables() {
         Map<String, String> all = new LinkedHashMap<String, String>(environment)
-        params.each { String name, Object value -> all[name] = String.valueOf(value) }
+        exported.each { String name -> all[name] = String.valueOf(params[name]) }
         all.putAll(context.overrides)
         all
     }

@@ -15,6 +15,8 @@ class Directives {
         Map<String, String> given = new LinkedHashMap<>(build.settings.map('param'))
         declared(pipeline.parameters).each { Map parameter ->
             String name = parameter.name
+            // Jenkins learns the parameters from build 1: there `params` has the defaults, and the shell has none.
+            if (given.containsKey(name) || (build.settings['build-number'] ?: '1') != '1') { build.exported << name }
             build.params[name] = given.containsKey(name) ? Parameters.value(parameter, given.remove(name)) :
                 Parameters.standard(parameter)
         }
