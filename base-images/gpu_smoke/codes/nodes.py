@@ -25,6 +25,10 @@ CODES = [
             "apptainer": "Start it with `apptainer run --nv` on a GPU machine.",
             "wsl": "Install the NVIDIA driver in Windows and run `wsl --update`.",
         },
+        apart=(
+            "`lspci -d 10de:` on the host: no line, there is no NVIDIA GPU; a line, its driver or the "
+            "container's option is missing"
+        ),
         source="NVIDIA/nvidia-docker#400",
     ),
     Code(

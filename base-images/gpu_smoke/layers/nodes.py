@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -143,7 +144,7 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
     bad = {path: error for path, error in nodes.items() if error and (path, error) != ("/dev/nvgpu", "EISDIR")}
     for error in dict.fromkeys(bad.values()):
         paths = [path for path in bad if bad[path] == error]
-        evidence = f"open gives {error}: {', '.join(paths)}"
+        evidence = f"open gives {error} ({_in_words(error)}): {', '.join(paths)}"
         severity = "warning" if usable and started else "error"
         if severity == "warning" and error == "EPERM" and context.platform.slurm:
             severity = "info"  # the nodes of other jobs' GPUs
@@ -159,6 +160,10 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
             evidence = told if told.startswith(path) else f"{path} is {told}"
             found.append(finding(context, code, evidence, severity, path=path))
     return found
+
+
+def _in_words(error: str) -> str:
+    return os.strerror(getattr(errno, error, 0)).lower() if hasattr(errno, error) else "no name"
 
 
 def _host_side(context: Context) -> list[Finding]:
