@@ -248,4 +248,4 @@ def framework_has_its_own(context: Context, family: str, path: str) -> bool:
 def shares_memory(context: Context, number: int) -> bool:
     """Say whether a GPU's memory is the machine's own too (Jetson, GH200)."""
     devices = context.fact("driver-init", "devices") or []
-    return any(d.get("number") == number and (d.get("integrated") or d.get("host_tables")) for d in devices)
+    return any(d.get("number") == number and 1 in (d.get("integrated"), d.get("host_tables")) for d in devices)

@@ -91,8 +91,11 @@ def judge(context: Context) -> Layer:
     layer.findings += _refused(context, nodes)
     if CONTROL in nodes and not any(_is_gpu(path) for path in nodes) and not context.fact("driver-init", "count"):
         layer.findings.append(_no_gpu_node(context))
+    if CONTROL not in nodes and started != 0 and not set(OTHER_STACKS) & {*nodes}:
+        seen = f"{', '.join(nodes)} without {CONTROL}"
+        layer.findings.append(finding(context, "GS124", seen, "error" if started else "warning"))
     if CONTROL in nodes and MEMORY not in nodes and started != 0:
-        severity = "error" if started == 999 and not witness.broken_gpu(context) else "warning"
+        severity = "error" if started in (304, 999) and not witness.broken_gpu(context) else "warning"
         layer.findings.append(finding(context, "GS105", f"{MEMORY} does not exist", severity))
     layer.findings += _host_side(context)
     layer.summary = ", ".join(path.rsplit("/", 1)[1] for path in nodes)
