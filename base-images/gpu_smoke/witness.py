@@ -12,6 +12,8 @@ from .verdicts import Context, Finding, finding
 
 # Codes of NVML that name a broken GPU by themselves, whatever cuInit says.
 BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
+# Codes of nvmlInit that say more than a vague code of cuInit.
+SAID = {4: "GS401", 9: "GS402", 18: "GS406"}
 NONE = ("", "none", "void")
 PROHIBITED, EXCLUSIVE = 2, (1, 3)
 
@@ -174,8 +176,9 @@ def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
         found.append(finding(context, "GS118", f"{seen}; the kernel is gVisor's"))
     if rc in (3, 100, 999):
         found.append(_no_mig_nodes(context, seen))
-    if rc in (100, 304, 999) and (context.fact("nvml", "rc") or 0) == 4:
-        found.append(finding(context, "GS401", f"{seen}; nvmlInit gave {nvml_text(4)}"))
+    told = context.fact("nvml", "rc") or 0
+    if rc in (3, 100, 304, 999) and told in SAID:
+        found.append(finding(context, SAID[told], f"{seen}; nvmlInit_v2 gave {nvml_text(told)}"))
     said = [one for one in found if one]
     for one in said:
         one.severity = "error"
@@ -245,4 +248,4 @@ def framework_has_its_own(context: Context, family: str, path: str) -> bool:
 def shares_memory(context: Context, number: int) -> bool:
     """Say whether a GPU's memory is the machine's own too (Jetson, GH200)."""
     devices = context.fact("driver-init", "devices") or []
-    return any(d.get("number") == number and (d.get("integrated") or d.get("host_tables")) for d in devices)
+    return any(d.get("number") == number and 1 in (d.get("integrated"), d.get("host_tables")) for d in devices)

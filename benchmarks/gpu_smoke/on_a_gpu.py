@@ -26,10 +26,10 @@ from typing import Any
 
 from measure import PACKAGE_ROOT, machine, one_run
 
-NO_GPU = ("GS101", "GS102", "GS106")
+NO_GPU = ("GS101", "GS102", "GS106", "GS114", "GS115", "GS117", "GS118", "GS119")
 TARGET_S = 3.0
 RUNS = 5
-HIDDEN = ("GS211", "GS212", "GS213", "GS214")
+HIDDEN = ("GS211", "GS212", "GS213", "GS214", "GS230")
 # The loader always searches these: what lies there cannot be hidden by the environment.
 TRIPLET = f"{os.uname().machine}-linux-gnu"
 ALWAYS_SEARCHED = (f"/lib/{TRIPLET}", f"/usr/lib/{TRIPLET}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")

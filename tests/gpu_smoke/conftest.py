@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import sys
 from pathlib import Path
 
 import pytest
-from smoke_machine import PACKAGE_ROOT, Machine, compile_fakes
+from smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, compile_fakes
 
 sys.path.insert(0, str(PACKAGE_ROOT))
 
 
 @pytest.fixture(scope="session")
 def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Compile the C fakes; gcc is needed."""
+    """Compile the C fakes, for which gcc is needed, and the package, which each walk would compile anew."""
+    compileall.compile_dir(PACKAGE_ROOT / "gpu_smoke", quiet=1)
+    compileall.compile_dir(FRAMEWORKS, quiet=1)
     return compile_fakes(tmp_path_factory.mktemp("fakes"))
 
 

@@ -146,10 +146,10 @@ ANSWERS = ["CUINIT_RC", "COUNT", "COUNT_RC", "DEVICE_RC", "CUDA_VERSION", "CTX_R
            "NVML_RC", "NVML_COUNT", "NVML_COUNT_RC", "NVML_DEVICE_RC", "FREE_MIB", "PCIE", "MIG", "ECC"]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_any_library_answers(machine: Machine, seed: int) -> None:
     dice = random.Random(seed)
-    chosen = {name: dice.choice(NUMBERS) for name in dice.sample(ANSWERS, 4)}
+    chosen = {name: dice.choice(NUMBERS) for name in dice.sample(ANSWERS, 6)}
     if abs(chosen.get("FREE_MIB", 0)) > 2**20:
         del chosen["FREE_MIB"]
     machine.good().set(**chosen, NAME=dice.choice(["garbage", "", "x" * 300]), CC=dice.choice(["9.0", "-1.7", "99.99"]))
@@ -162,11 +162,11 @@ VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVI
              "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_any_environment_and_files(machine: Machine, seed: int) -> None:
     dice = random.Random(1000 + seed)
     machine.good()
-    for name in dice.sample(VARIABLES, 4):
+    for name in dice.sample(VARIABLES, 6):
         machine.variables(**{name: dice.choice(WORDS)})
     noise = bytes(dice.randrange(256) for _ in range(200))
     for name in (

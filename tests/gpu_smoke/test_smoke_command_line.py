@@ -73,7 +73,7 @@ def test_devices_pipes_and_links_stay_what_they_are(machine: Machine) -> None:
     done = subprocess.run(command, env=machine.environment(), capture_output=True, text=True, cwd=machine.home)
     assert done.returncode == 0, done.stdout + done.stderr
     assert link.is_symlink()
-    assert json.loads(target.read_text())["verdict"] == "pass"
+    assert json.loads(target.read_text())["verdict"] == "untested"
     assert Path("/dev/null").is_char_device()
     assert done.stdout.rstrip().endswith("</testsuites>")
 

@@ -258,6 +258,17 @@ def test_nothing_tested_is_no_pass(machine: Machine) -> None:
     assert len([line for line in result.text.splitlines() if "not promised" in line]) <= 2, result.text
 
 
+# One cause in several words, or causes that the finding itself has told apart.
+ONE_CAUSE = {"GS003", "GS004"}
+
+
+@pytest.mark.parametrize("entry", catalogue().values(), ids=lambda entry: entry.id)
+def test_a_finding_of_a_broken_gpu_or_library_says_how_to_tell_its_causes_apart(entry) -> None:
+    """Where the GPU or a piece of software may be at fault, a card must not be thrown away on a guess."""
+    if re.search(r"faulty GPU|wedged GPU|; (else|rarer|seldom)", entry.cause) and entry.id not in ONE_CAUSE:
+        assert entry.apart, f"{entry.id}: {entry.cause}"
+
+
 def test_the_fix_names_what_tells_two_causes_apart(machine: Machine) -> None:
     result = machine.good().set(CUINIT_RC=805).run("--require", "gpu", "--html", str(machine.home / "page.html"))
     assert "get_server_list" in result.report["cause"]["apart"]

@@ -49,6 +49,10 @@ CODES = [
         cause="a faulty GPU, or a driver that compiles wrongly",
         detect="a kernel of integer arithmetic against plain Python",
         fix="Run again on another GPU; take this one out of service if only it is wrong.",
+        apart=(
+            "the same command on another GPU of the same kind: right there, it is the GPU; wrong there too, "
+            "it is the driver"
+        ),
         source="gpu-smoke",
     ),
     Code(
@@ -70,6 +74,7 @@ CODES = [
         cause="another process holds it",
         detect="cuMemGetInfo: less than 5 % is free",
         fix="Find the other process with `nvidia-smi` and stop it, or use another GPU.",
+        apart="`nvidia-smi` names the processes; none listed, they are of another container",
         source="gpu-smoke",
     ),
     Code(

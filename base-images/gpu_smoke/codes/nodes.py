@@ -25,6 +25,10 @@ CODES = [
             "apptainer": "Start it with `apptainer run --nv` on a GPU machine.",
             "wsl": "Install the NVIDIA driver in Windows and run `wsl --update`.",
         },
+        apart=(
+            "`lspci -d 10de:` on the host: no line, there is no NVIDIA GPU; a line, its driver or the "
+            "container's option is missing"
+        ),
         source="NVIDIA/nvidia-docker#400",
     ),
     Code(
@@ -251,6 +255,31 @@ CODES = [
             "*": "Remove {path} and run `nvidia-modprobe -u -c=0`.",
             "container": "On the host: remove {path}, run `nvidia-modprobe -u -c=0`; then recreate the container.",
         },
+        source="NVIDIA driver README, device nodes",
+    ),
+    Code(
+        id="GS124",
+        layer="device-nodes",
+        title="The control node is missing",
+        symptom="/dev/nvidia0 is there, /dev/nvidiactl is not; CUDA 100 or 999, NVML 9 or 999",
+        cause="only some nodes were given (`--device /dev/nvidia0`), or nvidia-modprobe did not make it",
+        detect="nodes in /dev",
+        fix={
+            "*": "Run `nvidia-modprobe -c=0 -u`: it makes /dev/nvidiactl.",
+            "docker": (
+                "Give the GPU with `--gpus all`, which brings /dev/nvidiactl too, and not with single `--device` "
+                "options."
+            ),
+            "podman": "Give the GPU with `--device nvidia.com/gpu=all`, which brings /dev/nvidiactl too.",
+            "kubernetes": (
+                "Request `nvidia.com/gpu: 1` in the pod's limits and take mounts of single nodes in /dev out of "
+                "the pod."
+            ),
+        },
+        apart=(
+            "`ls -l /dev/nvidiactl` on the host: there, the container got a part; not there, nvidia-modprobe "
+            "did not run"
+        ),
         source="NVIDIA driver README, device nodes",
     ),
 ]

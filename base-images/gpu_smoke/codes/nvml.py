@@ -19,6 +19,7 @@ CODES = [
                 "Run with `--group-add keep-groups`; on an SELinux host: `setsebool -P container_use_devices=1`."
             ),
         },
+        apart="`ls -lZ /dev/nvidia*; id; getenforce` here and on the host",
         source="NVIDIA/nvidia-container-toolkit#210, #580",
     ),
     Code(
@@ -75,6 +76,10 @@ CODES = [
             "*": "Reboot the host or reload the module.",
             "container": "Recreate the container; if it stays, reboot the host or reload its module.",
         },
+        apart=(
+            "`cat /proc/driver/nvidia/version` against `modinfo -F version nvidia` on the host: different, it"
+            " was upgraded and not reloaded; equal, the container is older"
+        ),
         source="NVIDIA/nvidia-docker#365; NVIDIA/nvidia-container-toolkit#394",
     ),
     Code(
@@ -88,6 +93,7 @@ CODES = [
             "*": "Reboot the host or reload the module.",
             "container": "Recreate the container; give the GPU by CDI so that reloads keep the rules.",
         },
+        apart=("does `nvidia-smi` work on the host? Then the container lost its device rules; else reload the module"),
         source="NVIDIA/nvidia-container-toolkit#48; NVIDIA/gpu-operator#485",
     ),
     Code(
@@ -99,6 +105,10 @@ CODES = [
         cause="NVIDIA_DRIVER_CAPABILITIES lacks `utility`, or the driver folder is not searched",
         detect="libnvidia-ml.so.1 does not load",
         fix="Set `NVIDIA_DRIVER_CAPABILITIES=compute,utility` for the container ({reason}).",
+        apart=(
+            "`echo $NVIDIA_DRIVER_CAPABILITIES; ls /usr/local/nvidia/lib64`: no `utility`, or a folder that "
+            "is not searched"
+        ),
         source="mudler/LocalAI#11973",
     ),
     Code(

@@ -35,6 +35,7 @@ CODES = [
                 "then `wsl --shutdown`; or use an image of an older CUDA."
             ),
         },
+        apart="`nvidia-smi` on the host shows the newest CUDA of its driver",
         source="NVIDIA/nvidia-docker#1442, #747",
     ),
     Code(
@@ -55,6 +56,7 @@ CODES = [
         cause="another process holds the GPU in exclusive mode",
         detect="cudaGetDeviceCount gives 46",
         fix="Free the GPU, or set the default compute mode on the host: `nvidia-smi -c 0`.",
+        apart="`nvidia-smi -q -d COMPUTE,PIDS`: the mode, and who holds the GPU",
         source="NVIDIA/nvidia-docker#572",
     ),
     Code(

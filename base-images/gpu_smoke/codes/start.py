@@ -28,6 +28,10 @@ CODES = [
         cause="the process was forked after CUDA had been initialised, or the driver is shutting down",
         detect="cuInit gives 3 and MIG is off",
         fix="Start workers with the `spawn` method, and touch the GPU only in the worker.",
+        apart=(
+            "a first call in a fresh process that works: it was the fork; that fails too: the driver is going"
+            " down or MIG has no instances (`nvidia-smi -L`)"
+        ),
         source="vllm-project/vllm#32611; pytorch/pytorch#83973",
     ),
     Code(
@@ -42,6 +46,10 @@ CODES = [
             "docker": "Give the GPU with `--gpus all`; check the seccomp profile and the `--device` rules.",
             "podman": "Give the GPU with `--device nvidia.com/gpu=all`; check the seccomp profile.",
         },
+        apart=(
+            "run once with `--security-opt seccomp=unconfined`: works, it was seccomp; `strace -f` shows the "
+            "refused call otherwise"
+        ),
         source="CUDA driver API, CUresult",
     ),
     Code(
@@ -84,6 +92,10 @@ CODES = [
                 "its kernel log for Xid 79."
             ),
         },
+        apart=(
+            "`nvidia-smi -L` here and on the host: listed on the host alone, it was not given; nowhere, read "
+            "`dmesg | grep -i xid`"
+        ),
         source="CUDA driver API, CUresult",
     ),
     Code(
@@ -135,6 +147,10 @@ CODES = [
                 "image ({path})."
             ),
         },
+        apart=(
+            "`cat /proc/driver/nvidia/version` against `ls -l` of {path}: after a restart of the container "
+            "still different, a copy lies in the image"
+        ),
         source="NVIDIA/nvidia-docker#365; NVIDIA/nvidia-container-toolkit#394",
     ),
     Code(
@@ -164,6 +180,10 @@ CODES = [
                 "driver inside WSL."
             ),
         },
+        apart=(
+            "`dmesg | grep -iE 'xid|nvrm|uvm'` on the host: lines of uvm or after a resume, reload the "
+            "module; an Xid, it is the GPU"
+        ),
         source="pytorch/pytorch#49081",
     ),
     Code(
@@ -174,6 +194,7 @@ CODES = [
         cause="compute mode is exclusive or prohibited",
         detect="cuInit, the device count or creating a context gives 46",
         fix="Free the GPU, or set the default compute mode on the host: `nvidia-smi -c 0`.",
+        apart="`nvidia-smi -q -d COMPUTE,PIDS`: the mode, and who holds the GPU",
         source="NVIDIA/nvidia-docker#572",
     ),
     Code(

@@ -26,6 +26,7 @@ CODES = [
         cause="a damaged file, or a dependency that is missing or of another version",
         detect="dlopen's message and the file's ELF header",
         fix="Restore {path}, and keep one version of each CUDA library on the loader's path.",
+        apart="`ldd {path}` names what is missing; nothing missing: compare its size with the package's",
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(
@@ -69,6 +70,10 @@ CODES = [
             "Run again on another GPU: if only this one is wrong, take it out of service; else pin another "
             "version of {value}."
         ),
+        apart=(
+            "the same command on another GPU of the same kind: right there, it is the GPU; wrong there too, "
+            "it is the library"
+        ),
         source="DCGM software test; gpu-smoke",
     ),
     Code(
@@ -79,6 +84,7 @@ CODES = [
         cause="a library that does not fit the GPU or the driver, or no free GPU memory",
         detect="every call's return code",
         fix="Free GPU memory and run again; then compare {value} with the versions of the image row.",
+        apart="`nvidia-smi`: memory that others hold; enough free, compare the versions",
         source="gpu-smoke",
     ),
     Code(

@@ -13,6 +13,7 @@ CODES = [
         cause="nvidia.ko is not loaded (build failed after a kernel update, secure boot, blacklist)",
         detect="device nodes exist, /proc/driver/nvidia/version does not, cuInit fails",
         fix="On the host: `modprobe nvidia`; read `dmesg | grep -i nvrm` if it fails.",
+        apart=("`dmesg | grep -iE 'nvrm|module verification|lockdown'` on the host says why `modprobe nvidia` fails"),
         source="NVML API reference, nvmlReturn_t",
     ),
     Code(

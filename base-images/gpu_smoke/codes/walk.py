@@ -18,6 +18,10 @@ CODES = [
                 "LD_PRELOAD."
             ),
         },
+        apart=(
+            "`dmesg | tail` names the library of a segfault; run again with LD_PRELOAD and "
+            "CUDA_INJECTION64_PATH unset: gone, it was the injected tool"
+        ),
         source="fault injection in tests/gpu_smoke",
     ),
     Code(
@@ -39,6 +43,10 @@ CODES = [
                 "only slow."
             ),
         },
+        apart=(
+            "`dmesg | grep -iE 'xid|hung task'` on the host: an Xid or a hung task, it is the GPU or its "
+            "module; nothing, an injected tool or a dead mount"
+        ),
         source="fault injection in tests/gpu_smoke",
     ),
     Code(

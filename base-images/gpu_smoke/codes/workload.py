@@ -13,6 +13,10 @@ CODES = [
         cause="it is not installed here, or one of its libraries does not load",
         detect="import in a fresh process",
         fix="Install {value} from the image's lock; the evidence has the first error.",
+        apart=(
+            "`python -c 'import {value}'`: ModuleNotFoundError, it is not installed; a message with .so, a "
+            "library does not load"
+        ),
         source="gpu-smoke",
     ),
     Code(
@@ -35,6 +39,7 @@ CODES = [
         fix=(
             "Read the framework's message in the evidence; check CUDA_VISIBLE_DEVICES and use one MIG UUID per process."
         ),
+        apart="`env | grep -E 'VISIBLE|LD_LIBRARY'`, then the framework's own message in the evidence",
         source="pytorch/pytorch#130181; MakazhanAlpamys/Soup#1128",
     ),
     Code(
@@ -55,6 +60,10 @@ CODES = [
         cause="a faulty GPU, or a library that does not fit",
         detect="the same operation on GPU and CPU: {value}",
         fix="Run again on another GPU; if all are wrong, go back to the image's locked versions.",
+        apart=(
+            "the same command on another GPU of the same kind: right there, it is the GPU; wrong there too, "
+            "it is a package"
+        ),
         source="gpu-smoke",
     ),
     Code(
@@ -148,6 +157,7 @@ CODES = [
         cause="see the code; often /dev/shm, peer access or topology",
         detect="ncclCommInitAll, ncclAllReduce and their codes",
         fix="Run again with NCCL_DEBUG=INFO and read its first warning.",
+        apart="NCCL_DEBUG=INFO: the first WARN names shared memory, peer access or the network",
         source="NVIDIA/nccl#342",
     ),
     Code(
@@ -158,6 +168,10 @@ CODES = [
         cause="a faulty link or GPU",
         detect="sum of rank + 1 over all GPUs against the known value",
         fix=("Run again with NCCL_P2P_DISABLE=1: if it is right then, the link between the GPUs is at fault."),
+        apart=(
+            "NCCL_P2P_DISABLE=1: right then, it is the link; wrong still, test each GPU by itself "
+            "(CUDA_VISIBLE_DEVICES)"
+        ),
         source="gpu-smoke",
     ),
     Code(
@@ -191,6 +205,10 @@ CODES = [
         cause="wrong numbers on the GPU, or a tolerance tighter than the precision",
         detect="the class's examples on both devices, compared item by item: {value}",
         fix=("Compare the named item; set the class's `tolerance` if the difference is the precision you chose."),
+        apart=(
+            "run the model twice on the CPU: differences there, it is not deterministic; none, raise the "
+            "precision and compare"
+        ),
         source="this project's model contract",
     ),
     Code(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -90,8 +91,11 @@ def judge(context: Context) -> Layer:
     layer.findings += _refused(context, nodes)
     if CONTROL in nodes and not any(_is_gpu(path) for path in nodes) and not context.fact("driver-init", "count"):
         layer.findings.append(_no_gpu_node(context))
+    if CONTROL not in nodes and started != 0 and not set(OTHER_STACKS) & {*nodes}:
+        seen = f"{', '.join(nodes)} without {CONTROL}"
+        layer.findings.append(finding(context, "GS124", seen, "error" if started else "warning"))
     if CONTROL in nodes and MEMORY not in nodes and started != 0:
-        severity = "error" if started == 999 and not witness.broken_gpu(context) else "warning"
+        severity = "error" if started in (304, 999) and not witness.broken_gpu(context) else "warning"
         layer.findings.append(finding(context, "GS105", f"{MEMORY} does not exist", severity))
     layer.findings += _host_side(context)
     layer.summary = ", ".join(path.rsplit("/", 1)[1] for path in nodes)
@@ -143,7 +147,7 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
     bad = {path: error for path, error in nodes.items() if error and (path, error) != ("/dev/nvgpu", "EISDIR")}
     for error in dict.fromkeys(bad.values()):
         paths = [path for path in bad if bad[path] == error]
-        evidence = f"open gives {error}: {', '.join(paths)}"
+        evidence = f"open gives {error} ({_in_words(error)}): {', '.join(paths)}"
         severity = "warning" if usable and started else "error"
         if severity == "warning" and error == "EPERM" and context.platform.slurm:
             severity = "info"  # the nodes of other jobs' GPUs
@@ -159,6 +163,10 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
             evidence = told if told.startswith(path) else f"{path} is {told}"
             found.append(finding(context, code, evidence, severity, path=path))
     return found
+
+
+def _in_words(error: str) -> str:
+    return os.strerror(getattr(errno, error, 0)).lower() if hasattr(errno, error) else "no name"
 
 
 def _host_side(context: Context) -> list[Finding]:
