@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
+from fleetkit.speed import compile_templates_once, read_yaml_fast
 from releasekit import updates
 from releasekit.owners import ANSWERS, LISTS, owner_of, read_lists
 from releasekit.questions import (
@@ -309,4 +310,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    compile_templates_once()
+    read_yaml_fast()
     sys.exit(main())
