@@ -174,12 +174,12 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 
 def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Take a version back."""
-    chosen = [
-        child for child in fleet.children if options.wave in (None, child.wave) and state.read(child.name).get("pushed")
-    ]
+    chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: roll_back(state, fleet, child, options.to), chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
+    if not any(record.get("rollback") or "rollback_error" in record for record in records):
+        raise FleetError(f"no child has {options.to}, merged or waiting: nothing was taken back")
     return CODES["error"] if any("rollback_error" in record for record in records) else 0
 
 

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
+from fleetkit.speed import compile_templates_once, read_yaml_fast
 from ownership import OWNERSHIP, owners_in
 from releasekit import updates
 from releasekit.questions import (
@@ -310,4 +311,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    compile_templates_once()
+    read_yaml_fast()
     sys.exit(main())

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import yaml
 from template_versions import last_line, version_of
 from update_outcome import git
 
 from fleetkit.children import WAVES, Child, Fleet, FleetError
-from fleetkit.hosts import connect
+from fleetkit.git_rules import AUTHOR
+from fleetkit.hosts import Host, connect
 from fleetkit.plan import refresh
 from fleetkit.state import Record, State
 
@@ -59,6 +61,12 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
     try:
         if record["commit"] != state.planned(child.name):
             raise FleetError(f"its record names {record['commit'][:12]}, which is not what the plan made: plan again")
+        host = connect(child, fleet.host_of(child))
+        if address := host.closed(branch):
+            record["pushed"] = {"branch": branch, "address": address, "open": False, "closed": "by a person"}
+            record.pop("apply_error", None)
+            state.write(child.name, record)
+            return record
         refs = remote_refs(state, child)
         there, ours = refs.get(branch, ""), record.get("pushed", {}).get("commit", "")
         if there != record["commit"]:
@@ -70,7 +78,6 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
         title, text = words(record)
         record["pushed"] = {"branch": branch, "commit": record["commit"]}
         state.write(child.name, record)
-        host = connect(child, fleet.host_of(child))
         draft = record["outcome"] == "conflict"
         address = host.request(branch, refs.get("base", "main"), title, text, draft)
         record["pushed"] |= {"address": address, "draft": draft, "open": True}
@@ -127,36 +134,74 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None) -> list
     return again + (new if max_open is None else new[: max(0, max_open - len(open_now))])
 
 
+def version_at(clone: Path, commit: str) -> str:
+    """Return the version that a commit of a child follows; nothing where it cannot be read."""
+    try:
+        answers = yaml.safe_load(git(clone, "show", f"{commit}:.copier-answers.yml"))
+        return str(answers["_commit"])
+    except (subprocess.CalledProcessError, yaml.YAMLError, KeyError, TypeError):
+        return ""
+
+
+def update_commit(clone: Path, head: str, version: str) -> str:
+    """Return the commit of the default branch that brought exactly `version`. Raises FleetError.
+
+    A merge, a squash and a rebase are one commit there, whose answers follow the version and whose parent's do not.
+    """
+    log = git(clone, "log", "--first-parent", "--format=%H", head, "--", ".copier-answers.yml")
+    for commit in log.split():
+        if version_at(clone, commit) == version and version_at(clone, f"{commit}^") != version:
+            return commit
+    raise FleetError(f"its history does not show which commit brought {version}: revert it by hand")
+
+
+def is_ours(clone: Path, child: Child, branch: str, head: str) -> bool:
+    """Tell whether every commit of a branch of the child was made by this tool."""
+    git(clone, "fetch", "--quiet", "--no-tags", "--", child.url, f"+refs/heads/{branch}:refs/fleet/branch")
+    makers = git(clone, "log", "--format=%ce", f"{head}..refs/fleet/branch").split()
+    return set(makers) == {AUTHOR["GIT_COMMITTER_EMAIL"]}
+
+
+def revert(state: State, child: Child, host: Host, refs: dict[str, str], head: str, version: str) -> str:
+    """Open a request that takes back what brought `version`; return its address, or its branch."""
+    clone = state.clone(child.name)
+    commit = update_commit(clone, head, version)
+    parents = git(clone, "show", "--no-patch", "--format=%P", commit).split()
+    git(clone, "revert", "--no-edit", *(["-m", "1"] if len(parents) > 1 else []), commit)
+    back = f"template/revert-{version}"
+    push(state, child, git(clone, "rev-parse", "HEAD").strip(), back, refs.get(back, ""))
+    title = f"Take the template's {version} back"
+    return host.request(back, refs.get("base", "main"), title, f"Reverts {commit}.", False) or back
+
+
 def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
     """Take the update to `version` back: a reverting branch where it was merged, else the request is closed.
 
-    Copier refuses to go back to an older version, so the commit that brought the update is reverted.
+    Everything is found on the host, so an empty folder is enough. Copier refuses to go back to an older version, so
+    the commit that brought the update is reverted.
     """
     record = state.read(child.name)
+    for key in ("rollback", "rollback_error"):
+        record.pop(key, None)
     try:
         host, refs = connect(child, fleet.host_of(child)), remote_refs(state, child)
-        clone = state.clone(child.name)
-        branch = branch_of(version)
-        if not is_merged(state, child, version):
-            host.close(branch)
-            if refs.get(branch) and refs[branch] == record.get("pushed", {}).get("commit"):
+        clone, branch = state.clone(child.name), branch_of(version)
+        head = refresh(child, clone)
+        now, wanted = version_of(version_at(clone, head)), version_of(version)
+        if now is not None and now == wanted:
+            record["rollback"] = revert(state, child, host, refs, head, version)
+        else:
+            closed, later = host.close(branch), now is not None and wanted is not None and now > wanted
+            if later and not closed:
+                at = version_at(clone, head)
+                raise FleetError(f"it follows {at}, which came after {version}: take that back first")
+            if refs.get(branch) and is_ours(clone, child, branch, head):
                 lease = f"--force-with-lease=refs/heads/{branch}:{refs[branch]}"
                 git(clone, "push", "--quiet", "--no-verify", lease, "--", child.url, f":refs/heads/{branch}")
-            record["rollback"] = "closed"
-        else:
-            found = git(
-                clone, "log", "--first-parent", "--format=%H %P", f"-S_commit: {version}", "--", ".copier-answers.yml"
-            )
-            commit, *parents = found.splitlines()[-1].split()
-            mainline = ["-m", "1"] if len(parents) > 1 else []
-            git(clone, "revert", "--no-edit", *mainline, commit)
-            back = f"template/revert-{version}"
-            push(state, child, git(clone, "rev-parse", "HEAD").strip(), back, refs.get(back, ""))
-            title = f"Take the template's {version} back"
-            record["rollback"] = (
-                host.request(back, refs.get("base", "main"), title, f"Reverts {commit}.", False) or back
-            )
-        record.pop("rollback_error", None)
+                closed = True
+            record["rollback"] = "closed" if closed else ""
+            if record.get("pushed", {}).get("branch") == branch:
+                record.pop("pushed")
     except subprocess.CalledProcessError as error:
         record["rollback_error"] = f"git {error.cmd[5]}: {last_line(error.stderr)}"
     except Exception as error:  # one child must not stop the others

@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Protocol
 
 from fleetkit.children import Child, FleetError, HostRule
+
+OURS = re.compile(r"(?m)^<!-- fleet: (\S+) -->$")
+TAKEN_BACK = "<!-- fleet: taken-back -->"
+
+
+def signed(text: str, branch: str) -> str:
+    """Return the text of a request with the line by which a later run knows it, from an empty folder too."""
+    return f"{text.rstrip()}\n\n<!-- fleet: {branch} -->\n"
+
+
+def is_older(text: str | None, branch: str) -> bool:
+    """Tell whether this is the text of an update's request for another version."""
+    found = OURS.search(text or "")
+    return found is not None and found[1] != branch and "/revert-" not in found[1] + branch
+
+
+def closed_by_a_person(text: str | None) -> bool:
+    """Tell whether a closed request was not closed by this tool."""
+    return TAKEN_BACK not in (text or "")
 
 
 class Host(Protocol):
@@ -13,8 +33,11 @@ class Host(Protocol):
     def request(self, branch: str, base: str, title: str, text: str, draft: bool) -> str:
         """Open a request from `branch` to `base`, or refresh the open one; return its address."""
 
-    def close(self, branch: str) -> None:
-        """Close the open request of `branch`, if there is one."""
+    def closed(self, branch: str) -> str:
+        """Return the address of the request of `branch` that a person closed without merging it, else nothing."""
+
+    def close(self, branch: str) -> bool:
+        """Close the open request of `branch`; return whether there was one."""
 
 
 class PlainGit:
@@ -24,8 +47,13 @@ class PlainGit:
         """Return no address."""
         return ""
 
-    def close(self, branch: str) -> None:
+    def closed(self, branch: str) -> str:
+        """Return nothing."""
+        return ""
+
+    def close(self, branch: str) -> bool:
         """Do nothing."""
+        return False
 
 
 def project_path(child: Child, rule: HostRule) -> str:
@@ -43,25 +71,38 @@ class GitHub:
         self.github = Github(auth=Auth.Token(rule.token()), retry=None, timeout=30, **options)
         self.path = project_path(child, rule)
 
-    def _open(self, branch: str) -> Any:
+    def _all(self, branch: str) -> list[Any]:
         self.repository = self.github.get_repo(self.path)
         owner = self.path.split("/")[0]
-        return next(iter(self.repository.get_pulls(state="open", head=f"{owner}:{branch}")), None)
+        return list(self.repository.get_pulls(state="all", head=f"{owner}:{branch}"))
+
+    def _open(self, branch: str) -> Any:
+        return next((pull for pull in self._all(branch) if pull.state == "open"), None)
 
     def request(self, branch: str, base: str, title: str, text: str, draft: bool) -> str:
-        """Open a pull request, or refresh the text of the open one."""
-        pull = self._open(branch)
+        """Open a pull request, or refresh the text of the open one; close those of other versions."""
+        pull, text = self._open(branch), signed(text, branch)
         if pull is None:
             pull = self.repository.create_pull(base=base, head=branch, title=title, body=text, draft=draft)
         else:
             pull.edit(title=title, body=text)
+        for other in self.repository.get_pulls(state="open"):
+            if is_older(other.body, branch):
+                other.edit(state="closed", body=f"{other.body}\n{TAKEN_BACK}\nSuperseded by {pull.html_url}\n")
         return str(pull.html_url)
 
-    def close(self, branch: str) -> None:
+    def closed(self, branch: str) -> str:
+        """Return the pull request that a person closed."""
+        pulls = self._all(branch)
+        found = [pull for pull in pulls if not pull.merged_at and closed_by_a_person(pull.body)]
+        return str(found[0].html_url) if found and all(pull.state == "closed" for pull in pulls) else ""
+
+    def close(self, branch: str) -> bool:
         """Close the open pull request."""
         pull = self._open(branch)
         if pull is not None:
-            pull.edit(state="closed")
+            pull.edit(state="closed", body=f"{pull.body or ''}\n{TAKEN_BACK}\n")
+        return pull is not None
 
 
 class GitLab:
@@ -74,12 +115,19 @@ class GitLab:
             project_path(child, rule), lazy=True
         )
 
+    def _all(self, branch: str) -> list[Any]:
+        return list(self.project.mergerequests.list(source_branch=branch, get_all=True))
+
     def _open(self, branch: str) -> Any:
-        return next(iter(self.project.mergerequests.list(state="opened", source_branch=branch, get_all=False)), None)
+        return next((found for found in self._all(branch) if found.state == "opened"), None)
+
+    def _close(self, found: Any, why: str) -> None:
+        found.state_event, found.description = "close", f"{found.description or ''}\n{TAKEN_BACK}\n{why}"
+        found.save()
 
     def request(self, branch: str, base: str, title: str, text: str, draft: bool) -> str:
-        """Open a merge request, or refresh the text of the open one."""
-        title = f"Draft: {title}" if draft else title
+        """Open a merge request, or refresh the text of the open one; close those of other versions."""
+        title, text = f"Draft: {title}" if draft else title, signed(text, branch)
         found = self._open(branch)
         if found is None:
             found = self.project.mergerequests.create(
@@ -88,14 +136,23 @@ class GitLab:
         else:
             found.title, found.description = title, text
             found.save()
+        for other in self.project.mergerequests.list(state="opened", get_all=True):
+            if is_older(other.description, branch):
+                self._close(other, f"Superseded by {found.web_url}\n")
         return str(found.web_url)
 
-    def close(self, branch: str) -> None:
+    def closed(self, branch: str) -> str:
+        """Return the merge request that a person closed."""
+        every = self._all(branch)
+        found = [one for one in every if one.state == "closed" and closed_by_a_person(one.description)]
+        return str(found[0].web_url) if found and all(one.state == "closed" for one in every) else ""
+
+    def close(self, branch: str) -> bool:
         """Close the open merge request."""
         found = self._open(branch)
         if found is not None:
-            found.state_event = "close"
-            found.save()
+            self._close(found, "")
+        return found is not None
 
 
 def connect(child: Child, rule: HostRule) -> Host:

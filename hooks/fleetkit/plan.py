@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -45,7 +46,12 @@ def refresh(child: Child, clone: Path) -> str:
 def keep(state: State, child: Child, trial: Trial) -> Record:
     """Commit the result of a trial on a ref of its own in the clone and keep its patch."""
     message = f"Update the template from {trial.old} to {trial.new.tag}"
-    commit = git(trial.tree, "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message).strip()
+    # The date of the child's commit makes a plan of the same child the same commit, in another folder too.
+    date = git(trial.tree, "show", "--no-patch", "--format=%cI", "HEAD").strip()
+    dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    command = ["git", "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message]
+    made = subprocess.run(command, cwd=trial.tree, env=os.environ | dates, check=True, capture_output=True, text=True)
+    commit = made.stdout.strip()
     git(trial.tree, "update-ref", f"refs/fleet/plan/{trial.new.tag}", commit)
     patch = state.folder / "patches" / f"{child.name}.patch"
     patch.write_text(trial.patch(), encoding="utf-8", errors="surrogateescape")

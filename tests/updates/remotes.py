@@ -120,6 +120,7 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
         pull = body | {
             "number": len(known) + 1,
             "state": "open",
+            "merged_at": None,
             "html_url": f"https://example.com/{project}/{len(known) + 1}",
         }
         known.append(pull | {"url": f"{server.address}/repos/{project}/pulls/{pull['number']}"})
@@ -127,8 +128,8 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
     if method == "PATCH":
         known[int(number) - 1].update(body)
         return 200, known[int(number) - 1]
-    head = query["head"][0].partition(":")[2]
-    return 200, [pull for pull in known if pull["state"] == query["state"][0] and pull["head"] == head]
+    head, state = query.get("head", [""])[0].partition(":")[2], query["state"][0]
+    return 200, [pull for pull in known if state in (pull["state"], "all") and head in (pull["head"], "")]
 
 
 def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -159,8 +160,8 @@ def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], 
         state = {"close": "closed"}.get(body.pop("state_event", ""))
         known[int(number) - 1].update(body | ({"state": state} if state else {}))
         return 200, known[int(number) - 1]
-    wanted = query["source_branch"][0], query["state"][0]
-    return 200, [request for request in known if (request["source_branch"], request["state"]) == wanted]
+    branch, wanted = query.get("source_branch", [""])[0], query.get("state", [""])[0]
+    return 200, [r for r in known if branch in (r["source_branch"], "") and wanted in (r["state"], "")]
 
 
 @contextmanager
