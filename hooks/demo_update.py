@@ -1,4 +1,4 @@
-"""Show an update: a child of the release before, an owner's edits, what is merged and kept. Run by `make demo-update`."""
+"""Show an update of an edited child of the release before: what is merged, what is kept. Run by `make demo-update`."""
 
 from __future__ import annotations
 
