@@ -1,4 +1,4 @@
-"""Show an update: a child of the last release, edits of its owner, what is merged and kept (`make demo-update`)."""
+"""Show an update of an edited child of the release before: what is merged, what is kept. Run by `make demo-update`."""
 
 from __future__ import annotations
 

@@ -97,10 +97,11 @@ def shared_address(template: str) -> str:
 def found(template: str, version: str | None) -> tuple[Template | None, str | None]:
     """Return the template with its releases and the tag to start from: `version`, else the newest release.
 
-    None for both where nothing is released yet, or where `version` is HEAD: then it is the work tree as it is.
+    None for the template where it is a folder of this machine as it is: nothing is released, or `version` is HEAD.
     Raises NewError.
     """
-    if version == "HEAD":
+    here = Path(template).is_dir()
+    if version == "HEAD" and here:
         return None, "HEAD"
     try:
         fetched = template_of(template)
@@ -108,7 +109,7 @@ def found(template: str, version: str | None) -> tuple[Template | None, str | No
         raise NewError(str(error)) from error
     finals = [tag for number, tag in fetched.known.items() if not number.is_prerelease]
     if version is None:
-        return (fetched, finals[-1]) if finals else (None, None)
+        return (fetched, finals[-1]) if finals else (None, None) if here else (fetched, fetched.commit("HEAD"))
     number = version_of(version)
     if number not in fetched.known or number is None:
         raise NewError(
@@ -135,8 +136,7 @@ def start(template: str, target: Path, answers: list[str], interactive: bool, ve
         )  # fmt: skip
         if done.returncode:
             raise NewError(without_password(reason(done.stderr)))
-        if known:
-            name_source(made / ANSWERS, without_password(address_of(template)))
+        name_source(made / ANSWERS, without_password(address_of(template)))
         if target.is_dir():
             target.rmdir()
         made.rename(target)

@@ -135,6 +135,20 @@ def test_a_new_child_stores_no_token(template: Template, tmp_path: Path, host: s
     assert TOKEN not in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("version", [(), ("--version", "HEAD")])
+def test_a_new_child_runs_nothing(template: Template, tmp_path: Path, version: tuple[str, ...]) -> None:
+    command = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "new.py"), str(tmp_path / "child"), *version]
+    source = f"--template=--upload-pack=touch {tmp_path / 'ran'};"
+    template.copier.home.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*command, source, "--answer", "project_name=x"],
+        env=template.copier.environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "is not the address of a template" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize("source", ["--upload-pack=touch {0};", "-oProxyCommand=touch {0}", "ext::sh -c 'touch {0}'"])
 def test_an_address_runs_nothing(template: Template, program: Program, tmp_path: Path, source: str) -> None:
     template.release("v1.0.0", {"a.txt": "a\n"})
