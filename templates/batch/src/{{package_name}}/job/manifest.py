@@ -127,7 +127,8 @@ class Ledger:
 def intact(store: Store, records: Iterable[Record]) -> tuple[dict[Number, Record], dict[Number, Record]]:
     """Return the records whose files are there with their sizes, and the others."""
     parts, quarantined = store.sizes_of_parts(), store.sizes(QUARANTINE)
-    good, damaged = {}, {}
+    good: dict[Number, Record] = {}
+    damaged: dict[Number, Record] = {}
     for record in records:
         name = f"{record.name}.parquet"
         whole = parts.get(name) in (record.size, record.narrow_size or record.size)
