@@ -145,6 +145,42 @@ def test_bad_rows_of_csv(job, tmp_path, out):
     ]
 
 
+@pytest.mark.parametrize("part_rows", [3, 10_000])
+@pytest.mark.parametrize("line", ['5,"never closed', '5,"closed" and more', '5,"two\nlines and never closed'])
+def test_a_quote_that_is_not_closed_costs_its_own_line(job, tmp_path, out, line, part_rows):
+    good = [f'{n},"some, text {n}"' if n % 4 == 0 else f"{n},plain {n}" for n in range(6, 40)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,text", '1,"in\ntwo"', line, *good]) + "\n")
+    options = ("--on-error", "quarantine", "--max-bad", 1, "--keep", "id,text", "--part-rows", part_rows)
+    assert job("--input", tmp_path / "a.csv", "--output", out.path, *options) == 0
+    assert [int(row["id"]) for row in out.rows()] == [1, *range(6, 40)]
+    assert [row["text"] for row in out.rows()[1:]] == [f"some, text {n}" if n % 4 == 0 else f"plain {n}"
+                                                       for n in range(6, 40)]  # fmt: skip
+    assert len(out.quarantined()) == 1 + line.count("\n")
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", "data/other.parquet"])
+def test_the_output_of_another_program_is_not_taken_for_ours(job, tmp_path, out, capsys, name):
+    (out.path / name).parent.mkdir(parents=True)
+    (out.path / name).write_text("")
+    arguments = ("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path)
+    assert job(*arguments) == 78
+    assert "no _plan.json of this job" in capsys.readouterr().err
+    (out.path / name).unlink()
+    assert job(*arguments) == 0
+
+
+def test_a_foreign_file_among_the_parts_is_not_published(job, tmp_path, out, capsys):
+    arguments = ("--input", write_jsonl(tmp_path / "a.jsonl", texts(9)), "--output", out.path, "--part-rows", 3)
+    assert job(*arguments, "--shard", "0/2") == 0
+    (out.path / "_parts" / "other.parquet").write_text("")
+    assert job(*arguments, "--shard", "1/2") == 78
+    assert "holds 'other.parquet'" in capsys.readouterr().err
+    assert not out.complete
+    (out.path / "data" / "other.parquet").unlink()
+    assert job(*arguments, "--shard", "1/2") == 0
+    assert len(out.rows()) == 9
+
+
 def test_bad_rows_of_parquet(job, tmp_path, out):
     broken = pa.array([b"good", b"\xff\xfe", None, b"last"], pa.binary()).cast(pa.string(), safe=False)
     pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
@@ -178,7 +214,8 @@ def test_a_truncated_parquet_file_and_a_damaged_row_group(job, tmp_path, out, ca
     content[start : start + 60] = b"\xff" * 60
     (source / "hole.parquet").write_bytes(content)
     assert job("--input", source, "--output", tmp_path / "strict") == 65
-    assert "half.parquet, row 0: the file cannot be read" in capsys.readouterr().err
+    assert "half.parquet, row 0: an unknown number of rows, at least 1: the file cannot" in capsys.readouterr().err
+    assert job("--input", source, "--output", tmp_path / "most", "--on-error", "skip", "--max-bad", 0.9) == 65
     options = ("--on-error", "quarantine", "--max-bad", 1, "--part-rows", 10)
     assert job("--input", source, "--output", out.path, *options) == 0
     names = [row["file"] for row in out.rows()]
@@ -188,18 +225,22 @@ def test_a_truncated_parquet_file_and_a_damaged_row_group(job, tmp_path, out, ca
     assert holes[0][0] == 25
 
 
-def test_a_truncated_archive_keeps_what_came_before(job, tmp_path, out):
+def test_a_truncated_archive_keeps_what_came_before(job, tmp_path, out, capsys):
     lines = [os.urandom(20).hex() for _ in range(20_000)]
     whole = gzip.compress("".join(line + "\n" for line in lines).encode())
     (tmp_path / "a.txt.gz").write_bytes(whole[: len(whole) // 2])
     options = ("--on-error", "quarantine", "--part-rows", 1000)
-    assert job("--input", tmp_path / "a.txt.gz", "--output", out.path, *options) == 0
+    assert job("--input", tmp_path / "a.txt.gz", "--output", tmp_path / "strict", *options, "--max-bad", 0.99) == 65
+    assert "nobody knows how many rows" in capsys.readouterr().err
+    assert job("--input", tmp_path / "a.txt.gz", "--output", out.path, *options, "--max-bad", 1) == 0
+    assert "an unknown number that cannot be read" in capsys.readouterr().err
+    assert out.read_json("_manifest.json")["uncounted"] == 1
     rows = [row["text"] for row in out.rows()]
     assert len(rows) >= 1000
     assert rows == lines[: len(rows)]
     [bad] = out.quarantined()
     assert bad["row"] == len(rows)
-    assert "cannot be read from here on" in bad["reason"]
+    assert bad["reason"].startswith("an unknown number of rows, at least 1: the file cannot be read from here on")
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.parquet"])

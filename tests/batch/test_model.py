@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.batch.conftest import PACKAGE, texts, write_jsonl
@@ -107,6 +108,11 @@ ANSWERS: dict[str, tuple[Any, int, str]] = {
     "a column that is there": (lambda batch: [{"text": "x"}] * len(batch), 78, "the key 'text'"),
     "nothing": (lambda batch: [{}] * len(batch), 78, "empty"),
     "an object": (lambda batch: [{"a": object()}] * len(batch), 78, "cannot be a column 'a'"),
+    "None": (lambda batch: None, 78, "predict gave NoneType"),
+    "a generator": (lambda batch: ({"a": 1} for _ in batch), 78, "predict gave generator"),
+    "an array": (lambda batch: np.zeros(len(batch)), 78, "predict gave ndarray"),
+    "one dict for all": (lambda batch: {"a": [1] * len(batch)}, 78, "predict gave dict"),
+    "numbers": (lambda batch: [1.0] * len(batch), 78, "predict gave a list with float"),
     "an error at once": (lambda batch: 1 / 0, 78, "fails on its own examples: ZeroDivisionError"),
 }
 
@@ -118,6 +124,12 @@ def test_answers_that_cannot_be_used(job, model, tmp_path, out, monkeypatch, cap
     source = write_jsonl(tmp_path / "a.jsonl", ["x"])
     assert job("--input", source, "--output", out.path) == code
     assert said in capsys.readouterr().err
+
+
+def test_an_answer_that_is_none_later_is_the_models_mistake(job, model, tmp_path, out, monkeypatch, capsys):
+    monkeypatch.setattr(model, "predict", lambda self, b: [None if "late" in t else {"a": 1} for t in b])
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x", "late"]), "--output", out.path) == 78
+    assert "predict gave a list with NoneType" in capsys.readouterr().err
 
 
 def test_answers_of_all_kinds_become_columns(job, model, tmp_path, out, monkeypatch):

@@ -136,3 +136,41 @@ def test_the_command_line_is_there_before_the_framework(child):
     assert f"{PACKAGE}.job.cli" in done.stdout
     for framework_user in (f"{PACKAGE}.device", f"{PACKAGE}.model"):
         assert f"'{framework_user}'" not in done.stdout, "the command line imports the framework"
+
+
+@pytest.mark.parametrize(
+    ("option", "environment", "shard"),
+    [
+        (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3"}, (2, 3)),
+        (None, {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}, (1, 4)),
+        (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3", "RANK": "1", "WORLD_SIZE": "2",
+                "LOCAL_WORLD_SIZE": "2"}, (5, 6)),
+        (None, {"JOB_COMPLETION_INDEX": "1", "JOB_COMPLETIONS": "2", "RANK": "3", "WORLD_SIZE": "4",
+                "LOCAL_WORLD_SIZE": "2"}, (3, 4)),
+        ("1/3", {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, (2, 6)),
+        (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3", "RANK": "2", "WORLD_SIZE": "3"}, (2, 3)),
+    ],
+)  # fmt: skip
+def test_ranks_of_torchrun_share_the_shard_of_their_pod(job, option, environment, shard):
+    assert job.module("settings").find_shard(option, environment) == shard
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("When reading: AWS Error ACCESS_DENIED during GetObject operation: HTTP response code 403", 78),
+        ("AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation", 78),
+        ("AWS Error UNKNOWN (HTTP status 403): ExpiredToken: the token has expired", 1),
+        ("AWS Error NETWORK_CONNECTION", 1),
+    ],
+)
+def test_an_object_store_that_says_no(job, tmp_path, monkeypatch, capsys, error, code):
+    """In the middle of a run: when the first part is written."""
+    lines = write_jsonl(tmp_path / "a.jsonl", ["x"])
+
+    def refuse(*_):
+        raise OSError(error)
+
+    monkeypatch.setattr(job.module("manifest").Ledger, "write", refuse)
+    assert job("--input", lines, "--output", tmp_path / "out") == code
+    assert error in capsys.readouterr().err

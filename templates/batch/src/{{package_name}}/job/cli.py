@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .addresses import masked
-from .exits import BAD_CONFIGURATION, RETRY, JobError
+from .exits import BAD_CONFIGURATION, RETRY, JobError, is_refused
 from .parts import Limits
 from .settings import RunOptions, Shard, find_shard
 from .workers import own_number, run_workers, take_local_gpu, visible_gpus
@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(masked(f"job: {error}"), file=sys.stderr)
         return error.code
     except OSError as error:
+        if is_refused(error):
+            print(masked(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
+            return BAD_CONFIGURATION
         print(masked(f"job: {error}; another try may help"), file=sys.stderr)
         return RETRY
     except (Exception, SystemExit):

@@ -10,6 +10,8 @@
 | 143 | stopped by SIGTERM; start again to go on | starts again |
 """
 
+import re
+
 DONE = 0
 RETRY = 1
 BAD_INPUT = 65
@@ -41,3 +43,18 @@ class Stopped(JobError):
     def __init__(self, signal: int) -> None:
         super().__init__("stopped before the end; start the same command again to go on")
         self.code = SIGNAL + signal
+
+
+_REFUSED = re.compile(
+    r"access.?denied|\b403\b|forbidden|no.?such.?bucket|invalid.?access.?key|signature.?does.?not.?match", re.IGNORECASE
+)
+
+
+def is_refused(error: OSError) -> bool:
+    """Tell whether a disk or an object store says no and will say so again: no permission, or no such bucket.
+
+    A token that has expired is another matter, the next process gets a new one.
+    """
+    return "expired" not in str(error).lower() and (
+        isinstance(error, PermissionError) or bool(_REFUSED.search(str(error)))
+    )

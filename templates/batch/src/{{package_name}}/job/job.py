@@ -16,7 +16,7 @@ from .plan import Plan
 from .predicting import Model, Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
-from .publishing import Damaged, check_published, finish, missing_parts, reopen_when_damaged
+from .publishing import Damaged, check_ours, check_published, finish, missing_parts, reopen_when_damaged
 from .reading import find_columns
 from .run import Run
 from .settings import Repair, RunOptions
@@ -35,6 +35,7 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
 
 def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
     store = open_store(options.output)
+    check_ours(store, options.output)
     files = find_files(options.input, options.format, options.output)
     columns = find_columns(files, options.column, options.keep, options.limits)
     clash = set(columns.kept.names) & set(RESERVED)
@@ -160,4 +161,5 @@ def _publish(store: Store, output: str, current: dict | None) -> None:
     except FinishedElsewhere:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
+    bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
     say(f"complete: {counts['written']:,} of {counts['rows']:,} rows in {output}/data{bad}")

@@ -30,7 +30,7 @@ class Record:
     end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file. wider: it has
     columns of wider types than the plan's. narrow_size: that of its file before it got the types of all parts.
     quarantine_size and quarantine_sha256: of the file with its bad rows. version: of the input's file, where
-    an object store tells it.
+    an object store tells it. uncounted: of the bad ones those that stand for an unknown number of rows.
     """
 
     file_index: int
@@ -50,6 +50,7 @@ class Record:
     quarantine_size: int = 0
     quarantine_sha256: str = ""
     version: str = ""
+    uncounted: int = 0
 
     @property
     def name(self) -> str:
@@ -58,7 +59,7 @@ class Record:
 
     def published(self) -> dict[str, Any]:
         """Return what the manifest says of the part: without what is not so for most."""
-        rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256", "version"}
+        rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256", "version", "uncounted"}
         return {key: value for key, value in asdict(self).items() if value or key not in rare}
 
     @property
@@ -110,6 +111,7 @@ class Ledger:
             sha256=hashlib.sha256(content).hexdigest(),
             wider=wider,
             version=version,
+            uncounted=sum(b.uncounted for b in bad),
             quarantine_size=len(quarantined),
             quarantine_sha256=hashlib.sha256(quarantined).hexdigest() if quarantined else "",
         )
@@ -125,7 +127,8 @@ class Ledger:
 def intact(store: Store, records: Iterable[Record]) -> tuple[dict[Number, Record], dict[Number, Record]]:
     """Return the records whose files are there with their sizes, and the others."""
     parts, quarantined = store.sizes_of_parts(), store.sizes(QUARANTINE)
-    good, damaged = {}, {}
+    good: dict[Number, Record] = {}
+    damaged: dict[Number, Record] = {}
     for record in records:
         name = f"{record.name}.parquet"
         whole = parts.get(name) in (record.size, record.narrow_size or record.size)

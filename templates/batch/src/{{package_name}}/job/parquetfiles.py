@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from .exits import BadInput
 from .inputs import InputFile
-from .parts import ROW, TEXT, BadRow, Columns, Limits, Part, empty_table, table_schema
+from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
 from .widening import fitting
 
 READ_ROWS = 16_384
@@ -29,7 +29,7 @@ def parquet_parts(
         if not file.blames(error):
             raise
         if wanted(0):
-            bad = [BadRow(0, f"the file cannot be read: {error}")]
+            bad = [BadRow(0, f"{UNCOUNTED}the file cannot be read: {error}", uncounted=True)]
             yield Part(file, file_index, 0, 0, 1, True, 0, empty_table(columns), bad=bad)
         yield 1
         return

@@ -35,11 +35,18 @@ class Limits:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that gives no result. `row` counts from 0 in its file; `count` rows from there share the reason."""
+    """A row that gives no result. `row` counts from 0 in its file; `count` rows from there share the reason.
+
+    uncounted: they are more, and nobody can know how many.
+    """
 
     row: int
     reason: str
     count: int = 1
+    uncounted: bool = False
+
+
+UNCOUNTED = "an unknown number of rows, at least 1: "
 
 
 @dataclass

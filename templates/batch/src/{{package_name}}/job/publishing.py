@@ -14,8 +14,9 @@ from .exits import BadConfiguration, BadInput, JobError
 from .manifest import Ledger, Number, Record, as_parquet, intact
 from .messages import say
 from .parts import part_name
+from .plan import NAME as PLAN
 from .plan import to_json
-from .store import RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
+from .store import DATA, RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
 from .widening import common_schema
 
 MANIFEST = "_manifest.json"
@@ -101,7 +102,9 @@ def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
     if any(record.wider for record in records):
         records = _of_one_schema(store, ledger, records)
     _check_content(store, records)
+    _check_no_others(store, records)
     counts = {key: sum(getattr(record, key) for record in records) for key in ("rows", "written", "bad")}
+    counts |= {"uncounted": uncounted} if (uncounted := sum(record.uncounted for record in records)) else {}
     store.write(MANIFEST, to_json({**counts, "parts": [record.published() for record in records]}))
     store.write("_provenance.json", to_json({**provenance, **counts}))
     store.write(SUCCESS, b"")
@@ -143,6 +146,25 @@ def _check_content(store: Store, records: list[Record]) -> None:
         for record in damaged:
             store.delete(f"{RECORDS}/{record.name}.json")
         raise Damaged(damaged)
+
+
+def _check_no_others(store: Store, records: list[Record]) -> None:
+    """Raise BadConfiguration when there are files among the result that no part has written."""
+    others = store.sizes(store.parts).keys() - {f"{record.name}.parquet" for record in records}
+    if others and store.read(SUCCESS) is None:
+        raise BadConfiguration(
+            f"{store.parts} holds {min(others)!r}, which this job has not written and readers would take for a result: "
+            "take it away and start again"
+        )
+
+
+def check_ours(store: Store, output: str) -> None:
+    """Raise BadConfiguration when an output without a plan has a result: another program's, or an older one."""
+    found = SUCCESS if store.read(SUCCESS) is not None else min(store.sizes(DATA), default="")
+    if found and store.read(PLAN) is None:
+        raise BadConfiguration(
+            f"{output} holds {found}, and no {PLAN} of this job: take another --output, or delete what is there"
+        )
 
 
 def _of_one_schema(store: Store, ledger: Ledger, records: list[Record]) -> list[Record]:

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import json
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -24,13 +25,20 @@ Record = list[str] | str
 
 
 class CsvReader:
-    """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them."""
+    """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them.
+
+    Where a quote is not closed, or text follows a closed one, the line on which the record begins is a broken record,
+    and the next one begins on the line after it.
+    """
 
     def __init__(self, lines: LineReader, limit: int, delimiter: str) -> None:
         self._lines = lines
         self.position = self._read = lines.position
         csv.field_size_limit(max(limit, csv.field_size_limit()))
-        self._records = csv.reader(self._texts(), delimiter=delimiter)
+        self._delimiter = delimiter
+        self._fed: list[tuple[str, int]] = []
+        self._again: deque[tuple[str, int]] = deque()
+        self._records = self._reader()
         self._ahead: Record | None = None
         self._advance()
 
@@ -55,16 +63,36 @@ class CsvReader:
 
     def _advance(self) -> None:
         try:
-            self._ahead = next(filter(None, self._records), None)
+            while True:
+                self._fed.clear()
+                self._ahead = next(self._records, None)
+                if self._ahead != []:
+                    return
         except csv.Error as error:
             self._ahead = f"no CSV: {error}"
+        self._read -= sum(size for _, size in self._fed[1:])
+        self._again.extendleft(reversed(self._fed[1:]))
+        self._records = self._reader()
+
+    def _reader(self) -> Iterator[list[str]]:
+        return csv.reader(self._texts(), delimiter=self._delimiter, strict=True)
 
     def _texts(self) -> Iterator[str]:
-        while lines := self._lines.take(1000, 1 << 20):
-            for line in lines:
-                self._read += 1 + (line.size if isinstance(line, TooLong) else len(line))
+        fed = self._fed
+        while self._again or self._more():
+            line = self._again.popleft()
+            self._read += line[1]
+            fed.append(line)
+            yield line[0]
+
+    def _more(self) -> bool:
+        for line in self._lines.take(1000, 1 << 20):
+            if isinstance(line, TooLong):
                 # A line that was not kept becomes a record of one strange field, which no header asks for.
-                yield "\0too long" if isinstance(line, TooLong) else line.decode("utf-8", "surrogateescape") + "\n"
+                self._again.append(("\0too long", 1 + line.size))
+            else:
+                self._again.append((line.decode("utf-8", "surrogateescape") + "\n", 1 + len(line)))
+        return bool(self._again)
 
 
 def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:

@@ -39,7 +39,15 @@ def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
 
 
 def check_count(answers: Answers, count: int) -> None:
-    """Raise BadConfiguration unless there is an answer for each text."""
+    """Raise BadConfiguration unless there is a dict for each text."""
+    if not isinstance(answers, list | tuple):
+        raise BadConfiguration(
+            f"predict gave {type(answers).__name__}: it has to give a list with a dict for each text"
+        )
+    strange = set(map(type, answers)) - {dict}
+    if not all(issubclass(kind, dict) for kind in strange):
+        kind = min(kind.__name__ for kind in strange)
+        raise BadConfiguration(f"predict gave a list with {kind}: it has to give a dict for each text")
     if len(answers) != count:
         raise BadConfiguration(f"predict gave {len(answers)} answers for {count} texts: it has to give one for each")
 

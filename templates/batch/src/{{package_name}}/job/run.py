@@ -38,6 +38,7 @@ class Run:
         self._watch = Watch()
         self._rows = sum(record.rows for record in ledger.records.values())
         self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
+        self._uncounted = sum(record.uncounted for record in ledger.records.values())
         ends = [0]
         for file in plan.files:
             ends.append(ends[-1] + max(1, file.size))
@@ -116,6 +117,7 @@ class Run:
             )
         self._rows += part.rows
         self._bad += sum(b.count for b in bad)
+        self._uncounted += sum(b.uncounted for b in bad)
         before, after = self._share_at[part.file_index : part.file_index + 2]
         self._progress.bad = self._bad
         self._progress.batch_size = self._predictor.batch_size.smallest
@@ -123,5 +125,10 @@ class Run:
         self._judge(max_bad, ENOUGH_ROWS)
 
     def _judge(self, max_bad: float, enough: int) -> None:
+        if self._uncounted and max_bad < 1:
+            raise BadInput(
+                f"{self._uncounted} files or ends of files cannot be read, and nobody knows how many rows they held: "
+                "only --max-bad 1 goes on without them"
+            )
         if self._rows >= enough and self._bad > max_bad * self._rows:
             raise BadInput(f"{self._bad:,} of {self._rows:,} rows are bad, more than --max-bad {max_bad:g} allows")

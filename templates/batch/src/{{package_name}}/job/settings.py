@@ -55,10 +55,23 @@ class RunOptions:
 
 
 def find_shard(option: str | None, environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Return (index, count) of the shard: from --shard I/N, from a Kubernetes Indexed Job or from torchrun.
+    """Return (index, count) of the shard: from --shard I/N, from a Kubernetes Indexed Job, from torchrun or both.
 
     Raises BadConfiguration when they make no sense.
     """
+    index, count = _given_shard(option, environment)
+    ranks = environment.get("LOCAL_WORLD_SIZE")
+    if ranks and ranks == environment.get("WORLD_SIZE") and (option or "JOB_COMPLETION_INDEX" in environment):
+        # torchrun counts from 0 in each pod of its own: the pods' shards are cut once more.
+        rank, ranks_there = _checked(environment.get("RANK", ""), ranks, "RANK and WORLD_SIZE")
+        return index * ranks_there + rank, count * ranks_there
+    if ranks and not option:
+        # One torchrun over several pods: its ranks count all of them.
+        return _checked(environment.get("RANK", ""), environment.get("WORLD_SIZE", ""), "RANK and WORLD_SIZE")
+    return index, count
+
+
+def _given_shard(option: str | None, environment: Mapping[str, str]) -> tuple[int, int]:
     if option:
         index, slash, count = option.partition("/")
         return _checked(index, count if slash else "", f"--shard {option}")

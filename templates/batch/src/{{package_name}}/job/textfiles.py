@@ -11,7 +11,7 @@ from pyarrow import fs
 from .exits import BadInput
 from .inputs import COMPRESSED, InputFile
 from .lines import LineReader, TooLong
-from .parts import BadRow, Columns, Limits, Part, empty_table
+from .parts import UNCOUNTED, BadRow, Columns, Limits, Part, empty_table
 from .records import BYTE_ORDER_MARK, CsvReader, Parsed, csv_parser, parse_json, parse_lines
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -38,7 +38,9 @@ def text_parts(
     while not last:
         records = reader.take(limits.rows, limits.size)
         last = reader.at_end()
-        broken = [BadRow(row + len(records), reader.broken)] if last and reader.broken else []
+        broken = (
+            [BadRow(row + len(records), UNCOUNTED + reader.broken, uncounted=True)] if last and reader.broken else []
+        )
         if wanted(index):
             table, bad = parse(records, row, columns) if records else (empty_table(columns), [])
             rows = len(records) + len(broken)

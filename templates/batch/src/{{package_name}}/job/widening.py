@@ -21,16 +21,16 @@ LARGEST = 2**53
 WHOLE = pa.decimal128(38, 0)
 _EXACT = {b"exact": b"yes"}
 _NONE = type(None)
-_FRACTIONS = {float, np.float64, np.float32, np.float16, _NONE}
-_NUMBERS = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32, np.uint64, _NONE}
+_FRACTIONS: set[type] = {float, np.float64, np.float32, np.float16, _NONE}
+_NUMBERS: set[type] = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32, np.uint64, _NONE}
 # Python's types that pyarrow puts into a column of a type without changing a value.
 _SURE: dict[pa.DataType, set[type]] = {
     pa.int64(): _NUMBERS,
     pa.uint64(): _NUMBERS,
     WHOLE: _NUMBERS,
     pa.float64(): _FRACTIONS,
-    pa.string(): {str, np.str_, _NONE},
-    pa.bool_(): {bool, np.bool_, _NONE},
+    pa.string(): set[type]((str, np.str_, _NONE)),
+    pa.bool_(): set[type]((bool, np.bool_, _NONE)),
 }
 _IN_VECTORS = _FRACTIONS | _NUMBERS
 _UNITS = ("s", "ms", "us", "ns")
