@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import hashlib
 import io
 import os
 import subprocess
@@ -111,7 +112,10 @@ def render(template: Path, answers: Answers, folder: Path) -> str | None:
 
 def text_of(folder: Path, path: str) -> list[str]:
     """Return the lines of one rendered file; the template's own place and version are left out."""
-    lines = (folder / path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    data = (folder / path).read_bytes()
+    if b"\0" in data:
+        return [f"binary, sha256:{hashlib.sha256(data).hexdigest()}\n"]
+    lines = data.decode("utf-8", errors="replace").splitlines(keepends=True)
     return [line for line in lines if not line.startswith(("_src_path:", "_commit:"))] if path == ANSWERS else lines
 
 
@@ -122,6 +126,12 @@ def difference(old: Path, new: Path) -> str:
         before, after = (text_of(folder, path) if (folder / path).exists() else [] for folder in (old, new))
         told += difflib.unified_diff(before, after, f"a/{path}", f"b/{path}")
     return "".join(line if line.endswith("\n") else line + "\n" for line in told)
+
+
+def new_wheel(path: str, files: set[str]) -> bool:
+    """Tell whether a wheel is gone because another version of it came."""
+    name = path.split("-")[0]
+    return path.endswith(".whl") and any(other.endswith(".whl") and other.split("-")[0] == name for other in files)
 
 
 def owner_of(lists: dict[str, dict[str, str]], path: str) -> str | None:
@@ -202,8 +212,11 @@ class Check:
             except yaml.YAMLError as error:
                 lists.append({})
                 self.refused += [f"{LISTS} ({where}) cannot be read: {error}"] if folder == new else []
+        answers = load(new, ANSWERS) if (new / ANSWERS).exists() else {}
+        package = f"src/{answers.get('package_name')}/"
         for path in sorted(files_under(old) - files_under(new)):
-            self.gone("file", path, f"{path} ({where})")
+            if not new_wheel(path, files_under(new)):
+                self.gone("file", path.replace(package, "src/{package}/"), f"{path} ({where})")
         for path in sorted(files_under(new)):
             owner = owner_of(lists[1], path)
             if owner is None:

@@ -216,6 +216,22 @@ def write_back(trial: Trial, child: Path) -> None:
         raise UpdateError(f"the update could not be written and was taken back: {error}") from error
 
 
+def renew_locks(child: Path) -> str:
+    """Resolve the locks again where they name another runtime than wheels/ holds now; return a line about it, or ""."""
+    asked, lock = child / "wheels" / "requirements.in", child / "requirements.lock"
+    if not asked.exists() or not lock.exists():
+        return ""
+    wheel = asked.read_text(encoding="utf-8").split(" @ ")[-1].strip()
+    if f"@ {wheel} " in lock.read_text(encoding="utf-8"):
+        return ""
+    if not (child / ".venv" / "bin" / "uv").exists():
+        return f"locks      do not name {wheel} yet: scripts/setup resolves them"
+    done = subprocess.run(["scripts/lock"], cwd=child, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return f"locks      resolved again for {wheel}"
+    return f"{done.stderr.strip()}\nlocks      do not name {wheel} yet (the reason stands above): run scripts/lock"
+
+
 def told(trial: Trial, dry_run: bool) -> str:
     """Return what a person reads: versions, changelog, files."""
     lines = [f"{trial.old} -> {trial.new.tag}" + (" (dry run, nothing is changed)" if dry_run else "")]
@@ -250,6 +266,9 @@ def update(child: Path, options: argparse.Namespace) -> int:
     with trial(child, options.to, dict(options.answer)) as made:
         if made is not None and not options.dry_run:
             write_back(made, child)
+        locks = renew_locks(child) if made is not None and not options.dry_run and not options.no_lock else ""
+        if locks:
+            print(locks, file=sys.stderr)
         if options.json:
             print(json.dumps(as_json(made, child, options.dry_run), indent=2))
         elif made is None:
@@ -278,6 +297,7 @@ def main() -> int:
     parser.add_argument("--answer", type=answer, action="append", default=[], metavar="QUESTION=ANSWER")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, say the same")
     parser.add_argument("--diff", action="store_true", help="print the change of each file too")
+    parser.add_argument("--no-lock", action="store_true", help="leave the locks, also where the runtime is another")
     parser.add_argument("--json", action="store_true", help="print for a program")
     parser.add_argument("--repository", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)
     options = parser.parse_args()

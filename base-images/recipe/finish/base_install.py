@@ -1,12 +1,15 @@
 #!/opt/env/bin/python
 """Install a child's locked packages on top of the base image, without changing the base.
 
-usage: base-install LOCK        (as root, in the Dockerfile of a child)
+usage: base-install LOCK [WHEELS]        (as root, in the Dockerfile of a child)
 
 LOCK is the complete lock of the child with sha256 hashes; it may hold the packages of the base too, because a laptop
-installs from the same file. First every pin is compared with /opt/base/constraints.txt: another version of a package
-that the base holds, or a GPU library that the base does not hold, ends the build with one line and changes nothing.
-Then only what is missing is installed, by hash and without dependencies, and the whole environment is checked.
+installs from the same file. WHEELS is the folder of the wheels that the child carries itself: the lock names each of
+them with its hash (name @ file:wheels/...).
+
+First every pin is compared with /opt/base/constraints.txt: another version of a package that the base holds, or a GPU
+library that the base does not hold, ends the build with one line and changes nothing. Then only what is missing is
+installed, by hash and without dependencies, and the whole environment is checked.
 
 Exit codes: 0 installed, 1 the lock does not fit the image, 2 wrong use, 3 the installation failed.
 """
@@ -28,7 +31,7 @@ WHEELS = {path.name.split("-")[0]: str(path) for path in (BASE / "lib").glob("*.
 sys.path.append(WHEELS["packaging"])
 
 from packaging.requirements import InvalidRequirement, Requirement  # noqa: E402
-from packaging.utils import canonicalize_name  # noqa: E402
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename  # noqa: E402
 
 GPU_LIBRARIES = ("nvidia-*", "cuda-*", "triton", "torch", "tensorflow")
 # Python bindings of the driver's management library: no CUDA library inside.
@@ -47,7 +50,7 @@ def read_constraints() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
 
 
-def read_lock(path: Path) -> dict[str, tuple[str, str]]:
+def read_lock(path: Path, wheels: Path | None = None) -> dict[str, tuple[str, str]]:
     """Return (version, requirement line with hashes) by normal name, for what this platform installs."""
     pins = {}
     for line in re.sub(r"\\\r?\n", " ", path.read_text()).splitlines():
@@ -60,6 +63,11 @@ def read_lock(path: Path) -> dict[str, tuple[str, str]]:
             requirement = Requirement(text)
         except InvalidRequirement:
             stop(f"{path}: cannot read {text!r}: expected name==version with hashes; make the lock with scripts/lock")
+        if requirement.url and hashes:
+            version = carried(path, wheels, requirement.url)
+            place = (wheels / Path(requirement.url).name).resolve().as_uri()
+            pins[canonicalize_name(requirement.name)] = (version, f"{requirement.name} @ {place} {' '.join(hashes)}")
+            continue
         specifiers = list(requirement.specifier)
         if len(specifiers) != 1 or specifiers[0].operator != "==" or not hashes:
             stop(f"{path}: {text!r} needs one exact version and a sha256 hash; make the lock with scripts/lock")
@@ -68,6 +76,25 @@ def read_lock(path: Path) -> dict[str, tuple[str, str]]:
             pin = f"{requirement.name}=={version} {' '.join(hashes)}"
             pins[canonicalize_name(requirement.name)] = (version, pin)
     return pins
+
+
+def carried(lock: Path, wheels: Path | None, url: str) -> str:
+    """Return the version of a wheel that the child carries, which the lock names as file:wheels/..."""
+    name = url.removeprefix("file:wheels/")
+    if wheels is None or "/" in name or not (wheels / name).is_file():
+        stop(f"{lock} names {url}, which is not there: make the lock for what is in wheels/ with scripts/lock")
+    try:
+        return str(parse_wheel_filename(name)[1])
+    except InvalidWheelFilename:
+        stop(f"{lock} names {url}, which is no wheel: make the lock with scripts/lock")
+
+
+def check_named(path: Path, wheels: Path) -> None:
+    """End the build when the child carries a wheel that its lock does not name: an update brought it."""
+    text = path.read_text()
+    for wheel in sorted(wheels.glob("*.whl")):
+        if f"@ file:wheels/{wheel.name}" not in text:
+            stop(f"the lock does not name wheels/{wheel.name}, which the template brought: run scripts/lock and commit")
 
 
 def is_gpu_library(name: str) -> bool:
@@ -122,14 +149,16 @@ def install(lines: list[str]) -> None:
 
 def main() -> None:
     """Compare, install what is missing, check."""
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-        stop("usage: base-install LOCK", 2)
-    path = Path(sys.argv[1])
+    if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
+        stop("usage: base-install LOCK [WHEELS]", 2)
+    path, wheels = Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) == 3 else None
     if not path.is_file():
         stop(f"{path}: no such file; mount the lock into the build step", 2)
     if os.geteuid() != 0:
         stop("run it as root: USER root before and USER app after the step", 2)
-    held, pins = read_constraints(), read_lock(path)
+    if wheels:
+        check_named(path, wheels)
+    held, pins = read_constraints(), read_lock(path, wheels)
     check_fit(pins, held)
     before = installed()
     missing = [line for name, (version, line) in pins.items() if before.get(name) != version]
