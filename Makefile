@@ -47,6 +47,10 @@ lint: $(READY) ## style and types of this repository
 format: $(READY) ## mend the style
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
+.PHONY: wheel
+wheel: $(READY) ## build the runtime that children carry, and put it into their templates
+	@$(PYTHON) hooks/build_wheel.py
+
 .PHONY: locks
 locks: $(READY) ## resolve the locks that new children start with (IMAGES="torch-cu13 ..." for some of them)
 	@$(PYTHON) -W ignore::UserWarning hooks/lock_templates.py $(IMAGES)

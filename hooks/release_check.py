@@ -64,6 +64,12 @@ def image_of(folder: Path) -> set[str]:
     return set(re.findall(r"[a-z0-9-]+", place.read_text(encoding="utf-8"))) if place.exists() else set()
 
 
+def new_wheel(path: str, files: set[str]) -> bool:
+    """Tell whether a wheel is gone because another version of it came."""
+    name = path.split("-")[0]
+    return path.endswith(".whl") and any(other.endswith(".whl") and other.split("-")[0] == name for other in files)
+
+
 class Check:
     """The comparison of two templates; `refused` collects the reasons."""
 
@@ -177,8 +183,11 @@ class Check:
     def check_files(self, where: str, old: Path, new: Path) -> None:
         """Refuse files that vanish or change hands, in one rendered answer set."""
         before, after = owners_in(old), owners_in(new)
+        answers = load(new, ANSWERS) or {}
+        package = f"src/{answers.get('package_name')}/"
         for path in sorted(files_under(old) - files_under(new)):
-            self.gone("file", path, f"{path} ({where})")
+            if not new_wheel(path, files_under(new)):
+                self.gone("file", path.replace(package, "src/{package}/"), f"{path} ({where})")
         for path in sorted(files_under(new)):
             if after.of(path) == "managed" and before.of(path) == "seed":
                 self.refuse(f"{path} ({where}) was the owner's and would be changed by updates")

@@ -221,6 +221,22 @@ def resumed(child: Path, dry_run: bool) -> int | None:
     return journal.code
 
 
+def renew_locks(child: Path) -> str:
+    """Resolve the locks again where they name another runtime than wheels/ holds now; return a line about it, or ""."""
+    asked, lock = child / "wheels" / "requirements.in", child / "requirements.lock"
+    if not asked.exists() or not lock.exists():
+        return ""
+    wheel = asked.read_text(encoding="utf-8").split(" @ ")[-1].strip()
+    if f"@ {wheel} " in lock.read_text(encoding="utf-8"):
+        return ""
+    if not (child / ".venv" / "bin" / "uv").exists():
+        return f"locks      do not name {wheel} yet: scripts/setup resolves them"
+    done = subprocess.run(["scripts/lock"], cwd=child, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return f"locks      resolved again for {wheel}"
+    return f"{done.stderr.strip()}\nlocks      do not name {wheel} yet (the reason stands above): run scripts/lock"
+
+
 def update(child: Path, options: argparse.Namespace) -> int:
     """Update `child` as the options say, print what happened, return the exit code. Raises UpdateError."""
     code = resumed(child, options.dry_run)
@@ -229,6 +245,9 @@ def update(child: Path, options: argparse.Namespace) -> int:
     with trial(child, options.to, dict(options.answer)) as made:
         if made is not None and not options.dry_run:
             write_back(made, child)
+        locks = renew_locks(child) if made is not None and not options.dry_run and not options.no_lock else ""
+        if locks:
+            print(locks, file=sys.stderr)
         if options.json:
             old, new = (made.old, made.new.tag) if made else (read_answers(child)["_commit"], None)
             files = made.outcomes if made else []
@@ -265,6 +284,7 @@ def main() -> int:
     parser.add_argument("--answer", type=answer, action="append", default=[], metavar="QUESTION=ANSWER")
     parser.add_argument("--dry-run", action="store_true", help="change nothing, say the same")
     parser.add_argument("--diff", action="store_true", help="print the change of each file too")
+    parser.add_argument("--no-lock", action="store_true", help="leave the locks, also where the runtime is another")
     parser.add_argument("--json", action="store_true", help="print for a program")
     parser.add_argument("--repository", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -55,6 +55,8 @@ def prepare(folder: Path, python: str, have: list[str]) -> None:
     limits = folder / "constraints.txt"
     limits.write_text("\n".join(line.rstrip("\\") for line in lock if "==" in line and line.split("==")[0] not in have))
     asked = tomllib.loads((folder / "child/pyproject.toml").read_text())["project"]["dependencies"]
+    [wheel] = (folder / "child/wheels").resolve().glob("*.whl")
+    asked.append(f"gpu-repo-runtime[serving] @ {wheel.as_uri()}")
     uv = shutil.which("uv") or str(ROOT / ".venv/bin/uv")
     command = [uv, "pip", "install", "--quiet", "--target", folder / "packages", "--python-version", python]
     options = ["--only-binary", ":all:", "--overrides", absent, "--constraints", limits]
@@ -94,7 +96,7 @@ def refuse_without(names: tuple[str, ...]) -> None:
 def refuse_without_devices(child: Path, devices: list[str]) -> None:
     """End with one line when a GPU that was asked for cannot be used, or a device is unknown."""
     for device in devices:
-        code = f"from topic_finder.device import choose; choose({device!r})"
+        code = f"import topic_finder.model; from topic_finder.device import choose; choose({device!r})"
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(child / "src"), *sys.path])}
         done = subprocess.run(
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
@@ -122,7 +124,9 @@ def measure(child: Path, device: str, clients: int, seconds: float) -> dict[str,
     paths = os.pathsep.join([str(child / "src"), *sys.path])
     own = {"PYTHONPATH": paths, "PORT": "8940", "LISTEN_HOST": "127.0.0.1", "DEVICE": device}
     own |= {"BENCH_MODEL": "encoder", "LOG_LEVEL": "warning", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
-    process = subprocess.Popen([sys.executable, "-m", "topic_finder.serving"], env={**os.environ, **own})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gpu_repo_runtime.serving", "topic_finder"], env={**os.environ, **own}
+    )
     try:
         while process.poll() is None:
             with suppress(OSError), urllib.request.urlopen(f"{URL}/readyz"):

@@ -69,7 +69,12 @@ def servers() -> list[Server]:
     """All servers, each set as its documentation says; LitServe with the wait it has by default, none, and with one."""
     app = str(HERE / "servers")
     return [
-        Server(OURS, ["-m", "topic_finder.serving"], {"texts": [TEXT]}, settings={"LISTEN_HOST": "127.0.0.1"}),
+        Server(
+            OURS,
+            ["-m", "gpu_repo_runtime.serving", "topic_finder"],
+            {"texts": [TEXT]},
+            settings={"LISTEN_HOST": "127.0.0.1"},
+        ),
         Server("litserve", [f"{app}/litserve_app.py"], {"text": TEXT}),
         Server("litserve, 5 ms wait", [f"{app}/litserve_app.py"], {"text": TEXT}, wait_ms=5, package="litserve"),
         Server("mosec", [f"{app}/mosec_app.py"], {"text": TEXT}, "/inference", wait_ms=5),
@@ -96,7 +101,9 @@ def prepare(framework_build: str) -> None:
             continue
         lock = child / "requirements.lock" if server.name == OURS else HERE / f"envs/{server.name}.lock"
         subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, server.python.parents[1]], check=True)
-        subprocess.run([*uv, "pip", "sync", "--quiet", "--python", server.python, "--require-hashes", lock], check=True)
+        subprocess.run(
+            [*uv, "pip", "sync", "--quiet", "--python", server.python, "--require-hashes", lock], cwd=child, check=True
+        )
         [packages_folder] = server.python.parents[1].glob("lib/python*/site-packages")
         (packages_folder / "zz-models.pth").write_text(f"{shared}\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import io
 import os
 import subprocess
@@ -40,7 +41,10 @@ def tree_of(repository: Path, commit: str) -> str:
 
 def text_of(folder: Path, path: str) -> list[str]:
     """Return the lines of one rendered file; the template's own place and version are left out."""
-    lines = (folder / path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    data = (folder / path).read_bytes()
+    if b"\0" in data:
+        return [f"binary, sha256:{hashlib.sha256(data).hexdigest()}\n"]
+    lines = data.decode("utf-8", errors="replace").splitlines(keepends=True)
     return [line for line in lines if not line.startswith(("_src_path:", "_commit:"))] if path == ANSWERS else lines
 
 

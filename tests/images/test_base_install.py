@@ -77,7 +77,9 @@ class Bench:
         """Write a wheel and return its line in a lock; the files are {path: text}."""
         return pin(wheel(self.wheels, name, version, files, requires))
 
-    def install(self, lock: str | bytes, before: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    def install(
+        self, lock: str | bytes, before: str = "", carried: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run base-install on a lock; `before` is Python that runs first, as a fault does."""
         path = self.folder / "requirements.lock"
         path.write_bytes(lock.encode() if isinstance(lock, str) else lock)
@@ -86,7 +88,7 @@ class Bench:
             lib=str(lib), wheels=[str(next(lib.glob("packaging-*.whl")))], base=str(self.base), before=before
         )
         variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PATH": os.environ["PATH"]} | environment
-        command = [self.python, "-IB", "-c", program, path]
+        command = [self.python, "-IB", "-c", program, path, *([carried] if carried else [])]
         return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
     def tree(self) -> dict[str, str]:
@@ -291,6 +293,35 @@ def test_a_package_without_what_it_needs_leaves_nothing(bench: Bench) -> None:
     """The check of the whole environment comes before the installation is final."""
     lock = bench.wheel("tool", requires="missing>=1", **{"tool.py": ""})
     refused(bench, lock, 3, "packages miss what they need", "missing")
+
+
+def test_a_wheel_that_the_child_carries_is_installed_from_its_folder(bench: Bench) -> None:
+    """The runtime lies in the child's wheels/: taken by its hash, also where an index has a higher version of it."""
+    carried = bench.folder / "carried"
+    path = wheel(carried, "runtime", "1.0", {"runtime.py": "version = 1\n"})
+    bench.wheel("runtime", "9.0", **{"runtime.py": "version = 9\n"})
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    done = bench.install(f"runtime @ file:wheels/{path.name} --hash=sha256:{digest}\n", carried=carried)
+    assert done.returncode == 0, done.stderr
+    assert (bench.site / "runtime.py").read_text() == "version = 1\n"
+
+
+CARRIED = {
+    "a lock that does not name it": ("", 1, "does not name wheels/runtime-1.0-py3-none-any.whl"),
+    "a lock that names another": (f"runtime @ file:wheels/runtime-2.0-py3-none-any.whl {HASH}\n", 1, "is not there"),
+    "a lock that leaves the folder": (f"runtime @ file:wheels/../x.whl {HASH}\n", 1, "is not there"),
+    "other content": (f"runtime @ file:wheels/runtime-1.0-py3-none-any.whl {HASH}\n", 3, "pip could not get"),
+}
+
+
+@pytest.mark.parametrize("case", CARRIED)
+def test_a_carried_wheel_and_the_lock_have_to_agree(bench: Bench, case: str) -> None:
+    """An update may bring another runtime than the lock names: the build says the one command that mends it."""
+    carried = bench.folder / "carried"
+    wheel(carried, "runtime", "1.0", {"runtime.py": "version = 1\n"})
+    lock, code, phrase = CARRIED[case]
+    done = bench.install(lock, carried=carried)
+    assert (done.returncode, phrase in done.stderr) == (code, True), done.stderr
 
 
 def fault(step: int, how: str) -> str:

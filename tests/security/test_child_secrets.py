@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.answers import TYPES, AnswerSet
-from tests.service import standin_model
-from tests.service.conftest import PACKAGE, Process
+from tests.runtime import standin_model
+from tests.runtime.services import PACKAGE, Process
 
 CANARY = "canary-7f3a9c"
 DOCKER = """#!/usr/bin/env bash

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import json
-import os
 import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from tests.answers import AnswerSet
-from tests.service import standin_model
-
-PACKAGE = "topic_finder"
+from tests.runtime import standin_model
+from tests.runtime.services import PACKAGE, bench, start  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")
@@ -32,105 +20,3 @@ def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPath
     shutil.copytree(render(AnswerSet("service", "plain")), folder)
     shutil.copy(standin_model.__file__, folder / "src" / PACKAGE / "model.py")
     return folder
-
-
-@pytest.fixture(scope="session")
-def serving(child: Path) -> Callable[[str], ModuleType]:
-    """Return a function that imports a module of the child's serving package."""
-    if str(child / "src") not in sys.path:
-        sys.path.insert(0, str(child / "src"))
-    return lambda name: importlib.import_module(f"{PACKAGE}.serving.{name}")
-
-
-@pytest.fixture(scope="session")
-def bench(child: Path) -> ModuleType:
-    """Return what the child's load test sends requests with, as a module."""
-    spec = importlib.util.spec_from_file_location("service_bench", child / "scripts/tools/load.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["service_bench"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-class Process:
-    """A service that runs as a process of its own; its output goes to a file."""
-
-    def __init__(self, child: Path, log: Path, **settings: str) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url, self.log = f"http://127.0.0.1:{self.port}", log
-        own = {"PORT": str(self.port), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "LOG_FORMAT": "json"}
-        environment = {**os.environ, "PYTHONPATH": str(child / "src"), **own, **settings}
-        with log.open("w") as output:
-            command = [sys.executable, "-m", f"{PACKAGE}.serving"]
-            self.popen = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
-
-    def get(self, path: str, timeout: float = 5) -> tuple[int, str]:
-        """Return status and body of a GET; status 0 when nobody answers."""
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=timeout) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
-
-    def predict(self, *texts: str, timeout: float = 30) -> tuple[int, dict]:
-        """Return status and JSON of a prediction; status 0 when nobody answers."""
-        request = urllib.request.Request(
-            f"{self.url}/predict", json.dumps({"texts": texts}).encode(), {"content-type": "application/json"}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            return error.code, json.load(error)
-        except OSError:
-            return 0, {}
-
-    def wait_for(self, path: str, status: int, seconds: float = 20) -> str:
-        """Return the body when `path` answers with `status`; fail after `seconds`."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            found, body = self.get(path)
-            if found == status:
-                return body
-            time.sleep(0.02)
-        pytest.fail(f"{path} did not answer {status} within {seconds} s, last {found}; log:\n{self.log.read_text()}")
-
-    def terminate(self) -> None:
-        """Send SIGTERM."""
-        self.popen.send_signal(signal.SIGTERM)
-
-    def exit_code(self, seconds: float) -> int:
-        """Return the exit code; fail when the process still runs after `seconds`."""
-        try:
-            return self.popen.wait(seconds)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"the process still runs after {seconds} s; log:\n{self.log.read_text()}")
-
-    def metric(self, name: str) -> float:
-        """Return the sum of a metric over its labels."""
-        lines = [line for line in self.get("/metrics")[1].splitlines() if line.split("{")[0].split(" ")[0] == name]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
-
-
-@pytest.fixture
-def start(child: Path, tmp_path: Path) -> Iterator[Callable[..., Process]]:
-    """Return a function that starts a service with settings, by default ready; all are ended after the test."""
-    running: list[Process] = []
-
-    def run(*, ready: bool = True, **settings: str) -> Process:
-        process = Process(child, tmp_path / f"service-{len(running)}.log", **settings)
-        running.append(process)
-        if ready:
-            process.wait_for("/readyz", 200)
-        return process
-
-    yield run
-    for process in running:
-        process.popen.kill()
-        process.popen.wait()

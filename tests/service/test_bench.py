@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,14 +12,19 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.services import RUNTIME
+
 
 @pytest.fixture
 def bench_run(child: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the load test with its files in tmp_path."""
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(RUNTIME)}
         command = [sys.executable, child / "scripts/tools/bench.py", "--out", tmp_path, *options]
-        return subprocess.run(command, cwd=child, capture_output=True, text=True, check=False, timeout=120)
+        return subprocess.run(
+            command, cwd=child, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
 
     return run
 

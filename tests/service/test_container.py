@@ -110,7 +110,7 @@ def test_it_predicts_as_non_root_with_a_read_only_root_and_drains(running: tuple
 
 def test_threads_follow_the_limit_of_the_container(client: docker.DockerClient, image: str) -> None:
     """Docker's own limit, in whichever version of control groups this engine has."""
-    code = "from topic_finder.cores import usable_cores; print(usable_cores())"
+    code = "from gpu_repo_runtime.cores import usable_cores; print(usable_cores())"
     said = client.containers.run(image, ["python", "-c", code], nano_cpus=10**9, remove=True, **LOCKED)
     assert said.strip() == b"1"
 

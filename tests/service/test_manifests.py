@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from tests.answers import AnswerSet
+from tests.runtime.services import RUNTIME
 
+METRICS = RUNTIME / "gpu_repo_runtime/serving/metrics.py"
 VERSIONS = ("1.32", "1.37")  # oldest and newest that are looked at
 ANSWERS = AnswerSet("service", "torch", gpu_resource="nvidia.com/mig-1g.10gb")
 # Objects of operators: Kubernetes itself has no schema for them.
@@ -143,7 +145,7 @@ def test_every_selector_names_this_service_only(base: dict[str, Any]) -> None:
 
 
 def test_autoscalers_follow_a_metric_that_the_service_exports(base: dict[str, Any], child: Path) -> None:
-    exported = set(re.findall(r'"(service_\w+)"', (child / "src/topic_finder/serving/metrics.py").read_text()))
+    exported = set(re.findall(r'"(service_\w+)"', METRICS.read_text()))
     [metric] = base["HorizontalPodAutoscaler"]["spec"]["metrics"]
     assert metric["pods"]["metric"]["name"] in exported
     assert base["HorizontalPodAutoscaler"]["spec"]["minReplicas"] >= 2
@@ -183,7 +185,7 @@ def queries(child: Path) -> dict[str, str]:
 
 
 def test_dashboard_and_alerts_ask_only_for_metrics_that_exist(child: Path) -> None:
-    source = (child / "src/topic_finder/serving/metrics.py").read_text()
+    source = METRICS.read_text()
     exported = set(re.findall(r'"(service_\w+)"', source))
     for where, query in queries(child).items():
         for name in re.findall(r"\b(service_\w+)", query):

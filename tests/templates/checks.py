@@ -152,7 +152,7 @@ def requirements(lock: str) -> dict[str, str]:
     for block in re.split(r"(?m)^(?=[A-Za-z0-9])", re.sub(r"(?m)^#.*\n", "", lock)):
         if not block.strip():
             continue
-        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;\\]+)", block)
+        match = re.match(r"([A-Za-z0-9._-]+)(?:==| @ file:wheels/[a-z0-9_]+-)([^\s;\\-]+)", block)
         if not match or "--hash=sha256:" not in block:
             raise ValueError(f"no pin with a hash: {block.splitlines()[0]}")
         pins[match[1]] = match[2]

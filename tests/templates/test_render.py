@@ -35,8 +35,11 @@ def child(answers: AnswerSet, render: Callable[[AnswerSet], Path]) -> Path:
 
 
 def texts(child: Path) -> dict[str, str]:
-    """Return path -> text of every file of a child."""
-    return {p.relative_to(child).as_posix(): p.read_text(encoding="utf-8") for p in checks.files_of(child)}
+    """Return path -> text of every file of a child; a wheel has none."""
+    return {
+        p.relative_to(child).as_posix(): "" if p.suffix == ".whl" else p.read_text(encoding="utf-8")
+        for p in checks.files_of(child)
+    }
 
 
 def report(answers: AnswerSet, faults: dict[str, object]) -> None:

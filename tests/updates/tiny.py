@@ -53,7 +53,7 @@ class Repository:
 
     def read(self, name: str) -> str:
         """Return the text of one file."""
-        return (self.path / name).read_text(encoding="utf-8")
+        return (self.path / name).read_text(encoding="utf-8", errors="surrogateescape")
 
     def has(self, name: str) -> bool:
         """Tell whether a file is there."""

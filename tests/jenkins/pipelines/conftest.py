@@ -60,7 +60,7 @@ def make_child(template: Path, copie_session, registry, tmp_path_factory) -> Cal
         child = tmp_path_factory.mktemp("children") / name
         shutil.copytree(rendered[answers], child)
         for file in child.rglob("*"):  # every child its own repository in the registry and its own package
-            if file.is_file():
+            if file.is_file() and file.suffix != ".whl":
                 file.write_text(
                     re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", file.read_text(), flags=re.M)
                 )

@@ -1,9 +1,12 @@
 """Install a child's locked packages on top of the base image, without changing the base.
 
-usage: base-install LOCK        (as root, in the Dockerfile of a child)
+usage: base-install LOCK [WHEELS]        (as root, in the Dockerfile of a child)
 
 LOCK is the complete lock of the child with sha256 hashes; it may hold the packages of the base too, because a laptop
-installs from the same file. First every pin is compared with /opt/base/constraints.txt: another version of a package
+installs from the same file. WHEELS is the folder of the wheels that the child carries itself: the lock names each of
+them with its hash (name @ file:wheels/...).
+
+First every pin is compared with /opt/base/constraints.txt: another version of a package
 that the base holds, or a GPU library that the base does not hold, ends the build with one line and changes nothing.
 Then what is missing is downloaded by hash and looked into: a file, a program or a CUDA library of the base is never
 replaced or hidden. Then it is installed without dependencies, and the whole environment is checked. Killed or failed,
@@ -61,7 +64,7 @@ class Pip:
         return subprocess.run(command, env=self.environment, stdout=sys.stderr, check=False).returncode == 0
 
 
-def run(path: Path, base: Path) -> str:
+def run(path: Path, wheels: Path | None, base: Path) -> str:
     """Install what the lock has and the environment has not; return what was done. Raises Problem."""
     if not path.is_file():
         stop(f"{path}: no such file; mount the lock into the build step", WRONG_USE)
@@ -70,7 +73,7 @@ def run(path: Path, base: Path) -> str:
         stop("run it as root: USER root before and USER app after the step", WRONG_USE)
     placing = Placing(image)
     placing.take_back()
-    pins = read_lock(path)
+    pins = read_lock(path, wheels)
     check_fit(pins, image)
     before = image.versions()
     missing = {name: pin for name, pin in pins.items() if before.get(name) != pin.version}
@@ -122,9 +125,10 @@ def main(base: Path) -> None:
     """Run the program and end with its exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
-            raise Problem("usage: base-install LOCK", WRONG_USE)
-        print(f"base-install: {run(Path(sys.argv[1]), base)}")
+        if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
+            raise Problem("usage: base-install LOCK [WHEELS]", WRONG_USE)
+        wheels = Path(sys.argv[2]) if len(sys.argv) == 3 else None
+        print(f"base-install: {run(Path(sys.argv[1]), wheels, base)}")
     except Problem as problem:
         print(f"base-install: {problem}", file=sys.stderr)
         raise SystemExit(problem.code) from None

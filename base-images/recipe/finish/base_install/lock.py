@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
 from .problem import stop
 
 RENEW = "make the lock with scripts/lock"
+CARRIED = "file:wheels/"
 # Options that change nothing about what base-install does with a lock.
 HARMLESS_OPTIONS = ("--require-hashes", "--prefer-binary")
 
@@ -22,15 +23,20 @@ class Pin:
     name: str
     version: str
     hashes: frozenset[str]
+    wheel: Path | None = None  # the file, where the child carries the package itself
 
     @property
     def line(self) -> str:
         """The pin as a line of a requirements file."""
-        return " ".join([f"{self.name}=={self.version}", *sorted(self.hashes)])
+        wanted = f"{self.name} @ {self.wheel.resolve().as_uri()}" if self.wheel else f"{self.name}=={self.version}"
+        return " ".join([wanted, *sorted(self.hashes)])
 
 
-def read_lock(path: Path) -> dict[str, Pin]:
-    """Return the pins for this platform by normal name. Raises Problem for whatever is not a complete pin."""
+def read_lock(path: Path, wheels: Path | None = None) -> dict[str, Pin]:
+    """Return the pins for this platform by normal name. Raises Problem for whatever is not a complete pin.
+
+    wheels: the folder of the wheels that the child carries; the lock has to name each of them.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -40,12 +46,15 @@ def read_lock(path: Path) -> dict[str, Pin]:
         line = re.split(r"(?:^|\s)#", raw)[0].strip()
         if not line or line in HARMLESS_OPTIONS:
             continue
-        if pin := read_pin(path, line):
+        if pin := read_pin(path, line, wheels):
             merge(path, pins, pin)
+    named = {pin.wheel.name for pin in pins.values() if pin.wheel}
+    if unnamed := sorted(wheel.name for wheel in (wheels.glob("*.whl") if wheels else ()) if wheel.name not in named):
+        stop(f"the lock does not name wheels/{unnamed[0]}, which the template brought: run scripts/lock and commit")
     return pins
 
 
-def read_pin(path: Path, line: str) -> Pin | None:
+def read_pin(path: Path, line: str, wheels: Path | None = None) -> Pin | None:
     """Return the pin of a line, or None when its marker is about other platforms."""
     if line.startswith("-") and not line.startswith(("-e", "--editable")):
         option = re.split(r"[=\s]", line)[0]
@@ -59,6 +68,8 @@ def read_pin(path: Path, line: str) -> Pin | None:
         requirement = Requirement(text)
     except InvalidRequirement:
         stop(f"{path}: cannot read {text!r}: expected name==version with hashes; {RENEW}")
+    if requirement.url and requirement.url.startswith(CARRIED) and hashes:
+        return carried(path, requirement, hashes, wheels)
     specifiers = list(requirement.specifier)
     if requirement.url or len(specifiers) != 1 or specifiers[0].operator != "==" or not hashes:
         stop(f"{path}: {text!r} needs one exact version and a sha256 hash; {RENEW}")
@@ -66,6 +77,18 @@ def read_pin(path: Path, line: str) -> Pin | None:
     if requirement.marker is not None and not requirement.marker.evaluate():
         return None
     return Pin(requirement.name, version, hashes)
+
+
+def carried(lock: Path, requirement: Requirement, hashes: frozenset[str], wheels: Path | None) -> Pin:
+    """Return the pin of a wheel that the child carries, which the lock names as file:wheels/..."""
+    name = (requirement.url or "").removeprefix(CARRIED)
+    if wheels is None or "/" in name or not (wheels / name).is_file():
+        stop(f"{lock} names wheels/{name}, which is not there: {RENEW}")
+    try:
+        version = str(parse_wheel_filename(name)[1])
+    except InvalidWheelFilename:
+        stop(f"{lock} names wheels/{name}, which is not a wheel: {RENEW}")
+    return Pin(requirement.name, version, hashes, wheels / name)
 
 
 def exact(version: str) -> str:
@@ -82,4 +105,4 @@ def merge(path: Path, pins: dict[str, Pin], pin: Pin) -> None:
     other = pins.get(name, pin)
     if other.version != pin.version:
         stop(f"{path}: {name} is pinned twice, to {other.version} and {pin.version}; {RENEW}")
-    pins[name] = Pin(pin.name, pin.version, pin.hashes | other.hashes)
+    pins[name] = Pin(pin.name, pin.version, pin.hashes | other.hashes, pin.wheel)

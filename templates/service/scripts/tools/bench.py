@@ -24,12 +24,12 @@ from load import Row, Target
 @contextlib.contextmanager
 def own_service() -> Iterator[str]:
     """Start the project's service on a free port, quiet, and stop it in the end."""
-    package = next(Path("src").glob("*/serving")).parent.name
+    package = next(Path("src").glob("*/model.py")).parent.name
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     environment = {**os.environ, "PORT": port, "LISTEN_HOST": "127.0.0.1", "LOG_LEVEL": "warning"}
-    process = subprocess.Popen([sys.executable, "-m", f"{package}.serving"], env=environment)
+    process = subprocess.Popen([sys.executable, "-m", "gpu_repo_runtime.serving", package], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
         while True:

@@ -29,6 +29,7 @@ from typing import Any
 
 HOME = Path(os.environ["STANDIN_ENGINE"])
 GPU = (HOME / "nvidiactl").exists()
+RUNTIME = Path(__file__).resolve().parents[4] / "runtime" / "src"  # as if base-install had installed it
 OWN_LOGIN = "agent:agent-password"  # the agent may pull; it holds no login that a pipeline's push could use
 
 
@@ -272,7 +273,7 @@ def run(options: list[str]) -> int:
     command = [word.replace("/tmp/", f"{folder}/") for word in command]  # a container has a /tmp of its own
     packages = [str(HOME / "inside"), str(Path(sys.executable).parent)]
     environment |= {
-        "PYTHONPATH": str(work / "src"),
+        "PYTHONPATH": f"{work / 'src'}{os.pathsep}{RUNTIME}",
         "PATH": ":".join([*packages, environment["PATH"]]),
         "STANDIN_GPU": str(HOME) if gpu and GPU else "",
         "STANDIN_ROW": _config(image(name))["config"]["Labels"]["row"],
@@ -296,14 +297,14 @@ def start(folder: Path, work: Path, environment: dict[str, str]) -> str:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         environment["PORT"] = str(probe.getsockname()[1])
-    package = next((work / "src").glob("*/serving")).parent.name
+    package = next((work / "src").glob("*/model.py")).parent.name
     container = HOME / f"c{uuid.uuid4().hex[:12]}"
     folder.rename(container)
     work = container / "app"
     environment.pop("JENKINS_NODE_COOKIE", None)
-    environment["PYTHONPATH"] = str(work / "src")
+    environment["PYTHONPATH"] = f"{work / 'src'}{os.pathsep}{RUNTIME}"
     (container / "env.json").write_text(json.dumps(environment))
-    script = f'"{sys.executable}" -m {package}.serving & echo $! >../pid; wait $!; echo $? >../exit'
+    script = f'"{sys.executable}" -m gpu_repo_runtime.serving {package} & echo $! >../pid; wait $!; echo $? >../exit'
     with (container / "log").open("w") as log:
         command = ["sh", "-c", script]
         subprocess.Popen(command, cwd=work, env=environment, stdout=log, stderr=log, start_new_session=True)

@@ -1,4 +1,3 @@
-"""The HTTP service around ``model.Model``: start it with ``python -m <package>.serving``.
+"""The way to the service in wheels/: for `python -m`, and for imports of serving.app and serving.settings."""
 
-This folder belongs to the template: an update may change it. Your own code is ``model.py``.
-"""
+from gpu_repo_runtime.serving.earlier import PATH as __path__  # noqa: F401

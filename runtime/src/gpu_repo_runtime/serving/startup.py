@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import device
-from ..model import Model
+from ..contract import Model
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
 from .settings import Settings

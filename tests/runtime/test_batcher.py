@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.services import RUNTIME
+
 
 class Owner:
     """Answers each text with itself; holds every call until `open` is set, and fails as told."""
@@ -229,6 +231,6 @@ def test_stop_answers_what_was_accepted_and_refuses_the_next(run: Any, owner: Ow
     run(scenario)
 
 
-def test_batcher_stays_readable(child: Any) -> None:
-    path = child / "src/topic_finder/serving/batcher.py"
+def test_batcher_stays_readable() -> None:
+    path = RUNTIME / "gpu_repo_runtime/serving/batcher.py"
     assert len(path.read_text().splitlines()) < 150, f"{path.name} is to stay under 150 lines"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,9 +13,8 @@ from fastapi.testclient import TestClient
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.answers import AnswerSet
 from tests.conftest import ROOT
-from tests.service.standin_model import label
+from tests.runtime.standin_model import Model, label
 
 SECRET = "do-not-repeat-this"
 JSON = {"content-type": "application/json"}
@@ -33,7 +30,7 @@ def app(serving: Callable) -> Any:
         app_version="1.2.3",
         app_image="image@sha256:0",
     )
-    return serving("app").create_app(chosen)
+    return serving("app").create_app(Model(), chosen)
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +132,7 @@ def test_health_says_version_and_image(client: TestClient) -> None:
 
 
 def test_a_full_queue_answers_503_and_leaves_readiness_green(serving: Callable) -> None:
-    app = serving("app").create_app(serving("settings").Settings(device="cpu", max_queue=64))
+    app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu", max_queue=64))
     with TestClient(app) as client:
         service = app.state.service
         service.batcher.waiting = 64
@@ -149,7 +146,7 @@ def test_a_full_queue_answers_503_and_leaves_readiness_green(serving: Callable) 
 
 
 def test_draining_turns_readiness_red_and_liveness_not(serving: Callable) -> None:
-    app = serving("app").create_app(serving("settings").Settings(device="cpu"))
+    app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu"))
     with TestClient(app) as client:
         app.state.service.drain()
         assert (client.get("/readyz").status_code, client.get("/livez").status_code) == (503, 200)
@@ -247,7 +244,7 @@ def test_a_model_that_breaks_its_contract_does_not_start(serving: Callable) -> N
 
 def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANDIN_CALL_MS", "300")
-    app = serving("app").create_app(serving("settings").Settings(device="cpu", request_seconds=0.1))
+    app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu", request_seconds=0.1))
     with TestClient(app) as client:
         late = client.post("/predict", json={"texts": ["a"]})
         assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
@@ -255,7 +252,7 @@ def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: 
 
 
 def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
-    service = serving("service").Service(serving("settings").Settings(device="cpu", stuck_seconds=0.001))
+    service = serving("service").Service(Model(), serving("settings").Settings(device="cpu", stuck_seconds=0.001))
     assert service.sick is None
     service.batcher.busy_since = 0.0
     assert "STUCK_SECONDS" in service.sick
@@ -270,30 +267,9 @@ def test_settings_refuse_what_cannot_work(serving: Callable) -> None:
                 serving("settings").Settings(**{name: value})
 
 
-def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(render: Callable, child: Any, tmp_path: Any) -> None:
-    program = (
-        "from fastapi.testclient import TestClient\n"
-        "from topic_finder.model import Model\n"
-        "from topic_finder.serving.app import create_app\n"
-        "texts = [f'{text} {n}' for n in range(16) for text in list(Model.examples)[:2]]\n"
-        "model = Model(); model.load('cpu'); batch = model.predict(texts)\n"
-        "with TestClient(create_app()) as client:\n"
-        "    one = [client.post('/predict', json={'texts': [t]}).json()['predictions'][0] for t in texts]\n"
-        "    many = client.post('/predict', json={'texts': texts}).json()['predictions']\n"
-        "for text, *three in zip(texts, batch, one, many, strict=True):\n"
-        "    assert len({p['label'] for p in three}) == 1, text\n"
-        "    scores = [p['score'] for p in three]\n"
-        "    assert max(scores) - min(scores) <= Model.tolerance, (text, scores)\n"
-    )
-    source = render(AnswerSet("service", "plain")) / "src"
-    subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], check=True, env={"PYTHONPATH": str(source), "DEVICE": "cpu"}
-    )
-
-
 def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
     async def scenario() -> None:
-        service = serving("service").Service(serving("settings").Settings(device="cpu"))
+        service = serving("service").Service(Model(), serving("settings").Settings(device="cpu"))
         await service.start()
         service.batcher.lost = None
         task = asyncio.create_task(service.predict(["a"] * 3, asyncio.Event().wait))  # type: ignore[arg-type]

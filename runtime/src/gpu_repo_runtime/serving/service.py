@@ -8,7 +8,7 @@ from collections.abc import Callable
 from starlette.types import Receive
 
 from .. import device
-from ..model import Model
+from ..contract import Model
 from . import startup
 from .batcher import Batcher
 from .call import Call
@@ -39,9 +39,9 @@ class Service:
     ``on_end`` ends the process with a code.
     """
 
-    def __init__(self, settings: Settings, model: Model | None = None) -> None:
+    def __init__(self, model: Model, settings: Settings) -> None:
         self.settings = settings
-        self.model = model or Model()
+        self.model = model
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
         self.unfinished = 0
         self.on_end: Callable[[int], None] = _stay

@@ -12,6 +12,7 @@ from types import FrameType
 
 import uvicorn
 
+from ..contract import Model
 from ..device import DeviceError
 from . import logs
 from .app import create_app
@@ -33,10 +34,10 @@ RESERVE_SECONDS = 0.5
 class Server(uvicorn.Server):
     """uvicorn with a drain that loses no request, and with an exit code."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings) -> None:
         self.settings, self.exit_code, self.signal = settings, 0, 0
         self._ending = threading.Event()
-        self.app = create_app(settings, on_start=self._start)
+        self.app = create_app(model, settings, on_start=self._start)
         self.service: Service = self.app.state.service
         drain = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - RESERVE_SECONDS
         super().__init__(
@@ -119,8 +120,8 @@ def _not_loaded(error: Exception) -> None:
     log.critical("the model could not be loaded: %s: %s", type(error).__name__, error, exc_info=error)
 
 
-def main() -> None:
-    """Run the service until it is told to stop; ends the process."""
+def main(model: Model) -> None:
+    """Run the service around ``model`` until it is told to stop; ends the process."""
     settings = Settings()
     logs.configure(settings)
     for name, setting in sorted(misspelled(os.environ).items()):
@@ -128,7 +129,7 @@ def main() -> None:
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
     try:
-        server = Server(settings)
+        server = Server(model, settings)
     except Exception as error:
         _not_loaded(error)
         sys.exit(1)

@@ -10,7 +10,7 @@ from prometheus_client.exposition import choose_encoder
 from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
 
-from ..model import Model
+from ..contract import Model
 from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, PredictionFailed, UpgradeAsked
 from .middleware import RequestMiddleware, problem
 from .schemas import Health, PredictResponse, Problem, to_json
@@ -30,8 +30,8 @@ PROBLEMS = {
 
 
 def create_app(
+    model: Model,
     settings: Settings | None = None,
-    model: Model | None = None,
     *,
     on_start: Callable[[Service], Any] | None = None,
 ) -> FastAPI:
@@ -40,7 +40,7 @@ def create_app(
     The model is loaded before the application serves, unless ``on_start`` is given: that is called with the Service
     in the event loop and looks after ``Service.start`` itself.
     """
-    service = Service(settings or Settings(), model)
+    service = Service(model, settings or Settings())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

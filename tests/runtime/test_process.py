@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT
-from tests.service.conftest import Process
+from tests.runtime.services import Process
 
 Start = Callable[..., Any]
 

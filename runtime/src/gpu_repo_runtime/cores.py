@@ -1,0 +1,65 @@
+"""As many threads as there are processor cores for this process, in a container and beside others of its kind.
+
+NumPy, PyTorch and TensorFlow start a thread for each core of the machine and do not see a container's limit. Threads
+that share fewer cores wait for each other in the midst of every computation.
+"""
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+# OpenBLAS, MKL and OpenMP, so NumPy and PyTorch, read the first one; TensorFlow has its own.
+_VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+# What the environment says before anything is set here counts more.
+_ASKED_FOR = {name for name in _VARIABLES if name in os.environ}
+
+
+def usable_cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Return the number of cores that this process may use, at least 1; a container's limit of 1.5 counts as 2."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min([cores, *_limits(groups, own)])))
+
+
+def thread_settings(processes: int = 1) -> dict[str, str]:
+    """Return environment variables that share the usable cores between processes; none where nothing is short."""
+    cores = usable_cores()
+    if processes == 1 and cores == os.cpu_count():
+        return {}
+    return {name: str(max(1, cores // processes)) for name in _VARIABLES if name not in _ASKED_FOR}
+
+
+def fit_threads() -> None:
+    """Start no more threads than there are usable cores. To be called before NumPy or a framework is imported."""
+    os.environ.update(thread_settings())
+
+
+def _limits(groups: Path, own: Path) -> Iterator[float]:
+    """Yield the limits, in cores, of this process's control groups and of those above them."""
+    for line in _read(own).splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        # Version 2 has one hierarchy and no controllers here; version 1 has a hierarchy for the processor.
+        if not controllers or "cpu" in controllers.split(","):
+            base = groups / "cpu" if controllers else groups
+            folder = base / path.lstrip("/")
+            # A container sees its own group as the top one, whatever its path says.
+            for group in {base, *(above for above in (folder, *folder.parents) if above.is_relative_to(base))}:
+                yield from _limit(group)
+
+
+def _limit(group: Path) -> Iterator[float]:
+    """Yield the limit of a control group in cores, if it has one."""
+    quota, _, period = _read(group / "cpu.max").partition(" ")
+    if not quota:
+        quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")
+    # Version 2 says "max" where there is no limit, version 1 says -1.
+    if quota.strip().isdecimal() and period.strip().isdecimal() and int(period):
+        yield int(quota) / int(period)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""

@@ -1,0 +1,94 @@
+"""Which device to compute on, and what is known about it.
+
+Each framework has its own words for that. The one that counts is the one that the model's code imports: ask only
+after model.py was imported. Where it imports none before its ``load``, the one that is installed counts.
+"""
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+from .common import DeviceError, Memory
+
+__all__ = (
+    "DeviceError",
+    "Memory",
+    "choose",
+    "describe",
+    "is_device_lost",
+    "is_out_of_memory",
+    "memory",
+    "reason",
+    "release",
+    "reset_peak",
+)
+FRAMEWORKS = {"torch": "with_torch", "tensorflow": "with_tensorflow"}
+_found: ModuleType | None = None
+
+
+def _framework() -> Any:
+    global _found
+    if _found is None:
+        names = [name for name in FRAMEWORKS if name in sys.modules]
+        names += [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
+        module = FRAMEWORKS[names[0]] if names else "with_cupy"
+        _found = importlib.import_module(f".{module}", __name__)
+    return _found
+
+
+def choose(requested: str = "auto") -> str:
+    """Return "cuda" or "cpu" for the request "auto", "cuda" or "cpu".
+
+    Raises DeviceError when "cuda" is asked for and cannot be used, ValueError for any other request.
+    """
+    if requested not in ("auto", "cuda", "cpu"):
+        raise ValueError(f"device {requested!r} is unknown: take auto, cuda or cpu")
+    missing = "" if requested == "cpu" else _framework().why_no_gpu()
+    if requested == "cuda" and missing:
+        raise DeviceError(
+            f"no GPU can be used: {missing}; 'gpu-smoke --require gpu' in the image (from outside: "
+            "'RUN_IN=docker scripts/smoke --require gpu') tells the cause and the fix"
+        )
+    return "cpu" if requested == "cpu" or missing else "cuda"
+
+
+def reason(device: str) -> str:
+    """Say in a few words why `device` ("cuda" or "cpu") is used."""
+    if device == "cuda":
+        return f"cuda: {describe(device)['name']}"
+    missing = _framework().why_no_gpu()
+    return f"cpu: {missing}" if missing else "cpu: asked for"
+
+
+def describe(device: str) -> dict[str, str]:
+    """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
+    about: dict[str, str] = _framework().describe(device)
+    return about
+
+
+def memory(device: str) -> Memory | None:
+    """Return the memory of the GPU in bytes, None on the CPU."""
+    found: Memory | None = _framework().memory(device)
+    return found
+
+
+def reset_peak(device: str) -> None:
+    """Start measuring `Memory.peak` anew."""
+    _framework().reset_peak(device)
+
+
+def release(device: str) -> None:
+    """Give memory that the framework keeps in reserve back to the GPU."""
+    _framework().release(device)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether a smaller batch may help."""
+    return bool(_framework().is_out_of_memory(error))
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """Tell whether the GPU is gone for this process, so that only a new process helps."""
+    return bool(_framework().is_device_lost(error))

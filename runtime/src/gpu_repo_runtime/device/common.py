@@ -1,0 +1,35 @@
+"""What is said of every device, whichever framework computes on it."""
+
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class DeviceError(RuntimeError):
+    """The GPU was asked for and cannot be used. The message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a GPU in bytes; `used` and `peak` are this process's own."""
+
+    used: int
+    free: int
+    total: int
+    peak: int
+
+
+def cpu() -> dict[str, str]:
+    """Return what `describe` says of the CPU."""
+    return {"device": "cpu", "name": platform.processor() or platform.machine(), "driver": "", "cuda": ""}
+
+
+def driver_version() -> str:
+    """Version of the NVIDIA kernel module, "" where there is none (WSL keeps it on the Windows side)."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return ""
+    found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    return found[1] if found else ""

@@ -1,0 +1,71 @@
+"""The device (TensorFlow)."""
+
+import ctypes
+import re
+
+import tensorflow as tf
+
+from .common import Memory, cpu, driver_version
+
+_OUT_OF_MEMORY = re.compile(
+    r"CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|out of memory"
+)
+_DEVICE_LOST = re.compile(r"CUDA_ERROR_(ILLEGAL|LAUNCH_FAILED|ECC|MISALIGNED|ASSERT|HARDWARE|UNKNOWN)")
+
+# Take GPU memory as it is needed: TensorFlow's own way is to take all of it at once.
+for _gpu in tf.config.list_physical_devices("GPU"):
+    tf.config.experimental.set_memory_growth(_gpu, True)
+
+
+def why_no_gpu() -> str:
+    if not tf.test.is_built_with_cuda():
+        return "this build of tensorflow has no CUDA"
+    if not tf.config.list_physical_devices("GPU"):
+        return "tensorflow sees no NVIDIA GPU"
+    return ""
+
+
+def describe(device: str) -> dict[str, str]:
+    """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
+    if device == "cpu":
+        return cpu()
+    gpu = tf.config.list_physical_devices("GPU")[0]
+    return {
+        "device": "cuda",
+        "name": tf.config.experimental.get_device_details(gpu).get("device_name", "NVIDIA GPU"),
+        "driver": driver_version(),
+        "cuda": tf.sysconfig.get_build_info().get("cuda_version", ""),
+    }
+
+
+def memory(device: str) -> Memory | None:
+    """Return the memory of the GPU in bytes, None on the CPU."""
+    if device == "cpu":
+        return None
+    info = tf.config.experimental.get_memory_info("GPU:0")
+    # TensorFlow does not tell the size of the GPU; its context is current on this thread once it has computed.
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    code = ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    if code:
+        return Memory(info["current"], 0, 0, info["peak"])
+    return Memory(info["current"], free.value, total.value, info["peak"])
+
+
+def reset_peak(device: str) -> None:
+    """Start measuring `Memory.peak` anew."""
+    if device == "cuda":
+        tf.config.experimental.reset_memory_stats("GPU:0")
+
+
+def release(device: str) -> None:
+    """Do nothing: TensorFlow keeps the memory that it has taken until the process ends."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether a smaller batch may help."""
+    return isinstance(error, tf.errors.ResourceExhaustedError | MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+
+
+def is_device_lost(error: BaseException) -> bool:
+    """Tell whether the GPU is gone for this process, so that only a new process helps."""
+    return isinstance(error, tf.errors.OpError) and bool(_DEVICE_LOST.search(str(error)))

@@ -1,0 +1,70 @@
+"""The service as a command: ``python -m gpu_repo_runtime.serving PACKAGE``."""
+
+import argparse
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..cores import fit_threads
+from .errors import EXIT_CONFIGURATION
+from .settings import Settings
+
+
+def cannot_import(error: Exception, source: Path) -> str:
+    """Return one line about an error in the project's own code below ``source``, or a package that is not there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(source)] or frames
+    place = f"{own[-1].filename}:{own[-1].lineno}"
+    if isinstance(error, SyntaxError):
+        place, error = f"{error.filename}:{error.lineno}", SyntaxError(error.msg)
+    missing = isinstance(error, ModuleNotFoundError)
+    hint = "; a package comes with pyproject.toml, scripts/lock and scripts/setup" if missing else ""
+    return f"the model could not be loaded: {place}: {type(error).__name__}: {error}{hint}"
+
+
+def serve(package: str) -> None:
+    """Run the service around ``<package>.model.Model`` until it is told to stop; ends the process."""
+    fit_threads()
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        print(f"there is no package {package} here: call it where src/ is on PYTHONPATH", file=sys.stderr)
+        sys.exit(EXIT_CONFIGURATION)
+    try:
+        # Only now: NumPy and the framework decide on their threads when they are imported.
+        from ..contract import import_model
+        from .server import main
+
+        model = import_model(package)
+    except Exception as error:
+        print(cannot_import(error, Path(found.origin).parent), file=sys.stderr)
+        sys.exit(1)
+
+    try:
+        main(model)
+    except ValidationError as error:
+        for fault in error.errors():
+            name = ".".join(map(str, fault["loc"])).upper()
+            print(f"refusing to start: {name + ': ' if name else ''}{fault['msg']}", file=sys.stderr)
+        sys.exit(EXIT_CONFIGURATION)
+
+
+def list_settings() -> None:
+    """Print every environment variable that sets the service, with its default and what it does."""
+    for name, field in Settings.model_fields.items():
+        print(f"{name.upper() + '=' + str(field.default):30} {field.description}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m gpu_repo_runtime.serving", description=serve.__doc__)
+    parser.add_argument("package", nargs="?", help="the package that holds model.py")
+    parser.add_argument("--settings", action="store_true", help="only list the environment variables that set it")
+    options = parser.parse_args()
+    if options.settings:
+        list_settings()
+    elif options.package:
+        serve(options.package)
+    else:
+        parser.error("which package holds model.py?")

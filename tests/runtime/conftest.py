@@ -1,0 +1,31 @@
+"""The runtime around a stand-in model; nothing is rendered."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tests.runtime import standin_model
+from tests.runtime.services import PACKAGE, bench, start  # noqa: F401 - fixtures
+
+
+@pytest.fixture(scope="session")
+def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what an owner writes: a package with the stand-in as its model.py."""
+    folder = tmp_path_factory.mktemp("runtime") / "child"
+    package = folder / "src" / PACKAGE
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(standin_model.__file__, package / "model.py")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[[str], ModuleType]:
+    """Return a function that imports a module of the runtime's service."""
+    return lambda name: importlib.import_module(f"gpu_repo_runtime.serving.{name}")

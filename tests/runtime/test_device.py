@@ -1,0 +1,62 @@
+"""The device: the framework that the model imports is asked, and libraries and batch jobs are told the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.runtime.services import RUNTIME
+
+
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module, which has asked no framework yet."""
+    from gpu_repo_runtime import device
+
+    monkeypatch.setattr(device, "_found", None)
+    return device
+
+
+def framework(device: ModuleType, monkeypatch: pytest.MonkeyPatch, *imported: str) -> str:
+    """Return which module is asked when the model has imported these frameworks."""
+    for name in imported:
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    asked: list[str] = []
+    monkeypatch.setattr(device.importlib, "import_module", lambda name, _: asked.append(name))
+    device._framework()
+    return asked[0]
+
+
+@pytest.mark.parametrize(
+    ("imported", "asked"), [((), ".with_cupy"), (("torch",), ".with_torch"), (("tensorflow",), ".with_tensorflow")]
+)
+def test_the_framework_that_the_model_imports_is_asked(
+    device: ModuleType, monkeypatch: pytest.MonkeyPatch, imported: tuple[str, ...], asked: str
+) -> None:
+    monkeypatch.setattr(device.importlib.util, "find_spec", lambda _: None)
+    assert framework(device, monkeypatch, *imported) == asked
+
+
+def test_a_framework_that_is_imported_later_is_found_where_it_is_installed(
+    device: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device.importlib.util, "find_spec", lambda name: name == "torch" or None)
+    assert framework(device, monkeypatch) == ".with_torch"
+
+
+def functions(text: str) -> dict[str, str]:
+    """Return the code of every function by name, without the underscore that some names have in one file."""
+    plain = re.sub(r"(?<!\w)_(cpu|driver_version|why_no_gpu)\(", r"\1(", re.sub(r"(?m)^\{%.*%\}$", "", text))
+    return {node.name: ast.dump(node) for node in ast.parse(plain).body if isinstance(node, ast.FunctionDef)}
+
+
+@pytest.mark.parametrize(("own", "shared"), [("torch", "torch"), ("tensorflow", "tensorflow"), ("cupy", "plain")])
+def test_libraries_and_batch_jobs_have_the_same_code(own: str, shared: str) -> None:
+    mine = functions((RUNTIME / f"gpu_repo_runtime/device/with_{own}.py").read_text())
+    other = functions((ROOT / f"templates/shared/src/device_{shared}.py").read_text())
+    assert mine == other, f"with_{own}.py and device_{shared}.py differ"

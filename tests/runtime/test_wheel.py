@@ -1,0 +1,91 @@
+"""The wheel that children carry: what the source gives, whole, and never another under a released name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from hooks.releases import released
+from tests.conftest import ROOT
+from tests.runtime.services import RUNTIME
+
+HELD = "templates/service/wheels"
+[WHEEL] = (ROOT / HELD).glob("*.whl")
+
+
+@pytest.fixture(scope="module")
+def build_wheel() -> ModuleType:
+    """Return hooks/build_wheel.py as a module."""
+    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "hooks/build_wheel.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_committed_wheel_and_the_locks_are_what_the_source_gives(
+    build_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    before = os.umask(0o077)
+    try:
+        wanted = build_wheel.files(build_wheel.build(tmp_path))
+    finally:
+        os.umask(before)
+    wrong = [
+        str(path.relative_to(ROOT)) for path, data in wanted.items() if not path.exists() or path.read_bytes() != data
+    ]
+    assert not wrong, f"{', '.join(wrong)}: not what runtime/ gives; run make wheel"
+    assert sorted(path for path in wanted if path.suffix == ".whl") == [WHEEL], f"{HELD} holds another wheel"
+
+
+def test_an_editors_leftovers_stay_out(build_wheel: ModuleType) -> None:
+    leftover = RUNTIME / "gpu_repo_runtime" / "__pycache__" / "leftover.pyc"
+    leftover.parent.mkdir(exist_ok=True)
+    leftover.touch()
+    try:
+        assert not [name for name in build_wheel.sources() if "leftover" in name.name]
+    finally:
+        leftover.unlink()
+
+
+def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
+    with zipfile.ZipFile(WHEEL) as wheel:
+        names = {name for name in wheel.namelist() if not name.endswith("/")}
+        [about] = [name for name in names if name.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(wheel.read(about).decode())
+    package = {name for name in names if name.startswith("gpu_repo_runtime/")}
+    assert package == {
+        path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*") if path.suffix in (".py", ".typed")
+    }
+    assert {Path(name).name for name in names - package} == {"METADATA", "RECORD", "WHEEL"}
+    assert (metadata["Name"], metadata["Requires-Python"]) == ("gpu-repo-runtime", ">=3.11, <3.14")
+    assert metadata["Summary"]
+    assert all("extra == 'serving'" in asked for asked in metadata.get_all("Requires-Dist"))
+
+
+def test_every_lock_of_a_service_names_it_with_its_hash() -> None:
+    sha256 = hashlib.sha256(WHEEL.read_bytes()).hexdigest()
+    line = f"gpu-repo-runtime @ file:wheels/{WHEEL.name} \\\n    --hash=sha256:{sha256}\n"
+    locks = sorted(ROOT.glob("templates/locks/service-*/requirements*.lock"))
+    assert locks
+    without = [str(path.relative_to(ROOT)) for path in locks if line not in path.read_text() and "dev" not in path.name]
+    assert not without, f"{', '.join(without)}: run make wheel, or make locks where it needs other packages"
+
+
+def test_a_released_name_never_gets_other_bytes() -> None:
+    for version, commit in released(ROOT).items():
+        shown = subprocess.run(
+            ["git", "show", f"{commit}:{HELD}/{WHEEL.name}"], cwd=ROOT, capture_output=True, check=False
+        )
+        if shown.returncode == 0:
+            assert shown.stdout == WHEEL.read_bytes(), f"{version} released {WHEEL.name}: raise the version in runtime/"

@@ -1,0 +1,68 @@
+"""The service of a rendered child: its own model in the runtime, and what was written for earlier versions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.runtime.services import RUNTIME
+
+SAME = """
+from fastapi.testclient import TestClient
+from gpu_repo_runtime.serving.app import create_app
+from topic_finder.model import Model
+
+texts = [f"{text} {n}" for n in range(16) for text in list(Model.examples)[:2]]
+model = Model()
+model.load("cpu")
+batch = model.predict(texts)
+with TestClient(create_app(Model())) as client:
+    one = [client.post("/predict", json={"texts": [t]}).json()["predictions"][0] for t in texts]
+    many = client.post("/predict", json={"texts": texts}).json()["predictions"]
+for text, *three in zip(texts, batch, one, many, strict=True):
+    assert len({p["label"] for p in three}) == 1, text
+    scores = [p["score"] for p in three]
+    assert max(scores) - min(scores) <= Model.tolerance, (text, scores)
+"""
+EARLIER = """
+import warnings
+from fastapi.testclient import TestClient
+from topic_finder.device import choose
+from topic_finder.serving.app import create_app
+from topic_finder.serving.settings import Settings
+
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("always")
+    app = create_app(Settings(device=choose("cpu")))
+assert "from gpu_repo_runtime.serving.app import create_app" in str(told[0].message), told
+with TestClient(app) as client:
+    assert client.post("/predict", json={"texts": ["rain"]}).json()["predictions"][0]["label"]
+"""
+
+
+@pytest.fixture(scope="module")
+def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
+    """Return the environment in which Python finds a rendered service and the runtime."""
+    source = render(AnswerSet("service", "plain")) / "src"
+    return {"PYTHONPATH": f"{source}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
+
+
+def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(environment: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SAME], check=True, env=environment)
+
+
+def test_what_was_written_for_version_0_2_goes_on_working(environment: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "-W", "ignore", "-c", EARLIER], check=True, env=environment)
+
+
+def test_the_command_of_version_0_2_starts_the_service(environment: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "topic_finder.serving"]
+    done = subprocess.run(command, env=environment | {"MAX_QUEUE": "0"}, capture_output=True, text=True, check=False)
+    refused = "refusing to start: MAX_QUEUE: Input should be greater than or equal to 1\n"
+    assert (done.returncode, done.stderr) == (78, refused)

@@ -1,0 +1,118 @@
+"""The runtime reaches children: those of before it, and those that get another version with other packages."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.templates.test_child import run
+from tests.updates.family import Family
+from tests.updates.test_safe_update import Program, program  # noqa: F401 - a fixture
+from tests.updates.test_update import RELEASED, family, start  # noqa: F401 - a fixture
+
+SERVICE = AnswerSet("service", "plain")
+BEFORE = [version for version in RELEASED if version < "v0.3.0"]
+
+
+def lines(text: str) -> set[str]:
+    """Return the lines of a lock without its hashes."""
+    return {line for line in text.splitlines() if "--hash" not in line}
+
+
+@pytest.mark.parametrize(
+    "version", [pytest.param(v, marks=[] if v == BEFORE[-1] else pytest.mark.slow) for v in BEFORE]
+)
+def test_a_service_of_before_goes_on_with_its_own_model_and_tests(
+    family: Family,  # noqa: F811
+    tmp_path: Path,
+    version: str,
+) -> None:
+    child = start(family, tmp_path / "child", version, SERVICE)
+    before = {name: child.read(name) for name in ("pyproject.toml", "requirements.lock", "tests/test_service.py")}
+    child.updated("--vcs-ref", family.work_tree)
+    child.commit("Update")
+    assert not child.has("src/topic_finder/serving/batcher.py")
+    told = run(child.path, "scripts/setup")
+    assert "requirements.lock does not name: running scripts/lock" in told, told
+    assert " passed" in run(child.path, "scripts/test")
+    run(child.path, "scripts/lint")
+    assert child.read("pyproject.toml") == before["pyproject.toml"], f"{version}: pyproject.toml is the owner's"
+    assert child.read("tests/test_service.py") == before["tests/test_service.py"]
+    gone = lines(before["requirements.lock"]) - lines(child.read("requirements.lock"))
+    assert not gone, f"{version}: the lock moved more than the runtime: {gone}"
+    assert "running scripts/lock" not in run(child.path, "scripts/setup"), "a second time nothing is to be done"
+
+
+def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
+    family: Family,  # noqa: F811
+    tmp_path: Path,
+    program: Program,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in family.copier.environment().items():
+        monkeypatch.setenv(name, value)
+    child = start(family, tmp_path / "child", family.work_tree, SERVICE)
+    (child.path / ".venv/bin").mkdir(parents=True)
+    (child.path / ".venv/bin/uv").symlink_to(Path(sys.executable).with_name("uv"))
+    before = child.read("requirements.lock")
+
+    other = Family(tmp_path / "other", family.copier, [], family.work_tree)
+    family.git("clone", "--quiet", str(family.path), str(other.path))
+    other.git("checkout", "--quiet", family.work_tree)
+    other.change("runtime/pyproject.toml", lambda text: text.replace('version = "0.3.0"', 'version = "9.9.9"'))
+    other.change("runtime/pyproject.toml", lambda text: text.replace("serving = [\n", 'serving = [\n  "six>=1.16",\n'))
+    subprocess.run([sys.executable, "hooks/build_wheel.py"], cwd=other.path, check=True, capture_output=True)
+    other.release("v9.9.9")
+    answers = child.path / ".copier-answers.yml"
+    answers.write_text(answers.read_text().replace(str(family.path), str(other.path)))
+    child.commit("Follow another copy of the template")
+
+    assert program(child, "--no-lock") == 0, program.err
+    wheel = "wheels/gpu_repo_runtime-9.9.9-py3-none-any.whl"
+    assert child.has(wheel)
+    assert child.read("requirements.lock") == before
+    child.git("checkout", "--quiet", ".")
+    child.git("clean", "--quiet", "-fd", "wheels")
+
+    assert program(child) == 0, program.err
+    assert f"resolved again for file:{wheel}" in program.err
+    assert [path.name for path in (child.path / "wheels").glob("*.whl")] == [Path(wheel).name]
+    after = lines(child.read("requirements.lock"))
+    assert {line.split(" ")[0].split("==")[0] for line in after - lines(before)} == {"gpu-repo-runtime", "six"}
+    assert f"gpu-repo-runtime @ file:{wheel} \\" in after
+    assert wheel in child.git("ls-files", "--others", "--exclude-standard"), "git would not keep the wheel"
+
+
+def test_no_index_can_take_the_place_of_the_wheel(family: Family, tmp_path: Path) -> None:  # noqa: F811
+    child = start(family, tmp_path / "child", family.work_tree, SERVICE)
+    (child.path / ".venv/bin").mkdir(parents=True)
+    (child.path / ".venv/bin/uv").symlink_to(Path(sys.executable).with_name("uv"))
+    before = child.read("requirements.lock")
+    for version in ("99.0", "0.3.0+evil"):
+        source = tmp_path / version
+        (source / "src/gpu_repo_runtime").mkdir(parents=True)
+        (source / "src/gpu_repo_runtime/__init__.py").touch()
+        text = (child.path / "wheels/requirements.in").read_text()
+        assert "gpu-repo-runtime" in text
+        project = f'[project]\nname = "gpu-repo-runtime"\nversion = "{version}"\n'
+        backend = '[build-system]\nrequires = ["uv_build==0.13.8"]\nbuild-backend = "uv_build"\n'
+        (source / "pyproject.toml").write_text(project + backend)
+        uv = Path(sys.executable).with_name("uv")
+        subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", tmp_path / "evil", source], check=True)
+    asked = subprocess.run(
+        [uv, "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--find-links", tmp_path / "evil", "-"],
+        input="gpu-repo-runtime\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert asked.stdout == "gpu-repo-runtime==99.0\n", "the trap is set"
+    links = f"{tmp_path / 'evil'} {os.environ.get('UV_FIND_LINKS', '')}".strip()
+    run(child.path, "scripts/lock", "--upgrade", UV_FIND_LINKS=links)
+    [line] = [line for line in child.read("requirements.lock").splitlines() if "gpu-repo-runtime" in line]
+    assert line in before
