@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 import docker
 import pytest
 from docker.models.images import Image
+
+from .small_image import Bench, make_base
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "base-images"))
@@ -65,3 +68,18 @@ def image(client: docker.DockerClient, request: pytest.FixtureRequest) -> Built:
     name = request.param
     build.build(CATALOG, argparse.Namespace(image=name, registry=DEFAULT_REGISTRY, devel=False))
     return Built(client, find_row(CATALOG, name), client.images.get(build.local_tag(CATALOG, name, DEFAULT_REGISTRY)))
+
+
+@pytest.fixture(scope="session")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small environment and a base in it, made once."""
+    folder = tmp_path_factory.mktemp("image")
+    make_base(folder)
+    return folder
+
+
+@pytest.fixture
+def bench(original: Path, tmp_path: Path) -> Bench:
+    """A copy of it for one test."""
+    shutil.copytree(original, tmp_path / "image", symlinks=True)
+    return Bench(tmp_path / "image")

@@ -1,0 +1,116 @@
+"""A small environment that stands in for an image, with a base, wheels made by hand, and base-install."""
+
+from __future__ import annotations
+
+import ensurepip
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import packaging
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "base-images" / "recipe" / "finish" / "base_install"
+CUDA_RUNTIME = "nvidia/cu13/lib/libcudart.so.13"
+# What a base image has: files of a framework, of NumPy, of the CUDA runtime, and a program of the framework.
+BASE_PACKAGES = {
+    "numpy": ("2.5.0", {"numpy/__init__.py": "base = True\n", "shared/__init__.py": "# a namespace\n"}),
+    "torch": ("2.15.0", {"torch/__init__.py": "", "torch-2.15.0.data/scripts/torchrun": "#!python\nprint('base')\n"}),
+    "nvidia-cuda-runtime": ("13.0.96", {CUDA_RUNTIME: "runtime", "nvidia/cu13/lib/libcublas.so.13": "cublas"}),
+}
+START = """
+import sys
+sys.path[:0] = [{lib!r}, *{wheels!r}]
+from pathlib import Path
+from base_install.cli import main
+{before}
+main(Path({base!r}))
+"""
+
+
+def wheel(folder: Path, name: str, version: str, files: dict[str, str], requires: str = "") -> Path:
+    """Write a wheel by hand, so that it can hold what a build tool would not write; return its path."""
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"{stem}.dist-info"
+    folder.mkdir(exist_ok=True)
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    own = {
+        f"{info}/METADATA": metadata + (f"Requires-Dist: {requires}\n" if requires else ""),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    path = folder / f"{stem}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in (files | own).items():
+            archive.writestr(member, text)
+        archive.writestr(f"{info}/RECORD", "".join(f"{member},,\n" for member in [*files, *own, f"{info}/RECORD"]))
+    return path
+
+
+def pin(path: Path) -> str:
+    """Return the lock's line for a wheel."""
+    name, version = path.name.split("-")[:2]
+    return f"{name.replace('_', '-')}=={version} --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+
+
+class Bench:
+    """An environment with a base in it, a folder of wheels, and the program."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.wheels, self.base = folder, folder / "wheels", folder / "base"
+        self.environment = folder / "env"
+        self.python = self.environment / "bin" / "python"
+
+    @property
+    def site(self) -> Path:
+        """The folder of packages."""
+        return next(self.environment.glob("lib/python3*/site-packages"))
+
+    def wheel(self, name: str, version: str = "1.0", requires: str = "", **files: str) -> str:
+        """Write a wheel and return its line in a lock; the files are {path: text}."""
+        return pin(wheel(self.wheels, name, version, files, requires))
+
+    def install(
+        self, lock: str | bytes, before: str = "", carried: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run base-install on a lock; `before` is Python that runs first, as a fault does."""
+        path = self.folder / "requirements.lock"
+        path.write_bytes(lock.encode() if isinstance(lock, str) else lock)
+        lib = self.base / "lib"
+        program = START.format(
+            lib=str(lib), wheels=[str(next(lib.glob("packaging-*.whl")))], base=str(self.base), before=before
+        )
+        variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PATH": os.environ["PATH"]} | environment
+        command = [self.python, "-IB", "-c", program, path, *([carried] if carried else [])]
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+
+    def tree(self) -> dict[str, str]:
+        """Return each file of the environment with its content's checksum."""
+        files = (path for path in self.environment.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return {
+            str(path.relative_to(self.environment)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
+        }
+
+
+def make_base(folder: Path) -> None:
+    """Lay down an environment with the base in it, and what base-install runs with."""
+    lib = folder / "base" / "lib"
+    shutil.copytree(SOURCE, lib / "base_install", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")), lib)
+    with zipfile.ZipFile(lib / f"packaging-{packaging.__version__}-py3-none-any.whl", "w") as archive:
+        for path in Path(packaging.__file__).parent.rglob("*.py"):
+            archive.write(path, Path("packaging", path.relative_to(Path(packaging.__file__).parent)))
+    facts = {"name": "torch-cu13", "cuda": "13.0"}
+    (folder / "base" / "image.json").write_text(json.dumps(facts))
+    versions = {name: version for name, (version, _) in BASE_PACKAGES.items()}
+    (folder / "base" / "constraints.txt").write_text("".join(f"{n}=={v}\n" for n, v in versions.items()))
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
+    found = [wheel(folder / "of-the-base", name, version, files) for name, (version, files) in BASE_PACKAGES.items()]
+    pip = str(next(lib.glob("pip-*.whl"))) + "/pip"
+    command = [folder / "env" / "bin" / "python", "-I", pip, "install", "--quiet", "--no-deps", "--no-index", *found]
+    subprocess.run(command, check=True)
+    (folder / "wheels").mkdir()
