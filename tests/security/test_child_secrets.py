@@ -73,7 +73,8 @@ def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
 
 def test_env_reaches_neither_git_nor_an_image(child: Path) -> None:
     for name in (".gitignore", ".dockerignore"):
-        assert ".env" in (child / name).read_text(encoding="utf-8").split(), f"{child.name}: {name}"
+        patterns = (child / name).read_text(encoding="utf-8").split()
+        assert {".env", "**/.env"} & set(patterns), f"{child.name}: {name}"
 
 
 def test_the_service_logs_no_secret(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:

@@ -63,7 +63,8 @@ def test_every_file_parses(answers, child):
 def test_no_template_is_left(answers, child):
     words = re.compile(r"\{\{|\{%|\{#|#\}|%\}|\}\}|copier_conf|StrictUndefined|None\b(?=\n)")
     quoted = json.dumps(answers.description, ensure_ascii=False)
-    go = ("{{json .Runtimes}}", "{{.Digest}}", "{{.State.ExitCode}}")
+    labels = (f'{{{{index .Labels "org.opencontainers.image.{label}"}}}}' for label in ("revision", "created"))
+    go = ("{{json .Runtimes}}", "{{.Digest}}", "{{.State.ExitCode}}", *labels)
     harmless = (quoted, answers.description, *go, "${{", "}}'")
     faults: dict[str, object] = {}
     for name, text in texts(child).items():

@@ -11,7 +11,7 @@ import release
 from releases import current, released
 
 from tests.updates.copiers import ROOT, Copier
-from tests.updates.test_release_check import GOOD
+from tests.updates.test_release_check import ANSWERS_FILE, GOOD
 from tests.updates.tiny import Repository, write_files
 
 LOG = "# Changes\n\n## 1.1.0\n\nA fix.\n\n## 1.0.0\n\nfirst\n"
@@ -21,7 +21,7 @@ LOG = "# Changes\n\n## 1.1.0\n\nA fix.\n\n## 1.0.0\n\nfirst\n"
 def family(tmp_path: Path, copier: Copier) -> Repository:
     """Return a small family with the release 1.0.0, a change since, and an origin."""
     made = Repository(tmp_path / "family", copier)
-    write_files(made.path, GOOD)
+    write_files(made.path, GOOD | {ANSWERS_FILE: "{{ _copier_answers | to_nice_yaml }}"})
     made.git("init", "--quiet", "--initial-branch=main")
     made.commit("Release 1.0.0")
     write_files(made.path, {"t/scripts/build": "better\n", "CHANGELOG.md": LOG})

@@ -12,7 +12,7 @@ import pytest
 from tests.answers import AnswerSet
 from tests.templates.test_child import run
 from tests.updates.family import Family
-from tests.updates.test_safe_update import Program, program  # noqa: F401 - a fixture
+from tests.updates.program import Program
 from tests.updates.test_update import RELEASED, family, start  # noqa: F401 - a fixture
 
 SERVICE = AnswerSet("service", "plain")
@@ -51,7 +51,7 @@ def test_a_service_of_before_goes_on_with_its_own_model_and_tests(
 def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     family: Family,  # noqa: F811
     tmp_path: Path,
-    program: Program,  # noqa: F811
+    program: Program,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, value in family.copier.environment().items():

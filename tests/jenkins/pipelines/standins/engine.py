@@ -270,7 +270,8 @@ def run(options: list[str]) -> int:
         shutil.copytree(image(name) / "app", work)
         if mount:
             (work / target.removeprefix("/app/")).symlink_to(source)
-    command = [word.replace("/tmp/", f"{folder}/") for word in command]  # a container has a /tmp of its own
+    # A container has a /tmp of its own, and the base image's programs have their places.
+    command = [word.replace("/tmp/", f"{folder}/").replace("/usr/local/bin/gpu-smoke", "gpu-smoke") for word in command]
     packages = [str(HOME / "inside"), str(Path(sys.executable).parent)]
     environment |= {
         "PYTHONPATH": f"{work / 'src'}{os.pathsep}{RUNTIME}",
