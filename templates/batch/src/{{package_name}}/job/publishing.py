@@ -136,7 +136,7 @@ def _check_content(store: Store, records: list[Record]) -> None:
     def is_damaged(record: Record) -> bool:
         wanted = [record.sha256, record.quarantine_sha256]
         for name, checksum in zip([f"{store.parts}/{record.files[0]}", *record.files[1:]], wanted, strict=False):
-            if hashlib.sha256(store.read(name) or b"").hexdigest() != checksum:
+            if store.checksum(name) != checksum:
                 return True
         return False
 

@@ -1,6 +1,7 @@
 """The output folder: every file appears whole or not at all, on a disk or in an object store."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 import uuid
@@ -104,6 +105,14 @@ class DiskStore:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
+    def checksum(self, name: str) -> str:
+        """Return the SHA-256 of a file, "" where there is none; a block at a time is in memory."""
+        try:
+            with (self.root / name).open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the names of the files in a folder and their bytes."""
         try:
@@ -173,6 +182,14 @@ class ObjectStore:
                 return stream.read()
         except FileNotFoundError:
             return None
+
+    def checksum(self, name: str) -> str:
+        """Return the SHA-256 of an object, "" where there is none; a block at a time is in memory."""
+        try:
+            with self.filesystem.open_input_stream(f"{self.root}/{name}") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except FileNotFoundError:
+            return ""
 
     def sizes(self, folder: str) -> dict[str, int]:
         """Return the names of the objects in a folder and their bytes."""
