@@ -20,6 +20,7 @@ class Model:
         self.call_seconds = float(os.environ.get("STANDIN_CALL_MS", "0")) / 1e3
         self.text_seconds = float(os.environ.get("STANDIN_TEXT_MS", "0")) / 1e3
         self.load_seconds = float(os.environ.get("STANDIN_LOAD_MS", "0")) / 1e3
+        self.padding = "x" * int(os.environ.get("STANDIN_PADDING", "0"))
         self.fits = int(os.environ.get("STANDIN_FITS", "1000000"))
         self.batches: list[list[str]] = []
 
@@ -42,7 +43,8 @@ class Model:
             time.sleep(self.call_seconds + self.text_seconds * len(batch))
         if "poison" in batch:
             raise ValueError("this text cannot be read")
-        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5} for text in batch]
+        more = {"padding": self.padding} if self.padding else {}
+        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5, **more} for text in batch]
 
 
 def label(text: str) -> str:
