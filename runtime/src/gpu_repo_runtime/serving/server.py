@@ -24,6 +24,7 @@ from .listener import HANDSHAKE_SECONDS, CannotListen, drain, listen
 from .protocol import http_protocol
 from .service import Service
 from .settings import Settings, misspelled
+from .writer import Dropped
 
 log = logging.getLogger(__name__)
 # Between closing the listener and closing idle connections, where a request may be on its way.
@@ -31,7 +32,7 @@ LAST_REQUESTS_SECONDS = 0.3
 # /livez stays red and reachable this long before the process ends.
 LOST_SECONDS = 1.0
 # Of shutdown_seconds, to leave in order.
-RESERVE_SECONDS = 0.5
+RESERVE_SECONDS = 0.8
 
 
 class Server(uvicorn.Server):
@@ -42,6 +43,7 @@ class Server(uvicorn.Server):
         self._ending = threading.Event()
         self.app = create_app(model, settings, on_start=self._start)
         self.service: Service = self.app.state.service
+        self.service.metrics.registry.register(Dropped(logs.writers))
         self.limits = Limits(settings.body_seconds)
         last_answers = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - HANDSHAKE_SECONDS - RESERVE_SECONDS
         super().__init__(
@@ -98,7 +100,8 @@ class Server(uvicorn.Server):
 
     def _end_in_time(self) -> None:
         self._ending.wait()
-        time.sleep(self.settings.shutdown_seconds)
+        time.sleep(self.settings.shutdown_seconds - logs.FLUSH_SECONDS)
+        logs.flush()
         os._exit(self.exit_code or EXIT_UNFINISHED)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -128,7 +131,8 @@ class Server(uvicorn.Server):
 
 
 def _not_loaded(error: Exception) -> None:
-    log.critical("the model could not be loaded: %s: %s", type(error).__name__, error, exc_info=error)
+    about = "the model could not be loaded: %s: %s"
+    log.critical(about, type(error).__name__, error, exc_info=error, extra={"whole": True})
 
 
 def main(model: Model) -> None:
@@ -158,6 +162,6 @@ def main(model: Model) -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    logging.shutdown()
+    logs.flush()
     # Not sys.exit: a call of the model that never ends must not keep the process alive.
     os._exit(code)
