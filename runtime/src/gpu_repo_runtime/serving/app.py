@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError
 from starlette.exceptions import HTTPException
 
 from ..contract import Model
+from .docs_page import add_docs
 from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, PredictionFailed, UpgradeAsked
 from .middleware import RequestMiddleware, problem
 from .schemas import Health, PredictResponse, Problem, to_json
@@ -51,12 +52,20 @@ def create_app(
         yield
         service.stop()
 
-    app = FastAPI(title="Predictions", version=service.settings.app_version, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="Predictions",
+        version=service.settings.app_version,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.service = service
     app.add_middleware(RequestMiddleware, service=service)
     app.add_exception_handler(HTTPException, _http_problem)
     _add_predict(app, service)
     _add_health(app, service)
+    add_docs(app)
     return app
 
 
@@ -130,8 +139,8 @@ async def _read_body(request: Request, settings: Settings) -> bytes:
             upgrade = True
     if media_type.partition(b";")[0].strip().lower() != b"application/json":
         raise NotJson("send the header Content-Type: application/json")
-    too_large = BodyTooLarge(f"at most {settings.max_body_bytes} bytes are accepted")
-    if length is not None and int(length) > settings.max_body_bytes:
+    too_large = BodyTooLarge(f"at most {settings.body_limit} bytes are accepted")
+    if length is not None and int(length) > settings.body_limit:
         raise too_large
     body, more = b"", True
     try:
@@ -142,7 +151,7 @@ async def _read_body(request: Request, settings: Settings) -> bytes:
                     raise ClientGone("the client hung up before its body was complete")
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > settings.max_body_bytes:
+                if len(body) > settings.body_limit:
                     raise too_large
     except TimeoutError:
         raise BodyTooSlow(f"the body was not complete after {settings.body_seconds:g} s") from None
