@@ -3,12 +3,15 @@
 import gc
 import logging
 import math
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import device
 from ..contract import Model
+from ..cores import usable_cores
+from ..device import placement
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
 from .settings import Settings
@@ -39,6 +42,7 @@ def start(model: Model, settings: Settings) -> Started:
         device.is_out_of_memory,
     )
     before = _load(model, name, gauge)
+    check_placement(model, name, settings)
     examples = list(model.examples)
     longest = stretch(examples, settings.max_text_chars)
     plan = make_plan(
@@ -68,6 +72,17 @@ def _load(model: Model, name: str, gauge: Gauge) -> int:
         )
         raise StartRefused(f"the model does not fit on the device: {free} when its loading began ({error})") from error
     return memory.used if memory else 0
+
+
+def check_placement(model: Any, name: str, settings: Settings) -> None:
+    """Look where the loaded model is. Raises StartRefused for one on the CPU when DEVICE=cuda; else warns."""
+    for faults in placement.left_on_cpu(model) if name == "cuda" else ():
+        if settings.device == "cuda":
+            raise StartRefused(f"DEVICE=cuda, but {faults}")
+        log.warning("a GPU is here, but %s, or set DEVICE=cpu", faults)
+    if usable_cores() < (os.cpu_count() or 1):
+        for path in placement.unlimited_sessions(model):
+            log.warning("%s starts a thread for each core of the machine: use gpu_repo_runtime.onnx.session", path)
 
 
 def _answer_one(model: Model, texts: list[str], gauge: Gauge) -> None:
