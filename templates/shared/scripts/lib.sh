@@ -27,6 +27,11 @@ read_settings() {
 trim() { [[ $1 =~ ^[[:space:]]*(.*[^[:space:]])?[[:space:]]*$ ]] && printf '%s' "${BASH_REMATCH[1]}"; }
 [[ ! -f .env ]] || read_settings
 
+# A package index of your own is PIP_INDEX_URL, exported or in .env; uv and scripts/build take it from there.
+if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}; fi
+if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL}; fi
+if [[ -n ${PIP_TRUSTED_HOST:-} ]]; then export UV_INSECURE_HOST=${UV_INSECURE_HOST:-$PIP_TRUSTED_HOST}; fi
+
 base_image=${BASE_IMAGE:-{{ base_image }}}
 image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
 
