@@ -115,7 +115,7 @@ def test_a_new_layer_is_one_file(tmp_path: Path, machine: Machine) -> None:
         "def probe(context, session):\n    return {'number': 7}\n"
         "def judge(context):\n"
         "    return Layer('extra', 'one more', '', summary=str(context.fact('extra', 'number'))).settle()\n"
-        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'libraries', needs_driver=False),)\n"
+        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'gpu', needs_driver=False),)\n"
     )
     env = {**machine.toolkit().environment(), "PYTHONPATH": str(tmp_path / "copy")}
     command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain", "--json", "out.json"]

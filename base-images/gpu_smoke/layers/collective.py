@@ -99,4 +99,4 @@ def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None
         layer.state, layer.level = SKIP, ""
 
 
-LAYERS = (LayerSpec(NAME, 150, judge, probe, "collective", workload=True),)
+LAYERS = (LayerSpec(NAME, 150, judge, probe, "gpu", workload=True),)

@@ -45,7 +45,9 @@ def probe(context: Context, session: Session) -> Facts:
             facts.update(imported=True, version=clean(getattr(module, "__version__", "?"), 80))
             facts["path"] = clean(getattr(module, "__file__", ""))
             facts.update(adapter.build(module))
-            started = not context.hung("user-driver", "driver-init", "device-nodes")
+            started = not context.hung(
+                "device-nodes", "user-driver", "driver-init", "nvml", "kernels", "memory", "runtime"
+            )
             if context.options.mode == "node" and started:
                 session.note(f"{name}: listing devices")
                 facts["devices"] = adapter.devices(module) if facts["cuda"] else 0

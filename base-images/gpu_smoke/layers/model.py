@@ -45,7 +45,8 @@ def probe(context: Context, session: Session) -> Facts:
 
 
 def _gpu(context: Context) -> bool:
-    return context.fact("driver-init", "rc") == 0 and bool(context.fact("driver-init", "devices"))
+    started = context.fact("driver-init", "rc") == 0 and bool(context.fact("driver-init", "devices"))
+    return started and not context.hung("kernels", "memory", "runtime", "framework")
 
 
 def _find(entry: str) -> type:

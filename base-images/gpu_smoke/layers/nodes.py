@@ -33,8 +33,13 @@ def probe(context: Context, session: Session) -> Facts:
         if host.exists(path):
             session.note(f"open {path}")
             began = time.monotonic()
-            nodes[path] = host.open_error(path)
+            answer = host.opened(path)
             opened[path] = round(time.monotonic() - began, 3)
+            nodes[path] = answer if isinstance(answer, str) else None
+            if path in gpus:
+                session.kept[path] = answer
+            elif isinstance(answer, int):
+                os.close(answer)
             if path not in OTHER_STACKS:
                 kinds = ("nvidia-uvm",) if path == MEMORY else ("nvidia-frontend", "nvidia")
                 wrong[path] = machine.not_a_device(context, path) or machine.wrong_major(context, path, kinds)

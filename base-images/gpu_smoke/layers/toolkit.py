@@ -263,12 +263,10 @@ def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, st
 
 def _spec(number: int, library: Library) -> LayerSpec:
     judged = functools.partial(judge, library=library)
-    return LayerSpec(
-        library.family, 110 + number, judged, probe(library), "libraries", needs_driver=False, carries=WORKLOADS
-    )
+    return LayerSpec(library.family, 110 + number, judged, probe(library), "gpu", needs_driver=False, carries=WORKLOADS)
 
 
 LAYERS = (
     *(_spec(number, library) for number, library in enumerate(LIBRARIES)),
-    LayerSpec(COPIES, 130, judge_copies, probe_copies, "libraries", needs_driver=False),
+    LayerSpec(COPIES, 130, judge_copies, probe_copies, "gpu", needs_driver=False),
 )
