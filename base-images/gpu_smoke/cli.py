@@ -55,7 +55,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--explain",
         metavar="CODE",
-        help="say what a finding, or a number or name of CUDA or NVML, means (all: every finding)",
+        help="say what a finding, a layer, or a number or name of a library means (all: every finding)",
     )
     made.add_argument("--version", action="version", version=f"gpu-smoke {VERSION}")
     return made
@@ -153,7 +153,7 @@ def _explain(code: str) -> int:
     except KeyError:
         print(
             f"gpu-smoke: there is no code {code!r}: `gpu-smoke --explain all` lists ours; "
-            "802, CUDA_ERROR_NO_DEVICE and nvml:15 are explained too",
+            "802, CUDA_ERROR_NO_DEVICE, nvml:15, cudnn:1002, xid:79 and a layer's name are explained too",
             file=sys.stderr,
         )
         return WRONG_USE

@@ -13,6 +13,7 @@ import time
 import traceback
 from typing import Any, Callable
 
+from . import crash
 from .host import clean
 
 MAX_ANSWER = 8 << 20
@@ -128,6 +129,7 @@ def _become_child(
             while line:
                 line = line[os.write(answer, line) :]
 
+        crash.watch(send)
         session = Session(send)
         for name, step in steps.items():
             send({"start": name})
@@ -159,6 +161,7 @@ class _Conversation:
         self.heard = heard
         self.answers: dict[str, Facts] = {}
         self.call = ""
+        self.crash: Facts = {}
 
     def take(self, data: bytes) -> bool:
         """Read whole lines from the pipe; say whether a step began or ended."""
@@ -176,11 +179,12 @@ class _Conversation:
             except ValueError:
                 continue
             self.call = message.get("note", self.call)
+            self.crash = message.get("crash", self.crash)
             if "share" in message:
                 self.heard(message["share"], message["text"])
                 moved = True
             if "start" in message:
-                self.call, moved = "", True
+                self.call, self.crash, moved = "", {}, True
             if "done" in message:
                 self.answers[message["done"]] = message["facts"]
                 moved = True
@@ -244,5 +248,9 @@ def _death(talk: _Conversation, status: int) -> Facts:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in {int(s) for s in signal.Signals} else str(number)
-        return talk.fault("signal", signal=name)
+        # The alarm ends a process that could not tell where it crashed.
+        if name == "SIGALRM" and talk.crash:
+            name = talk.crash["signal"]
+        where = {key: clean(text) for key, text in talk.crash.items() if key != "signal"}
+        return talk.fault("signal", signal=name, **where)
     return talk.fault("exit", status=os.WEXITSTATUS(status))

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
-from smoke_machine import Machine
+from smoke_machine import MODELS, Machine
 
 
 def test_first_line_comes_before_the_walk(machine: Machine) -> None:
@@ -120,3 +120,33 @@ def _alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
         return False
+
+
+def test_one_process_asks_driver_and_management_library(machine: Machine) -> None:
+    """Each process that opens a GPU may start it anew: NVML, kernels, memory, libraries and all-reduce share one."""
+    log = machine.home / "started"
+    result = machine.good().set(COUNT=2, LOG=log).run("--require", "gpu", "--thorough", "0.1")
+    assert result.code == 0, result.text
+    started = log.read_text().split()
+    assert len(started) >= 3, "NVML, the driver's start and the kernels are logged"
+    assert len(set(started)) == 1, f"{len(set(started))} processes opened the GPU"
+
+
+HANGS = {
+    "cuInit": lambda m: m.set(FAULT="hang:cuInit"),
+    "nvmlInit": lambda m: m.set(NVML_HANG=1),
+    "cuModuleLoadData": lambda m: m.set(FAULT="hang:cuModuleLoadData"),
+    "cuCtxSynchronize": lambda m: m.set(FAULT="hang:cuCtxSynchronize"),
+    "fill": lambda m: m.set(FAULT="hang:fill"),
+}
+
+
+@pytest.mark.parametrize("place", HANGS)
+def test_a_call_that_hangs_costs_one_timeout(machine: Machine, place: str) -> None:
+    """What needs the same is not tried again."""
+    HANGS[place](machine.good()).python_path.append(MODELS)
+    arguments = ("--timeout", "2", "--thorough", "0.1", "--require", "model", "--model", "smoke_models:Model")
+    result = machine.run(*arguments)
+    late = [name for name, facts in result.report["facts"].items() if facts.get("fault", {}).get("kind") == "timeout"]
+    assert len(late) == 1, f"{late} ran over their time\n{result.text}"
+    assert result.report["cause"]["code"] == "GS002", result.text

@@ -123,7 +123,8 @@ def judge(context: Context, library: Library) -> Layer:
     layer = Layer(library.family, library.title, LEVEL if here else "")
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], layer.path or library.title))
+        place = layer.path or library.title
+        layer.findings.append(witness.died(context, facts["fault"], place, "GS612", value=library.title))
     elif not facts.get("loaded"):
         layer.state, layer.summary = SKIP, "not installed, not promised"
         layer.findings += _not_loaded(context, library, facts, promised)

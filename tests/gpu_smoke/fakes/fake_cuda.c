@@ -44,6 +44,9 @@ int cuDriverGetVersion(int *version) { fault("cuDriverGetVersion"); *version = n
 int cuInit(unsigned flags) {
     (void)flags;
     fault("cuInit");
+    // FAKE_LOG is a file that gets a line for each process that starts the driver.
+    FILE *log = getenv("FAKE_LOG") ? fopen(getenv("FAKE_LOG"), "a") : NULL;
+    if (log) fprintf(log, "%d\n", getpid()), fclose(log);
     int rc = number("FAKE_CUINIT_RC", 0);
     usleep(number("FAKE_START_MS", 0) * 1000);
     started = rc == 0;
