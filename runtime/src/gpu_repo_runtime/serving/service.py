@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 from starlette.types import Receive
 
@@ -11,7 +12,7 @@ from .. import device
 from ..contract import Model
 from . import startup
 from .batcher import Batcher
-from .call import Call
+from .call import Answer, Call
 from .errors import (
     EXIT_DEVICE_LOST,
     ClientGone,
@@ -100,11 +101,22 @@ class Service:
             return f"a call of the model has run for {seconds:.0f} s (STUCK_SECONDS={self.settings.stuck_seconds:g})"
         return None
 
-    async def predict(self, texts: list[str], receive: Receive) -> Call:
-        """Answer the texts; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
+    async def predict(
+        self,
+        items: Sequence[Any],
+        receive: Receive,
+        *,
+        sizes: Sequence[int] | None = None,
+        group: Hashable = None,
+        client: Hashable = None,
+    ) -> Call:
+        """Answer the items; they are dropped when ``receive`` says that the client has gone. Raises ServiceError.
+
+        ``sizes``, ``group`` and ``client`` are as in ``Batcher.submit``.
+        """
         if self.state == "starting":
             raise NotReady(self.reason, retry_after=1)
-        call = self.batcher.submit(texts)
+        call = self.batcher.submit(items, sizes=sizes, group=group, client=client)
         watcher = asyncio.create_task(self._drop_when_gone(call, receive))
         seconds = self.settings.request_seconds
         late = DeadlineExceeded(f"no answer within {seconds:g} s")
@@ -140,8 +152,11 @@ class _Engine:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.predict = service.model.predict
         self.batch_done = service.metrics.batch_done
+
+    def predict(self, items: list[Any], group: Hashable) -> Sequence[Answer | ServiceError]:
+        """Ask the model; ``group`` is what its requests have in common besides their items."""
+        return self._service.model.predict(items)
 
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""
