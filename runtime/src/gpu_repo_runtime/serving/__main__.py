@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from ..cores import fit_threads
 from .errors import EXIT_CONFIGURATION
+from .logs import fill_standard_streams
 from .settings import Settings, variables
 
 
@@ -27,6 +28,7 @@ def cannot_import(error: Exception, source: Path) -> str:
 
 def serve(package: str) -> None:
     """Run the service around ``<package>.model.Model`` until it is told to stop; ends the process."""
+    fill_standard_streams()
     fit_threads()
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
