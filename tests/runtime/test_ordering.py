@@ -43,10 +43,10 @@ def served(ordering: ModuleType, seconds: Callable[[int, int], float], clients: 
     queue: deque[Any] = deque()
     total, done, ready = 0.0, 0, clients
     while done < TEXTS:
-        queue.extend((SimpleNamespace(texts=["x" * next(new)]), 0) for _ in range(ready))
+        queue.extend((SimpleNamespace(sizes=[next(new)]), 0) for _ in range(ready))
         size = keeper.next_size(queue, LIMIT) if order else LIMIT
         batch = [queue.popleft() for _ in range(min(size, len(queue)))]
-        took = seconds(len(batch), max(len(call.texts[index]) for call, index in batch))
+        took = seconds(len(batch), max(call.sizes[index] for call, index in batch))
         keeper.learn(batch, took)
         total, done, ready = total + took, done + len(batch), len(batch)
     return total
@@ -106,14 +106,14 @@ def test_texts_of_one_length_go_as_they_come(ordering: ModuleType) -> None:
 def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(ordering: ModuleType) -> None:
     """However many short texts arrive, a long one has its turn."""
     keeper, seconds = ordering.Ordering(), MODELS["by characters"]
-    old = SimpleNamespace(texts=["x" * 4000])
-    queue: deque[Any] = deque((SimpleNamespace(texts=["x" * 50]), 0) for _ in range(100))
+    old = SimpleNamespace(sizes=[4000])
+    queue: deque[Any] = deque((SimpleNamespace(sizes=[50]), 0) for _ in range(100))
     queue.append((old, 0))
     before, found = 0, False
     while not found:
-        queue.extend((SimpleNamespace(texts=["x" * 50]), 0) for _ in range(40))
+        queue.extend((SimpleNamespace(sizes=[50]), 0) for _ in range(40))
         batch = [queue.popleft() for _ in range(min(len(queue), keeper.next_size(queue, LIMIT)))]
-        keeper.learn(batch, seconds(len(batch), max(len(call.texts[index]) for call, index in batch)))
+        keeper.learn(batch, seconds(len(batch), max(call.sizes[index] for call, index in batch)))
         found = any(call is old for call, _ in batch)
         before += len(batch)
     assert before <= 100 + ordering.TOGETHER * LIMIT
@@ -126,7 +126,7 @@ def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(
     errors, chance = serving("errors"), random.Random(1)
     batches: list[list[str]] = []
 
-    def predict(texts: list[str]) -> list[dict[str, Any]]:
+    def predict(texts: list[str], _: Any) -> list[dict[str, Any]]:
         batches.append(texts)
         time.sleep(1e-5 * len(texts) * max(map(len, texts)))
         return [{"text": text} for text in texts]

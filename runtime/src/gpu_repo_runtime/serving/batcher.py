@@ -10,9 +10,10 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from math import ceil
+from typing import Any
 
 from .call import Answer, Batch, Call, Owner
 from .errors import DeviceLost, NotReady, OutOfMemory, QueueFull, ServiceError
@@ -45,9 +46,20 @@ class Batcher:
             self._closed = True
             self._wake.notify()
 
-    def submit(self, texts: Sequence[str]) -> Call:
-        """Queue the texts; ``call.done`` gives the answers in order. Raises QueueFull, DeviceLost or NotReady."""
-        count = len(texts)
+    def submit(
+        self,
+        items: Sequence[Any],
+        *,
+        sizes: Sequence[int] | None = None,
+        group: Hashable = None,
+        client: Hashable = None,
+    ) -> Call:
+        """Queue the items; ``call.done`` gives the answers in order. Raises QueueFull, DeviceLost or NotReady.
+
+        ``sizes`` are the lengths of texts where they are not given. Items of different ``group`` never share a batch.
+        """
+        count = len(items)
+        sizes = [len(item) if isinstance(item, str) else 1 for item in items] if sizes is None else sizes
         with self._wake:
             if self.lost:
                 raise DeviceLost(self.lost.detail)
@@ -56,7 +68,9 @@ class Batcher:
             if self.waiting + count > self.max_queue:
                 seconds = max(1, ceil(self.waiting * self._seconds_per_text))
                 raise QueueFull(f"{self.waiting} of {self.max_queue} places are taken", retry_after=seconds)
-            call = Call(texts, [{}] * count, self._loop.create_future(), time.perf_counter(), count, count)
+            answers: list[Answer] = [None] * count
+            done: asyncio.Future[list[Answer]] = self._loop.create_future()
+            call = Call(items, sizes, group, client, answers, done, time.perf_counter(), count, count)
             self.waiting += count
             self._queue.extend((call, index) for index in range(count))
             self._wake.notify()
@@ -84,7 +98,10 @@ class Batcher:
                     return batch
                 size = self._ordering.next_size(self._queue, self.limit)
                 while self._queue and len(batch) < size:
-                    call, index = self._queue.popleft()
+                    call, index = self._queue[0]
+                    if batch and call.waiting and call.group != batch[0][0].group:
+                        break
+                    self._queue.popleft()
                     if call.waiting:  # else it was dropped
                         call.waiting -= 1
                         self.waiting -= 1
@@ -95,9 +112,9 @@ class Batcher:
         self.busy_since = started = time.perf_counter()
         error, size = None, len(batch)
         try:
-            answers = self._owner.predict([call.texts[index] for call, index in batch])
+            answers = self._owner.predict([call.items[index] for call, index in batch], batch[0][0].group)
             if len(answers) != size:
-                raise ValueError(f"predict returned {len(answers)} answers for {size} texts")
+                raise ValueError(f"predict returned {len(answers)} answers for {size} inputs")
         except BaseException as caught:
             error = self._owner.judge(caught, batch[0][1] if size == 1 else None)
         # From here on no traceback holds the failed batch's memory.
@@ -128,8 +145,11 @@ class Batcher:
         if first:
             self._tell(self._owner.device_lost, error)
 
-    def _deliver(self, batch: Batch, answers: list[Answer], started: float) -> None:
+    def _deliver(self, batch: Batch, answers: Sequence[Answer], started: float) -> None:
         for (call, index), answer in zip(batch, answers, strict=True):
+            if isinstance(answer, ServiceError):
+                self.drop(call, answer)
+                continue
             call.answers[index] = answer
             call.started_at, call.batch_size = call.started_at or started, len(batch)
             call.left -= 1

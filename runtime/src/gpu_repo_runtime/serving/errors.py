@@ -33,6 +33,12 @@ class InvalidRequest(ServiceError):
     status, code, title = 422, "invalid_request", "The request is not valid"
 
 
+class InvalidTensor(ServiceError):
+    """The tensors of a request do not fit each other, their heads or the model's Input."""
+
+    status, code, title = 400, "invalid_tensor", "The tensors are not valid"
+
+
 class NotJson(ServiceError):
     """The request does not say that its body is JSON."""
 

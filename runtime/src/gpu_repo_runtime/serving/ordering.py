@@ -80,7 +80,7 @@ class Ordering:
 
     def learn(self, batch: Batch, seconds: float) -> None:
         """Take in how long a batch took."""
-        self.cost.learn(len(batch), max(len(call.texts[index]) for call, index in batch), seconds)
+        self.cost.learn(len(batch), max(call.sizes[index] for call, index in batch), seconds)
 
     def next_size(self, queue: deque[tuple[Call, int]], limit: int) -> int:
         """Return how many texts from the head of the queue the next batch may have, at most ``limit``."""
@@ -90,7 +90,7 @@ class Ordering:
             # Of several batches whole ones: what is left over may fill one later.
             count = min(len(queue), TOGETHER * limit)
             oldest = [queue.popleft() for _ in range(count - count % limit if count > limit else count)]
-            order, self._sizes = plan([len(call.texts[index]) for call, index in oldest], limit, self.cost)
+            order, self._sizes = plan([call.sizes[index] for call, index in oldest], limit, self.cost)
             queue.extendleft(oldest[i] for i in reversed(order))
         return min(limit, self._sizes.pop()) if self._sizes else limit
 
