@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import FrameType
 
 from ..cores import thread_settings
 from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, RETRY
@@ -38,7 +39,7 @@ def own_number() -> tuple[int, int]:
     return int(number), int(count)
 
 
-def run_workers(arguments: Sequence[str], count: int, on_gpus: bool) -> int:
+def run_workers(package: str, arguments: Sequence[str], count: int, on_gpus: bool) -> int:
     """Run the same command `count` times, each with its own GPU and its share of the processor's cores.
 
     Returns the exit code that stands for all. A signal goes to all of them. When one gives up for good (65, 78) or is
@@ -50,12 +51,18 @@ def run_workers(arguments: Sequence[str], count: int, on_gpus: bool) -> int:
         environment = os.environ | threads | {WORKER: f"{number}/{count}", "JOB_PARENT": str(os.getpid())}
         if on_gpus:
             environment["CUDA_VISIBLE_DEVICES"] = gpus[number]
-        command = [sys.executable, "-m", __package__, *arguments]
+        command = [sys.executable, "-m", "gpu_repo_runtime.batch", package, *arguments]
         # In a session of its own, so that Ctrl-C reaches it once: from here.
         processes.append(subprocess.Popen(command, env=environment, start_new_session=True))
     say(f"{count} workers" + (", one for each GPU" if on_gpus else ""))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, frame: [p.send_signal(received) for p in processes if p.poll() is None])
+
+    def pass_on(received: int, frame: FrameType | None) -> None:
+        for process in processes:
+            if process.poll() is None:
+                process.send_signal(received)
+
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signal_number, pass_on)
     while any(process.poll() is None for process in processes):
         time.sleep(0.1)
     return combine([process.returncode for process in processes])

@@ -63,7 +63,8 @@ def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
         return fs.LocalFileSystem(), Path(location).absolute().as_posix()
     scheme = location.partition("://")[0]
     try:
-        return fs.FileSystem.from_uri(location)
+        filesystem, path = fs.FileSystem.from_uri(location)
+        return filesystem, path
     except (ArrowException, ValueError):
         pass
     try:

@@ -10,8 +10,7 @@ import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
-from ..task import Task
-from .exits import BadConfiguration
+from ..batch.exits import BadConfiguration
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -25,7 +24,7 @@ class Engine:
 
     suffix = ".pt"
 
-    def __init__(self, task: Task, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
+    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
         self.rank, self.world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         if self.world > 1 and not distributed.is_initialized():
             distributed.init_process_group("nccl" if device == "cuda" else "gloo")
@@ -68,7 +67,7 @@ class Engine:
 
     def take_loss(self) -> float:
         """Return the sum of the losses of all steps since the last call, the mean over all processes."""
-        total = self._mean_loss().item()
+        total = float(self._mean_loss().item())
         self._loss.zero_()
         return total
 
@@ -105,7 +104,8 @@ class Engine:
         self._optimizer.load_state_dict(state["optimizer"])
         self._scaler.load_state_dict(state["scaler"])
         self._loss = state["loss"]
-        return state["extra"]
+        extra: dict[str, Any] = state["extra"]
+        return extra
 
     def close(self) -> None:
         """Leave the group of processes."""

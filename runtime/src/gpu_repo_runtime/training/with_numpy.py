@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..task import Task
-from .exits import BadConfiguration
+from ..batch.exits import BadConfiguration
 
 DECAY = 0.01
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8
@@ -23,7 +22,7 @@ class Engine:
     suffix = ".npz"
     rank, world = 0, 1
 
-    def __init__(self, task: Task, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
+    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
         if precision not in ("auto", "float32"):
             raise BadConfiguration(f"--precision {precision} needs the framework torch or tensorflow")
         self.precision = "float32"
@@ -41,7 +40,8 @@ class Engine:
 
     def collate(self, examples: list[Any]) -> tuple[np.ndarray, ...]:
         """Return examples as arrays."""
-        return self._task.collate(examples)
+        batch: tuple[np.ndarray, ...] = self._task.collate(examples)
+        return batch
 
     def step(self, batches: Sequence[tuple[np.ndarray, ...]], seed: int) -> None:
         """Add up the gradients of the batches, clip them, change the weights once. seed: nothing here is random."""
@@ -91,7 +91,8 @@ class Engine:
                     values[name] = self.xp.asarray(stored[f"{kind}-{name}"])
             notes = json.loads(stored["notes"].tobytes())
         self._steps, self._loss = notes["steps"], notes["loss"]
-        return notes["extra"]
+        extra: dict[str, Any] = notes["extra"]
+        return extra
 
     def close(self) -> None:
         """Do nothing: there is no group of processes to leave."""

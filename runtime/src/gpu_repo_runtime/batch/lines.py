@@ -81,7 +81,8 @@ class LineReader:
 
     def _read(self) -> bytes:
         try:
-            return self._stream.read(BLOCK)
+            block: bytes = self._stream.read(BLOCK)
+            return block
         except (OSError, ArrowException) as error:
             if not self._blames(error):
                 raise

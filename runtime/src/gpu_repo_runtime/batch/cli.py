@@ -22,15 +22,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(BAD_CONFIGURATION, masked(f"job: {message}; see {self.prog} --help\n"))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code (job/exits.py says what each means)."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
+def main(package: str, arguments: Sequence[str]) -> int:
+    """Run the command line around an owner's package and return the exit code (exits.py says what each means)."""
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser(package).parse_args(arguments)
     except SystemExit as ended:
         return int(ended.code or 0)
     try:
-        return options.start(options, arguments)
+        return int(options.start(options, arguments))
     except JobError as error:
         print(masked(f"job: {error}"), file=sys.stderr)
         return error.code
@@ -46,8 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return RETRY
 
 
-def _parser() -> Parser:
-    parser = Parser(prog=f"python -m {__package__}", description=__doc__)
+def _parser(package: str) -> Parser:
+    parser = Parser(prog=f"python -m {package}.job", description=__doc__)
+    parser.set_defaults(package=package)
     commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
@@ -135,7 +135,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     gpus = 0 if options.device == "cpu" or "LOCAL_RANK" in os.environ else len(visible_gpus())
     wanted = options.workers or max(1, gpus)
     if wanted > 1 and workers == 1:
-        return run_workers(arguments, wanted, on_gpus=gpus >= wanted)
+        return run_workers(options.package, arguments, wanted, on_gpus=gpus >= wanted)
     take_local_gpu()
     # Only now: the framework looks for its GPU when it is imported.
     from .job import run_job
@@ -152,7 +152,7 @@ def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
     # Only now: the framework looks for its GPU when it is imported.
-    from .training import TrainOptions, train_job
+    from ..training.job import TrainOptions, train_job
 
     return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
 
@@ -166,6 +166,7 @@ def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
     return RunOptions(
+        package=options.package,
         input=options.input,
         output=options.output,
         format=options.format,

@@ -2,8 +2,10 @@
 
 import contextlib
 import gc
+import importlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from .. import device
 from .contents import Checksums, Watch
@@ -12,7 +14,7 @@ from .inputs import find_files
 from .manifest import Ledger
 from .messages import one_line, say
 from .plan import NAME as PLAN
-from .plan import Plan
+from .plan import Plan, code_fingerprint
 from .predicting import Model, Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
@@ -43,11 +45,19 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = choose_device(options.device)
     with Checksums(files) as checksums:
-        model = load_model(device_name)
+        model = load_model(options.package, device_name)
         # Nothing that is loaded by now goes away: the garbage collector need not walk through it again and again.
         gc.freeze()
         predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
-        plan = Plan(files, columns, options.limits, options.shard.count, options.on_error, predictor.schema)
+        plan = Plan(
+            files,
+            columns,
+            options.limits,
+            options.shard.count,
+            options.on_error,
+            predictor.schema,
+            code_fingerprint(options.package),
+        )
         plan.settle(store, checksums)
     if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
         say(f"{options.output} is complete already; nothing to do")
@@ -88,14 +98,14 @@ def choose_device(requested: str) -> str:
     return chosen
 
 
-def load_model(device_name: str) -> Model:
+def load_model(package: str, device_name: str) -> Model:
     """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
     try:
-        from ..model import Model as Own
+        own = importlib.import_module(f"{package}.model").Model
     except (ImportError, SyntaxError, SystemExit) as error:
-        raise BadConfiguration(f"src/{__package__.partition('.')[0]}/model.py cannot be imported: {error}") from error
+        raise BadConfiguration(f"src/{package}/model.py cannot be imported: {error}") from error
     try:
-        model = Own()
+        model: Model = own()
         model.load(device_name)
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
@@ -113,7 +123,7 @@ def _work(
 ) -> None:
     shard = options.shard
     name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
-    record = RunRecord(store, arguments, device_name, name)
+    record = RunRecord(store, options.package, arguments, device_name, name)
     progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
     progress.batch_size = options.batch_size
     ledger = Ledger(store, shard.wants)
@@ -155,7 +165,7 @@ def _work(
     raise JobError(f"parts in {options.output} are lost again and again: does another program write there?")
 
 
-def _publish(store: Store, output: str, current: dict | None) -> None:
+def _publish(store: Store, output: str, current: dict[str, Any] | None) -> None:
     try:
         counts = finish(store, provenance(store, current))
     except FinishedElsewhere:

@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 COPIES = ("Memcpy", "aten::to", "aten::_to_copy", "aten::copy_")
 
 
-def traced(work: Callable[[], None], device: str, folder: Path) -> tuple[dict[str, float], str]:
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
     """Do the work; return seconds by kind ("copy", "compute") and a table of the operators that took most.
 
     The trace goes to trace.json in the folder, for ui.perfetto.dev or chrome://tracing. On a GPU the seconds are its

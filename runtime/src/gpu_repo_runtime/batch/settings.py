@@ -38,6 +38,7 @@ class Repair(Shard):
 class RunOptions:
     """The options of `run`; see its --help for each."""
 
+    package: str
     input: list[str]
     output: str
     format: str | None

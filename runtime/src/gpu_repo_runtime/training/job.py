@@ -1,5 +1,6 @@
 """Training that can be stopped at any step and goes on as if it had not been."""
 
+import importlib
 import math
 import random
 import signal
@@ -12,15 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import device
-from ..task import Task
-from .ahead import ahead
-from .engine import Engine
-from .exits import DONE, BadConfiguration, JobError, Stopped
+from ..batch.ahead import ahead
+from ..batch.exits import DONE, BadConfiguration, JobError, Stopped
+from ..batch.messages import say
+from ..batch.plan import to_json
+from ..batch.stop import Stop
+from ..batch.store import TEMPORARY, DiskStore
+from .engine import Engine, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
-from .messages import say
-from .plan import to_json
-from .stop import Stop
-from .store import TEMPORARY, DiskStore
 
 CHECKPOINT = "checkpoint"
 
@@ -29,6 +29,7 @@ CHECKPOINT = "checkpoint"
 class TrainOptions:
     """The options of `train`; see its --help for each."""
 
+    package: str
     output: str
     epochs: int
     batch_size: int
@@ -148,7 +149,7 @@ class Training:
         own = self._checks[self._engine.rank :: self._engine.world]
         for at in range(0, len(own), self._options.batch_size):
             batch = own[at : at + self._options.batch_size]
-            yield len(batch), self._engine.collate(batch)
+            yield len(batch), self._engine.collate(list(batch))
 
     def _save(self, better: bool = False) -> None:
         """Write the checkpoint, and at the end of an epoch what people look at; the first process writes for all."""
@@ -175,20 +176,29 @@ class Training:
 
 
 # What a restart may change without becoming another training.
-_CHANGEABLE = ("output", "epochs", "patience", "checkpoint_steps", "device", "precision")
+_CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision")
+
+
+def _load_task(package: str) -> Task:
+    """Return the owner's task. Raises BadConfiguration when it cannot be imported."""
+    try:
+        task: Task = importlib.import_module(f"{package}.task").Task()
+    except (ImportError, SyntaxError, AttributeError) as error:
+        raise BadConfiguration(f"src/{package}/task.py cannot be used: {error}") from error
+    return task
 
 
 def train_job(options: TrainOptions) -> int:
     """Train and return the exit code 0. Raises JobError."""
     with Stop(0) as stop:
+        task = _load_task(options.package)
         try:
             chosen = device.choose(options.device)
         except device.DeviceError as error:
             raise JobError(str(error)) from error
         say(device.reason(chosen))
         store = DiskStore(Path(options.output), for_parts=False)
-        task = Task()
-        engine = Engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
+        engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
         try:
             training = Training(task, engine, options, store)
             training.resume()

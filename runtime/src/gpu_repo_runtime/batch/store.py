@@ -179,7 +179,8 @@ class ObjectStore:
         """Return the content of an object, None where there is none."""
         try:
             with self.filesystem.open_input_stream(f"{self.root}/{name}") as stream:
-                return stream.read()
+                content: bytes = stream.read()
+                return content
         except FileNotFoundError:
             return None
 

@@ -15,29 +15,27 @@ from typing import Any
 from .. import device
 from .addresses import masked
 from .plan import NAME as PLAN
-from .plan import code_fingerprint, to_json
+from .plan import code_fingerprint, folder_of, to_json
 from .store import Store, read_all
-from .template import TEMPLATE
 
 RUNS = "_runs"
-PACKAGE = __package__.partition(".")[0]
 VERSIONS = ("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "tensorflow", "torch", "transformers")
 
 
 class RunRecord:
     """A file beside the output for each start of a worker, so that stops and restarts can be seen afterwards."""
 
-    def __init__(self, store: Store, arguments: Sequence[str], device_name: str, shard: str) -> None:
+    def __init__(self, store: Store, package: str, arguments: Sequence[str], device_name: str, shard: str) -> None:
         self._store = store
         begin = datetime.now(UTC)
         self.content: dict[str, Any] = {
             "start": begin.isoformat(timespec="seconds"),
             "shard": shard,
             "device": device.describe(device_name),
-            "code": code_version(),
+            "code": code_version(package),
             "image": image(),
             "versions": versions(),
-            "command": masked(shlex.join(["python", "-m", f"{PACKAGE}.job", *arguments])),
+            "command": masked(shlex.join(["python", "-m", f"{package}.job", *arguments])),
         }
         self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
         store.write(self._name, to_json(self.content))
@@ -68,16 +66,21 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
     }
 
 
-def code_version() -> dict[str, Any]:
+def code_version(package: str) -> dict[str, Any]:
     """Return the commit (from git, or in an image what scripts/build has put there), and the code's own fingerprint."""
     commit, changed = _environment("APP_VERSION"), None
-    folder = Path(__file__).resolve().parent
+    folder = folder_of(package)
     try:
         commit = commit or _git(folder, "rev-parse", "HEAD")
-        changed = bool(_git(folder, "status", "--porcelain", "--", ".."))
+        changed = bool(_git(folder, "status", "--porcelain", "--", "."))
     except (OSError, subprocess.SubprocessError):
         pass
-    return {"commit": commit, "changed_since": changed, "template": TEMPLATE, "sha256": code_fingerprint()}
+    return {
+        "commit": commit,
+        "changed_since": changed,
+        "runtime": _version("gpu-repo-runtime"),
+        "sha256": code_fingerprint(package),
+    }
 
 
 def image() -> dict[str, Any] | None:
@@ -101,12 +104,15 @@ def _environment(name: str) -> str | None:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that the numbers depend on."""
     found = {"python": platform.python_version()}
-    for name in VERSIONS:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    return found | {name: version for name in VERSIONS if (version := _version(name))}
+
+
+def _version(package: str) -> str | None:
+    """Return the version of an installed package; None where it is not installed, or used from its source."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _git(folder: Path, *arguments: str) -> str:

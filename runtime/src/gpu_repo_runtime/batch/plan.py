@@ -1,6 +1,7 @@
 """The plan beside the output: what a restart must not change. A restart with another one is refused."""
 
 import hashlib
+import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +18,21 @@ from .store import Store
 NAME = "_plan.json"
 
 
-def code_fingerprint() -> str:
-    """Return the SHA-256 of all Python files of the package."""
-    package = Path(__file__).resolve().parent.parent
+def code_fingerprint(package: str) -> str:
+    """Return the SHA-256 of all Python files of the owner's package and of the runtime."""
     digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py"), key=lambda path: path.relative_to(package).as_posix()):
-        digest.update(f"{path.relative_to(package).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    for folder in (folder_of(package), Path(__file__).resolve().parent.parent):
+        for path in sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).as_posix()):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def folder_of(package: str) -> Path:
+    """Return the folder of the owner's package. Raises BadConfiguration when there is none."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise BadConfiguration(f"there is no package {package} here: call it where src/ is on PYTHONPATH")
+    return Path(found.origin).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -36,6 +45,7 @@ class Plan:
     shards: int
     on_error: str
     result: pa.Schema
+    code: str
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""
@@ -48,7 +58,7 @@ class Plan:
             "keep": _types(self.columns.kept),
             "result": _types(self.result),
             "on_error": self.on_error,
-            "code": code_fingerprint(),
+            "code": self.code,
             "files": [file.identity() for file in self.files],
         }
 
@@ -93,7 +103,8 @@ def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
     if {k: v for k, v in before.items() if k not in passing} != {k: v for k, v in now.items() if k not in passing}:
         return False
     known = before.get("sha256") and now.get("sha256")
-    return before["sha256"] == now["sha256"] if known else before["modified"] == now["modified"]
+    key = "sha256" if known else "modified"
+    return bool(before[key] == now[key])
 
 
 def _parsed(content: bytes) -> dict[str, Any]:

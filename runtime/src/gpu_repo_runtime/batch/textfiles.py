@@ -70,10 +70,10 @@ def _open(file: InputFile, start: Start, limits: Limits) -> tuple[Any, Callable[
             stream, position, limits.row_size, file.blames
         ), parse_json if file.format == "jsonl" else parse_lines
     first = LineReader(_open_stream(file), 0, limits.row_size, file.blames)
-    lines = first.take(1, 1)
-    if lines and isinstance(lines[0], TooLong):
-        raise BadInput(f"{file.name}: the header has {lines[0].size} bytes")
-    header = read_header(lines[0], file.format) if lines else []
+    line = next(iter(first.take(1, 1)), None)
+    if isinstance(line, TooLong):
+        raise BadInput(f"{file.name}: the header has {line.size} bytes")
+    header = [] if line is None else read_header(line, file.format)
     stream, position = _open_at(file, max(start.position, first.position))
     lines_after = LineReader(stream, position, limits.row_size, file.blames)
     reader = CsvReader(lines_after, limits.row_size, DELIMITERS[file.format])

@@ -52,7 +52,9 @@ def _estimate(texts: pa.StringArray) -> np.ndarray:
     counted[starts] = _AFTER_SIGN
     counted[:-1] &= kinds
     counted[-1] = 0
-    return np.where(sizes, np.add.reduceat(counted.astype(bool), starts, dtype=np.int64), 0) + sizes // 4
+    signs: np.ndarray = np.where(sizes, np.add.reduceat(counted.astype(bool), starts, dtype=np.int64), 0)
+    signs += sizes // 4
+    return signs
 
 
 class OwnLengths:

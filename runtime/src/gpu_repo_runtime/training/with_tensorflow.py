@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from ..task import Task
-from .exits import BadConfiguration
+from ..batch.exits import BadConfiguration
 
 Batch = tuple[np.ndarray, ...]
 
@@ -27,7 +26,7 @@ class Engine:
 
     suffix = ".npz"
 
-    def __init__(self, task: Task, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
+    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
         if precision == "float16":
             raise BadConfiguration("--precision float16 is for torch; TensorFlow has float32 and bfloat16 here")
         cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
@@ -52,7 +51,8 @@ class Engine:
 
     def collate(self, examples: list[Any]) -> Batch:
         """Return examples as arrays."""
-        return self._task.collate(examples)
+        batch: Batch = self._task.collate(examples)
+        return batch
 
     def step(self, batches: Sequence[Batch], seed: int) -> None:
         """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
@@ -104,7 +104,8 @@ class Engine:
                 variable.assign(stored[f"optimizer-{n}"])
             notes = json.loads(stored["notes"].tobytes())
         self._loss = notes["loss"]
-        return notes["extra"]
+        extra: dict[str, Any] = notes["extra"]
+        return extra
 
     def close(self) -> None:
         """Do nothing: TensorFlow leaves its cluster when the process ends."""
@@ -117,7 +118,8 @@ class Engine:
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _losses_of(self, batch: Any) -> tuple[Any, Any]:
-        return self._task.loss(self._network, batch, False)
+        loss, right = self._task.loss(self._network, batch, False)
+        return loss, right
 
     def _apply(self, gradients: list[Any], factor: float) -> None:
         replicas = tf.distribute.get_replica_context()

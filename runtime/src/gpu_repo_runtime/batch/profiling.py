@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,6 @@ from .reading import find_columns, read_parts
 from .stop import Stop
 from .store import DiskStore
 from .textfiles import Start
-from .traced import traced
 
 LIMITS = Limits(10_000, 64 << 20, 16 << 20)
 
@@ -30,6 +29,7 @@ LIMITS = Limits(10_000, 64 << 20, 16 << 20)
 class ProfileOptions:
     """The options of `profile`; see its --help for each."""
 
+    package: str
     input: list[str]
     output: str
     column: str
@@ -52,7 +52,7 @@ def profile_job(options: ProfileOptions) -> int:
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     chosen = choose_device(options.device)
-    model = load_model(chosen)
+    model = load_model(options.package, chosen)
     files = find_files(options.input)
     columns = find_columns(files, options.column, [], LIMITS)
     begin = time.perf_counter()
@@ -60,7 +60,7 @@ def profile_job(options: ProfileOptions) -> int:
     seconds = {"input": time.perf_counter() - begin}
     predictor = Predictor(model, chosen, options.batch_sizes[-1], RESERVED)
     _predict(predictor, rows)
-    kinds, table = traced(lambda: _predict(predictor, rows), chosen, folder)
+    kinds, table = _traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
     outcomes = _predict(predictor, rows)
     whole = time.perf_counter() - begin
@@ -73,6 +73,17 @@ def profile_job(options: ProfileOptions) -> int:
     (folder / "profile.png").write_bytes(_chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
+
+
+def _traced(work: Callable[[], object], chosen: str, folder: Path) -> tuple[dict[str, float], str]:
+    """Do the work under the profiler of the framework in use; see traced_*.py for what comes back."""
+    if device.framework() == "torch":
+        from .traced_torch import traced
+    elif device.framework() == "tensorflow":
+        from .traced_tensorflow import traced
+    else:
+        from .traced_plain import traced
+    return traced(work, chosen, folder)
 
 
 def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import tensorflow as tf
 
 
-def traced(work: Callable[[], None], device: str, folder: Path) -> tuple[dict[str, float], str]:
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
     """Do the work; return seconds by kind ("compute", with its copies) and where to look for more.
 
     The trace goes to the folder, for TensorBoard with its profile plugin, which alone tells copies from kernels.

@@ -9,7 +9,7 @@ from pathlib import Path
 COPIES = ("asarray", "asnumpy", "get")
 
 
-def traced(work: Callable[[], None], device: str, folder: Path) -> tuple[dict[str, float], str]:
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
     """Do the work; return seconds by kind ("copy", "compute") and a table of the functions that took most.
 
     The profile goes to profile.pstats in the folder. A copy is what CuPy's asarray, asnumpy and get take; a GPU works

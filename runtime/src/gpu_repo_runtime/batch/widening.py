@@ -206,11 +206,11 @@ def _is_exact(field: pa.Field) -> bool:
 
 
 def _is_number(form: pa.DataType) -> bool:
-    return types.is_integer(form) or types.is_floating(form) or form.equals(WHOLE)
+    return bool(types.is_integer(form) or types.is_floating(form) or form.equals(WHOLE))
 
 
 def _is_vector(form: pa.DataType) -> bool:
-    return types.is_list(form) and types.is_floating(form.value_type)
+    return bool(types.is_list(form) and types.is_floating(form.value_type))
 
 
 def _too_large(value: int) -> str:
