@@ -75,7 +75,7 @@ def _add_predict(app: FastAPI, service: Service) -> None:
     async def predict(request: Request) -> Response:
         """Predict one or many texts."""
         texts = service.request.texts(await _read_body(request, service.settings))
-        call = await service.predict(texts, request.receive)
+        call = await service.predict(texts, request.receive, client=service.client_of(request.scope))
         request.scope["fields"].update(
             texts=len(texts),
             batch=call.batch_size,
