@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-LIMIT, TEXTS = 32, 8_000
+LIMIT, TEXTS = 32, 20_000
 # Seconds of a call, by its texts and the longest of them: like a CPU, like a GPU, like a model that pads all texts to
 # one length, and like one to which neither matters.
 MODELS: dict[str, Callable[[int, int], float]] = {

@@ -22,6 +22,8 @@ class Limit:
     def pieces(self, batch: Batch) -> list[Batch]:
         """Cut a batch into such as are thought to fit."""
         if self._padded is None:
+            if len(batch) <= self.now:
+                return [batch]
             return [batch[start : start + self.now] for start in range(0, len(batch), self.now)]
         pieces: list[Batch] = [[]]
         for entry in by_size(batch):
@@ -31,13 +33,13 @@ class Limit:
             pieces[-1].append(entry)
         return pieces
 
-    def fitted(self, batch: Batch) -> None:
-        """Take in that a batch was answered."""
-        if len(batch) >= self._most_at_once[0]:
-            self._most_at_once = len(batch), padded(batch)
+    def fitted(self, count: int, largest: int) -> None:
+        """Take in that so many items were answered together; ``largest`` is the size of the largest one."""
+        if count >= self._most_at_once[0]:
+            self._most_at_once = count, count * largest
         if self._padded is None and self.now == self.most:
             return
-        if len(batch) < self.now and (self._padded is None or len(batch) == 1 or 2 * padded(batch) < self._padded):
+        if count < self.now and (self._padded is None or count == 1 or 2 * count * largest < self._padded):
             return
         self._good += 1
         known_to_fail = self._padded is not None or (self._failed is not None and self.now + 1 >= self._failed)

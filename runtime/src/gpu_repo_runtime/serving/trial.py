@@ -49,7 +49,8 @@ class Trial:
         for piece in self._limit.pieces(batch):
             self._answered = False
             self._run(piece)
-            self._judge_too_large()
+            if self._too_large or self._short_of_memory:
+                self._judge_too_large()
 
     def _run(self, batch: Batch) -> bool:
         """Return whether an item that is too large alone was found."""
@@ -76,9 +77,9 @@ class Trial:
         # From here on no traceback holds the failed batch's memory.
         if error is None:
             self._desk.answer(batch, answers, started, self._clock() - started)
-            self._answered = True
-            self._largest_answered = max(self._largest_answered, *map(size_of, batch))
-            self._limit.fitted(batch)
+            largest = max(map(size_of, batch))
+            self._answered, self._largest_answered = True, max(self._largest_answered, largest)
+            self._limit.fitted(len(batch), largest)
             self.suspicion.answered(batch, items)
             return None
         self._desk.leave()

@@ -80,8 +80,9 @@ class Waiting:
         """Wait for the next batch, of ``limit`` items at most; none when the queue is closed and empty."""
         with self._changed:
             while True:
-                self._changed.wait_for(lambda: self._lanes or self._again or self.closed)
-                batch = self._take_again(limit)
+                while not (self._lanes or self._again or self.closed):
+                    self._changed.wait()
+                batch = self._take_again(limit) if self._again else []
                 lane = self._lanes.like(batch[0][0]) if batch else self._next_lane()
                 if lane is None:
                     return batch
@@ -116,7 +117,8 @@ class Waiting:
     def pay(self, seconds: float, *, kept_apart: bool) -> None:
         """Take in how long a batch took: calls that are kept apart have only a share of the model."""
         if not kept_apart:
-            self._owed = max(0.0, self._owed - seconds)
+            if self._owed:
+                self._owed = max(0.0, self._owed - seconds)
             return
         with self._changed:
             if self._lanes.first(lambda lane: not lane.quarantine):
