@@ -18,6 +18,7 @@ from .protocol_v2 import add_v2
 from .schemas import Health
 from .service import Service
 from .settings import Settings
+from .tracing import TraceRequests
 
 
 def create_app(
@@ -42,8 +43,16 @@ def create_app(
             await service.start()
         yield
         service.stop()
+        if service.tracing:
+            await service.tracing.flush()
 
-    app = FastAPI(title="Predictions", version=service.settings.app_version, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="Predictions",
+        version=service.settings.app_version,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        telemetry={"tracing": False, "logs": False},  # the spans of tracing.py, which know queue and batch, are enough
+    )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
     answers = _add_predict(app, service)
@@ -55,6 +64,8 @@ def create_app(
         hooks.extend(app, service, extend)
     if len(app.exception_handlers) > handlers:  # the owner's see only what comes through the router
         answers.clear()
+    if service.tracing:
+        app.add_middleware(TraceRequests, tracing=service.tracing)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 
