@@ -93,6 +93,12 @@ class OutOfMemory(ServiceError):
     status, code, title = 503, "out_of_memory", "The text does not fit into memory"
 
 
+class InputTooLarge(ServiceError):
+    """One input alone needs more memory than there is; another one may fit."""
+
+    status, code, title = 413, "input_too_large", "An input does not fit into memory"
+
+
 class DeadlineExceeded(ServiceError):
     """An accepted request was not answered within REQUEST_SECONDS."""
 

@@ -33,6 +33,11 @@ class Settings(BaseSettings):
     max_texts: int = Field(default=64, ge=1, description="Inputs in one request")
     max_text_chars: int = Field(default=10_000, ge=1, description="Characters in one input that is a text")
     max_body_bytes: int = Field(default=1_000_000, ge=100, description="Size of a request body")
+    client_header: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9-]*$",
+        description="Header with a client's identity; each has its turn and half of the queue. Else: each connection",
+    )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
     body_seconds: float = Field(default=10, gt=0, description="Time a client has for a head, and for a body; then 408")
