@@ -186,10 +186,10 @@ def test_a_second_endpoint_shares_the_models_batches_and_its_thread() -> None:
         assert client.get("/fails").status_code == 500
         assert client.post("/predict", json=ASKED).json() == {"predictions": [5.0]}, "the service goes on"
         assert "/sum" in client.get("/openapi.json").json()["paths"]
-        client.app.state.service.batcher.waiting = Settings().max_queue  # type: ignore[attr-defined]
+        client.app.state.service.batcher.queue.count = Settings().max_queue  # type: ignore[attr-defined]
         full = client.post("/sum", json=[[1, 1]])
         assert (full.status_code, full.json()["code"]) == (503, "queue_full")
-        client.app.state.service.batcher.waiting = 0  # type: ignore[attr-defined]
+        client.app.state.service.batcher.queue.count = 0  # type: ignore[attr-defined]
 
 
 def test_cors_answers_a_browser_also_with_errors() -> None:

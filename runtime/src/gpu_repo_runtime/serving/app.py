@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from ..contract import Model
 from . import hooks
+from .docs_page import add_docs
 from .middleware import RequestMiddleware, problem
 from .openapi import Documents
 from .predictions import Answer, Direct, Predictions
@@ -52,11 +53,14 @@ def create_app(
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry={"tracing": False, "logs": False},  # the spans of tracing.py, which know queue and batch, are enough
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
     answers = _add_predict(app, service)
     _add_health(app, service)
+    add_docs(app)
     # The last one that is added is the first that sees a request: the owner's stand between these two.
     handlers = len(app.exception_handlers)
     app.add_middleware(Direct, answers=answers)
