@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,7 @@ import pytest
 from fastapi import Depends, FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient
+from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving import settings as settings_module
 from gpu_repo_runtime.serving import tracing
 from gpu_repo_runtime.serving.app import create_app
@@ -29,11 +31,32 @@ from pydantic import SecretStr
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
-from tests.runtime.kinds import KINDS, model
+from tests.conftest import ROOT
+from tests.runtime.kinds import KINDS, model, module
 from tests.runtime.services import PACKAGE, RUNTIME
 
 Extend = Callable[[FastAPI, Service], Any]
 ASKED = {"instances": [[1.0, 1.0]]}
+
+
+TOPICS = """
+    from pydantic import BaseModel
+
+    Input = str
+
+
+    class Output(BaseModel):
+        label: str
+
+
+    class Model:
+        examples = ("rain",)
+
+        def load(self, device): ...
+
+        def predict(self, batch: list[Input]) -> list[Output]:
+            return [Output(label=text) for text in batch]
+"""
 
 
 class Settings(settings_module.Settings):
@@ -398,3 +421,27 @@ def test_traces_that_cannot_be_sent_do_not_hold_up_the_end(monkeypatch: pytest.M
 
     asyncio.run(tracing.Tracing(Stuck()).flush())
     hold.set()
+
+
+def test_what_the_page_about_the_service_shows_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/service.md").read_text()
+    [shown] = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "def extend" in block]
+    monkeypatch.setenv("API_TOKEN", "open sesame")
+    own = module(shown, "shown")
+    app = create_app(model(TOPICS), own.Settings(device="cpu"), extend=own.extend)
+    token = {"authorization": "Bearer open sesame"}
+    with TestClient(app) as client:
+        assert client.post("/agree?left=rain&right=rain").status_code == 401
+        assert client.post("/agree?left=rain&right=rain", headers=token).json() is True
+        assert client.post("/agree?left=rain&right=sun", headers=token).json() is False
+        preflight = {"origin": "https://shop.example", "access-control-request-method": "POST"}
+        assert client.options("/predict", headers=preflight).status_code == 200
+
+
+def test_the_contract_on_the_page_about_own_code_is_one() -> None:
+    page = (ROOT / "docs/own-code.md").read_text()
+    [shown] = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "class Input" in block]
+    interface = Interface(model(shown, "shown"))
+    assert (interface.blob, interface.deprecations) == ("image", [])
+    assert interface.parameters
+    assert interface.examples()
