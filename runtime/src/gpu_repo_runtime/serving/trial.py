@@ -88,7 +88,7 @@ class Trial:
         elif isinstance(error, OutOfMemory):
             self._owner.release()
         elif len(batch) == 1:
-            self.suspicion.failed(batch[0][0].client, items[0])
+            self.suspicion.failed(batch[0][0], items[0])
         return error
 
     def _judge(self, error: BaseException, index: int | None) -> ServiceError:
