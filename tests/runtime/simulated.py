@@ -7,6 +7,8 @@ import itertools
 import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any
 
 from gpu_repo_runtime.serving.batcher import Batcher
@@ -101,11 +103,11 @@ class World:
 
     def _settle(self) -> None:
         """Let the event loop answer and the clients send their next requests."""
-        if self._ended:
-            return
 
         async def turns() -> None:
             for _ in range(8):
                 await asyncio.sleep(0)
 
-        asyncio.run_coroutine_threadsafe(turns(), self._loop).result(10)
+        if not self._ended:
+            with suppress(CancelledError):  # the clients have all gone meanwhile
+                asyncio.run_coroutine_threadsafe(turns(), self._loop).result(10)

@@ -9,9 +9,9 @@ from .call import Batch, Call
 
 # So many clients and inputs are remembered.
 MOST = 1024
-# A failure puts the doubt about a client half way to 1, and a batch that is answered lowers it by a third. Who is over
-# SUSPECT is kept apart.
-SUSPECT, FALL, LEAST = 0.3, 2 / 3, 0.05
+# A failure puts the doubt about a client a quarter of the way to 1, and a batch that is answered lowers it by a third.
+# Who is over SUSPECT is kept apart: that takes two failures of late.
+DOUBT, FALL, SUSPECT, LEAST = 0.25, 2 / 3, 0.3, 0.05
 
 
 # How much the last input counts in the share of inputs that fail without warning.
@@ -45,7 +45,7 @@ class Suspicion:
         if not call.quarantined:
             self.share += LAST * (1 - self.share)
         if client is not None:
-            self._clients[client] = 0.5 + 0.5 * self._clients.pop(client, 0)
+            self._clients[client] = DOUBT + (1 - DOUBT) * self._clients.pop(client, 0)
         if (number := _hash(item)) is not None:
             self._inputs[number] = None
             self._inputs.move_to_end(number)
