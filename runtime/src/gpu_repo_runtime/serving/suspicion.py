@@ -41,17 +41,14 @@ class Suspicion:
 
     def failed(self, call: Call, item: Any) -> None:
         """Take in that the model failed on an input alone."""
-        client = call.client
         if not call.quarantined:
             self.share += LAST * (1 - self.share)
-        if client is not None:
-            self._clients[client] = DOUBT + (1 - DOUBT) * self._clients.pop(client, 0)
-        if (number := _hash(item)) is not None:
-            self._inputs[number] = None
-            self._inputs.move_to_end(number)
-        for memory in (self._clients, self._inputs):
-            while len(memory) > MOST:
-                memory.popitem(last=False)
+        self._doubt(call.client, item)
+
+    def too_large(self, call: Call, index: int) -> None:
+        """Take in that an input does not fit into memory."""
+        if items := call.items:  # else its client has gone
+            self._doubt(call.client, items[index])
 
     def answered(self, batch: Batch, items: list[Any]) -> None:
         """Take in that all of a batch were answered."""
@@ -65,6 +62,16 @@ class Suspicion:
         if self._inputs and batch[0][0].quarantined:
             for item in items:
                 self._inputs.pop(_hash(item) or 0, None)
+
+    def _doubt(self, client: Hashable, item: Any) -> None:
+        if client is not None:
+            self._clients[client] = DOUBT + (1 - DOUBT) * self._clients.pop(client, 0)
+        if (number := _hash(item)) is not None:
+            self._inputs[number] = None
+            self._inputs.move_to_end(number)
+        for memory in (self._clients, self._inputs):
+            while len(memory) > MOST:
+                memory.popitem(last=False)
 
 
 def _hash(item: Any) -> int | None:
