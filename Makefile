@@ -31,12 +31,12 @@ new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="questio
 
 .PHONY: test
 test: $(READY) ## the tests that need neither Docker nor a GPU (some 20 minutes on 2 cores)
-	@$(PYTHON) -m pytest -n $(JOBS) -m 'not slow and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow
 test-slow: $(READY) ## the tests that take minutes
-	@$(PYTHON) -m pytest -n $(JOBS) -m 'slow and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not images' $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style and types of this repository
