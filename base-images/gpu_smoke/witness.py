@@ -8,7 +8,7 @@ from typing import Any
 from .errors import means, nvml_text
 from .layers import machine
 from .platforms import slurm_gives_gpus
-from .verdicts import Context, Finding, finding
+from .verdicts import Context, Finding, fault_finding, finding
 
 # Codes of NVML that name a broken GPU by themselves, whatever cuInit says.
 BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
@@ -201,6 +201,16 @@ def on_gpu(context: Context, rc: int, seen: str, fallback: str, **details: Any) 
     if code == fallback and means(rc):
         told += f"; {means(rc)}"
     return [finding(context, code, told, "error", **{"name": "the code", "value": rc, **details})]
+
+
+def died(context: Context, fault: dict[str, Any], path: str, late: str, **details: Any) -> Finding:
+    """Return the finding of a workload's death; being ``late`` while the GPU computes is no fault of the GPU."""
+    computed = context.fact("kernels", "devices") or []
+    works = computed and all(one.get("universal", {}).get("rc") == 0 for one in computed)
+    if fault.get("kind") == "timeout" and works:
+        evidence = f"no answer within {fault.get('seconds')} s in {fault.get('call')}; the GPU itself computes"
+        return finding(context, late, evidence, **details)
+    return fault_finding(context, fault, path)
 
 
 def _not_ready(context: Context, seen: str) -> Finding:

@@ -231,4 +231,4 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")) if branch(version) else ()
 
 
-LAYERS = (LayerSpec(NAME, 50, judge, probe, "driver", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 50, judge, probe, "gpu", carries=ALL),)

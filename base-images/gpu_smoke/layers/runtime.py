@@ -135,4 +135,4 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     layer.findings += own or witness.on_gpu(context, rc, evidence, "GS505", **details)
 
 
-LAYERS = (LayerSpec(NAME, 70, judge, probe, "libraries", needs_driver=False, carries=ALL),)
+LAYERS = (LayerSpec(NAME, 70, judge, probe, "gpu", needs_driver=False, carries=ALL),)
