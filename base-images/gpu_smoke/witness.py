@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from .errors import means, nvml_text
+from .gpus import gpu_name, known
 from .layers import machine
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, fault_finding, finding
@@ -16,29 +17,6 @@ BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
 SAID = {4: "GS401", 9: "GS402", 18: "GS406"}
 NONE = ("", "none", "void")
 PROHIBITED, EXCLUSIVE = 2, (1, 3)
-
-
-def gpu_name(context: Context, number: int) -> str:
-    """Return a GPU's number with what names it on the host: its UUID and PCI bus, where NVML or the driver knows."""
-    for layer in ("nvml", "driver-init"):
-        for device in context.fact(layer, "devices") or []:
-            if device.get("number") == number and (device.get("uuid") or device.get("bus")):
-                return " ".join(filter(None, [f"GPU {number}", device.get("uuid"), device.get("bus")]))
-    return f"GPU {number}"
-
-
-def cuda_name(context: Context, number: int) -> str:
-    """Return CUDA's number of a GPU with its UUID, PCI bus and number on the host, which a mask may change."""
-    device: dict[str, Any] = next(
-        (d for d in context.fact("driver-init", "devices") or [] if d.get("number") == number), {}
-    )
-    uuid = device.get("uuid") or ""
-    host: dict[str, Any] = next(
-        (d for d in context.fact("nvml", "devices") or [] if uuid and d.get("uuid") == uuid), {}
-    )
-    index = f"host's GPU {host['number']}" if host and host["number"] != number else ""
-    told = ", ".join(filter(None, [index, uuid, device.get("bus") or host.get("bus")]))
-    return f"GPU {number} ({told})" if told else f"GPU {number}"
 
 
 def uncounted(context: Context) -> Finding | None:
@@ -52,8 +30,10 @@ def uncounted(context: Context) -> Finding | None:
     most = max(len(answers), len(usable))
     if masked or mig_on(context) or not have or len(have) >= most or context.platform.gvisor:
         return None
-    known = {device.get("uuid") for device in have}
-    lost = [gpu_name(context, d["number"]) for d in answers if d.get("uuid") not in known or d.get("rc")]
+    answering = {device["number"] for device in answers}
+    lost = [
+        gpu_name(context, one["nvml"]) for one in known(context) if one["cuda"] is None and one["nvml"] in answering
+    ]
     evidence = (
         f"CUDA lists {len(have)}, NVML {len(listed)}, {len(usable)} nodes open; missing: {'; '.join(lost) or '?'}"
     )

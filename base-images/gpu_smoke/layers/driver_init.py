@@ -152,6 +152,8 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
     own: Finding | None = None
     if rc in (803, 804):
         own = _mismatch(context, rc, evidence, path)
+    elif rc in (100, 999, 36) and not found and (refused := _compat(context, evidence, path)):
+        own = refused
     elif rc in (0, 100, 101):
         own = _no_device(context, rc, evidence)
         own.severity = "error"
@@ -224,6 +226,16 @@ def _mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
     mounted = not compat and user_driver.mounted(context, path)
     older = known and number(own) < number(kernel) and not mounted
     return finding(context, "GS309" if compat or older else "GS310", seen, folder=folder, path=path)
+
+
+def _compat(context: Context, evidence: str, path: str) -> Finding | None:
+    """Return the finding of a compat library that is newer than the module, and finds no GPU that NVML lists."""
+    kernel, own = context.fact("kernel-module", "version") or "", user_driver.file_version(path)
+    masked = _mask(context).value is not None
+    if masked or not user_driver.in_folder(path, "compat") or not number(own) > number(kernel):
+        return None
+    seen = f"{evidence}; libcuda {own} from {path}, kernel module {kernel}; NVML lists {context.fact('nvml', 'count')}"
+    return finding(context, "GS515", seen, folder=context.host.shown(os.path.dirname(path)))
 
 
 def number(version: str) -> tuple[int, ...]:
