@@ -16,7 +16,7 @@ import pytest
 
 from tests.answers import TYPES, AnswerSet
 from tests.runtime import standin_model
-from tests.runtime.services import PACKAGE, Process
+from tests.runtime.services import PACKAGE, RUNTIME, Process
 
 CANARY = "canary-7f3a9c"
 DOCKER = """#!/usr/bin/env bash
@@ -66,7 +66,7 @@ def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
         printed[" ".join(call)] = done.stdout + done.stderr
     assert [call for call, text in printed.items() if CANARY in text] == []
     called = log.read_text(encoding="utf-8")
-    assert "--env-file .env" in called, "the way into Docker was not taken"
+    assert "--env MY_SECRET " in called, "the way into Docker was not taken"
     assert CANARY not in called, "the secret stands on Docker's command line"
     assert leaks(child) == []
 
@@ -111,7 +111,7 @@ def test_the_batch_job_writes_no_secret(render: Callable[[AnswerSet], Path], tmp
     (tmp_path / "in.jsonl").write_text('{"text": "rain"}\n', encoding="utf-8")
     command = [sys.executable, "-m", "topic_finder.job", "run", "--input", str(tmp_path / "in.jsonl")]
     command += ["--output", str(output), "--push-gateway", f"http://robot:{CANARY}@127.0.0.1:9"]
-    environment = secret_environment(PYTHONPATH=str(child / "src"), DEVICE="cpu")
+    environment = secret_environment(PYTHONPATH=f"{child / 'src'}{os.pathsep}{RUNTIME}", DEVICE="cpu")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "http://robot:***@127.0.0.1:9" in (output / "_provenance.json").read_text(encoding="utf-8")

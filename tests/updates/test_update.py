@@ -12,7 +12,7 @@ from ownership import owners_in
 from releases import released
 
 from tests.answers import TYPES, AnswerSet
-from tests.updates.copiers import ROOT, installed
+from tests.updates.copiers import ROOT, copier_at
 from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
 from tests.updates.tiny import MARKER, Child, make_child
 
@@ -41,7 +41,7 @@ def cases(versions: list[str]) -> list[object]:
 def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
     """Return this repository with its releases, the work tree and a made-up next release as tags."""
     folder = tmp_path_factory.mktemp("family")
-    cloned = clone_family(folder / "family", installed("newest", folder / "copier-home"))
+    cloned = clone_family(folder / "family", copier_at(folder / "copier-home"))
     release_next(cloned)
     return cloned
 
@@ -166,21 +166,6 @@ def test_own_tests_of_an_updated_child_pass(family: Family, tmp_path: Path, vers
             [child.path / "scripts" / verb], cwd=child.path, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{version} {answers.id}: scripts/{verb} fails: {done.stdout}{done.stderr}"
-
-
-@pytest.mark.parametrize(
-    "project_type", ["library", *(pytest.param(name, marks=pytest.mark.slow) for name in ("batch", "service"))]
-)
-def test_oldest_copier_updates_too(family: Family, tmp_path: Path, project_type: str) -> None:
-    answers = AnswerSet(project_type, "plain")
-    oldest = Family(family.path, installed("oldest", tmp_path / "home"), family.released, family.work_tree)
-    child = start(oldest, tmp_path / "child", family.work_tree, answers)
-    mine = edits(child, answers)
-    child.edit(mine)
-    child.updated("--vcs-ref", family.next)
-    check_the_owner_kept_everything(child, mine, answers.id)
-    assert child.unmerged() == {COLLIDING}
-    assert FIX in child.read(FIXED)
 
 
 def retire(name: str) -> Callable[[str], str]:
