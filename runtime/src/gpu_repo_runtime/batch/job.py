@@ -36,6 +36,19 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
 
 
 def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
+    with stop.at_once("the input was looked at and the model loaded"):
+        store, plan, predictor, device_name = _prepare(options)
+    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
+        say(f"{options.output} is complete already; nothing to do")
+        return DONE
+    try:
+        _work(options, arguments, store, plan, predictor, stop, device_name)
+    except FinishedElsewhere:
+        say("another worker has finished the same output")
+    return DONE
+
+
+def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     store = open_store(options.output)
     check_ours(store, options.output)
     files = find_files(options.input, options.format, options.output)
@@ -59,14 +72,7 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
             code_fingerprint(options.package),
         )
         plan.settle(store, checksums)
-    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
-        say(f"{options.output} is complete already; nothing to do")
-        return DONE
-    try:
-        _work(options, arguments, store, plan, predictor, stop, device_name)
-    except FinishedElsewhere:
-        say("another worker has finished the same output")
-    return DONE
+    return store, plan, predictor, device_name
 
 
 def merge_job(output: str) -> int:

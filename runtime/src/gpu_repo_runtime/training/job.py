@@ -23,6 +23,8 @@ from .engine import Engine, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
 
 CHECKPOINT = "checkpoint"
+# For the step at work, and to write its checkpoint, until the process is ended.
+GRACE = 100.0
 
 
 @dataclass(frozen=True)
@@ -190,18 +192,20 @@ def _load_task(package: str) -> Task:
 
 def train_job(options: TrainOptions) -> int:
     """Train and return the exit code 0. Raises JobError."""
-    with Stop(0) as stop:
-        task = _load_task(options.package)
+    with Stop(GRACE) as stop:
+        with stop.at_once("the training was prepared"):
+            task = _load_task(options.package)
+            try:
+                chosen = device.choose(options.device)
+            except device.DeviceError as error:
+                raise JobError(str(error)) from error
+            say(device.reason(chosen))
+            store = DiskStore(Path(options.output), for_parts=False)
+            engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
         try:
-            chosen = device.choose(options.device)
-        except device.DeviceError as error:
-            raise JobError(str(error)) from error
-        say(device.reason(chosen))
-        store = DiskStore(Path(options.output), for_parts=False)
-        engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
-        try:
-            training = Training(task, engine, options, store)
-            training.resume()
+            with stop.at_once("the training was prepared"):
+                training = Training(task, engine, options, store)
+                training.resume()
             training.run(stop)
             training.finish()
         finally:
