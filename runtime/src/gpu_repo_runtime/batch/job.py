@@ -4,12 +4,13 @@ import contextlib
 import gc
 import importlib
 import json
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from .. import device
 from .contents import Checksums, Watch
-from .exits import DONE, BadConfiguration, JobError
+from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
 from .inputs import find_files
 from .manifest import Ledger
 from .messages import one_line, say
@@ -77,7 +78,7 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
 
 def merge_job(output: str) -> int:
     """Check that every part of all shards is there and publish the result; return 0. Raises JobError."""
-    store = open_store(output)
+    store = open_store(output, make=False)
     plan = store.read(PLAN)
     if plan is None:
         raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
@@ -108,13 +109,18 @@ def load_model(package: str, device_name: str) -> Model:
     """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
     try:
         own = importlib.import_module(f"{package}.model").Model
-    except (ImportError, SyntaxError, SystemExit) as error:
+    except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"src/{package}/model.py cannot be imported: {error}") from error
     try:
         model: Model = own()
         model.load(device_name)
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
+    except Exception as error:
+        if not is_mistake(error):
+            raise
+        traceback.print_exc()
+        raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}") from error
     return model
 
 
