@@ -144,13 +144,13 @@ def test_a_full_queue_answers_503_and_leaves_readiness_green(serving: Callable) 
     app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu", max_queue=64))
     with TestClient(app) as client:
         service = app.state.service
-        service.batcher.waiting = 64
+        service.batcher.queue.count = 64
         refused = client.post("/predict", json={"texts": ["a"]})
         assert (refused.status_code, refused.json()["code"]) == (503, "queue_full")
         assert int(refused.headers["retry-after"]) >= 1
         assert client.get("/readyz").status_code == 200
         assert 'service_rejected_total{reason="queue_full"} 1.0' in client.get("/metrics").text
-        service.batcher.waiting = 0
+        service.batcher.queue.count = 0
         assert client.post("/predict", json={"texts": ["a"]}).status_code == 200
 
 
@@ -271,7 +271,7 @@ def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: 
     with TestClient(app) as client:
         late = client.post("/predict", json={"texts": ["a"]})
         assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
-        assert app.state.service.batcher.waiting == 0
+        assert app.state.service.batcher.queue.count == 0
 
 
 def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
@@ -300,7 +300,7 @@ def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
         task.cancel()
         with pytest.raises(serving("errors").NotReady):
             await task
-        assert (service.batcher.waiting, service.unfinished) == (0, 1)
+        assert (service.batcher.queue.count, service.unfinished) == (0, 1)
         service.stop()
 
     asyncio.run(scenario())

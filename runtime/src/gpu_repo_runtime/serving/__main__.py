@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from ..cores import fit_threads
 from .errors import EXIT_CONFIGURATION
 from .logs import fill_standard_streams
-from .settings import Settings, variables
+from .settings import Settings, faults, variables
 
 
 def cannot_import(error: Exception, source: Path) -> str:
@@ -48,9 +48,8 @@ def serve(package: str) -> None:
     try:
         main(model, hooks)
     except ValidationError as error:
-        for fault in error.errors():
-            name = ".".join(map(str, fault["loc"])).upper()
-            print(f"refusing to start: {name + ': ' if name else ''}{fault['msg']}", file=sys.stderr)
+        for fault in faults(error, hooks.settings):
+            print(f"refusing to start: {fault}", file=sys.stderr)
         sys.exit(EXIT_CONFIGURATION)
 
 

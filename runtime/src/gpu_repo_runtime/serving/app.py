@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from ..contract import Model
 from . import hooks
+from .docs_page import add_docs
 from .middleware import RequestMiddleware, problem
 from .openapi import Documents
 from .predictions import Answer, Direct, Predictions
@@ -43,11 +44,19 @@ def create_app(
         yield
         service.stop()
 
-    app = FastAPI(title="Predictions", version=service.settings.app_version, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="Predictions",
+        version=service.settings.app_version,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
     answers = _add_predict(app, service)
     _add_health(app, service)
+    add_docs(app)
     # The last one that is added is the first that sees a request: the owner's stand between these two.
     handlers = len(app.exception_handlers)
     app.add_middleware(Direct, answers=answers)

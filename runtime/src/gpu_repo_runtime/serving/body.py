@@ -33,8 +33,8 @@ async def read_body(
     media_type = media_type.partition(b";")[0].strip().lower()
     if not accepts(media_type):
         raise NotJson(f"send the header {wanted}")
-    too_large = BodyTooLarge(f"at most {settings.max_body_bytes} bytes are accepted")
-    if length is not None and int(length) > settings.max_body_bytes:
+    too_large = BodyTooLarge(f"at most {settings.body_limit} bytes are accepted")
+    if length is not None and int(length) > settings.body_limit:
         raise too_large
     body, more = b"", True
     try:
@@ -45,7 +45,7 @@ async def read_body(
                     raise ClientGone("the client hung up before its body was complete")
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
-                if len(body) > settings.max_body_bytes:
+                if len(body) > settings.body_limit:
                     raise too_large
     except TimeoutError:
         raise BodyTooSlow(f"the body was not complete after {settings.body_seconds:g} s") from None

@@ -25,13 +25,29 @@ class Call:
     answers: list[Answer]
     done: "asyncio.Future[list[Answer]]"
     queued_at: float
-    waiting: int  # items not yet taken from the queue; 0 as well when the call was dropped
+    waiting: int  # items that are neither answered nor in the model now
     left: int  # items not yet answered
+    next: int = 0  # the first item that is still in its lane
+    gone: bool = False  # dropped: nobody waits for an answer
+    quarantined: bool = False  # shares no batch with other calls
+
+    @property
+    def lane(self) -> Hashable:
+        """Calls of one lane may share a batch."""
+        return self.group, self.quarantined
+
     started_at: float = 0.0
     batch_size: int = 0
 
 
-Batch = list[tuple[Call, int]]
+Entry = tuple[Call, int]
+Batch = list[Entry]
+
+
+def size_of(entry: Entry) -> int:
+    """The size of an item of a batch."""
+    call, index = entry
+    return call.sizes[index]
 
 
 class Owner(Protocol):
@@ -48,6 +64,9 @@ class Owner(Protocol):
 
         ``index`` is the item's place in its request when it was alone in the batch.
         """
+
+    def too_large(self, index: int) -> ServiceError:
+        """What a request ends with of which this item does not fit into memory, although others do."""
 
     def release(self) -> None:
         """Give cached device memory back."""

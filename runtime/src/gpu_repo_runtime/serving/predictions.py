@@ -38,7 +38,8 @@ class Predictions:
     async def outputs(self, asked: Asked, scope: Scope, receive: Receive) -> list[Any]:
         """The outputs for what was asked; the request's log line gets what it took. Raises ServiceError."""
         try:
-            call = await self._service.call(asked.inputs, asked.parameters, receive=receive)
+            client = self._service.client_of(scope)
+            call = await self._service.call(asked.inputs, asked.parameters, receive, client)
             outputs = self._service.outputs(call)
         except ServiceError as error:
             raise _in_the_words_of(asked, error) from error.__cause__

@@ -4,10 +4,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from .. import device
 from ..contract import Model
@@ -20,6 +21,7 @@ from .errors import (
     ClientGone,
     DeadlineExceeded,
     DeviceLost,
+    InputTooLarge,
     NotReady,
     OutOfMemory,
     PredictionFailed,
@@ -68,7 +70,12 @@ class Service:
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
-        self.metrics = Metrics(lambda: self.batcher.waiting, lambda: self.batcher.limit, self._memory)
+        self.metrics = Metrics(
+            lambda: self.batcher.queue.depth,
+            lambda: self.batcher.limit,
+            lambda: self.batcher.memory.shortages,
+            self._memory,
+        )
         self.batcher = Batcher(_Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
 
     async def start(self) -> None:
@@ -200,6 +207,10 @@ class Service:
         deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
         try:
             await call.done
+        except ServiceError as failed:
+            # The call may stay in the model for long; an error that knows the frames of this request would hold them.
+            failed.__traceback__ = None
+            raise copy(failed) from None
         except asyncio.CancelledError:  # the time to stop is over
             self.unfinished += 1
             error = NotReady("the service stopped before the answer was there", retry_after=1)
@@ -210,6 +221,16 @@ class Service:
             if watcher:
                 watcher.cancel()
         return call
+
+    def client_of(self, scope: Scope) -> Hashable:
+        """Whose turn a request counts for: the value of CLIENT_HEADER, else the connection."""
+        name = self.settings.client_header.lower().encode()
+        if name:
+            for header, value in scope["headers"]:
+                if header == name:
+                    return bytes(value)
+        address = scope.get("client")
+        return tuple(address) if address else None
 
     async def _drop_when_gone(self, call: Call, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -241,15 +262,20 @@ class _Engine:
 
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""
-        if device.is_device_lost(error) or not isinstance(error, Exception):
+        if device.is_device_lost(error):
             return DeviceLost(f"{type(error).__name__}: {_first_line(error)}")
         if device.is_out_of_memory(error):
-            log.warning("out of memory: smaller batches from now on", extra={"fields": {"error": _first_line(error)}})
+            log.warning("out of memory: trying with less", extra={"fields": {"error": _first_line(error)}})
             return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
         if index is not None:
             log.error("the model failed on an input", exc_info=error)
         reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]
         return PredictionFailed(f"the model failed on instances.{index}; the log has the traceback", errors=reason)
+
+    def too_large(self, index: int) -> ServiceError:
+        """Name the input."""
+        reason = [{"field": f"instances.{index}", "reason": "the model ran out of memory with this input alone"}]
+        return InputTooLarge(f"instances.{index} does not fit into memory; a smaller one may", errors=reason)
 
     def release(self) -> None:
         """Give cached device memory back."""

@@ -2,11 +2,14 @@
 
 import gc
 import logging
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import device
+from ..cores import usable_cores
+from ..device import placement
 from ..interface import Interface, WrongAnswer, finite
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
@@ -38,6 +41,7 @@ def start(interface: Interface, settings: Settings) -> Started:
         device.is_out_of_memory,
     )
     before = _load(interface.model, name, gauge)
+    check_placement(interface.model, name, settings)
     examples = interface.examples()
     plan = make_plan(
         interface.call,
@@ -71,6 +75,17 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
         )
         raise StartRefused(f"the model does not fit on the device: {free} when its loading began ({error})") from error
     return memory.used if memory else 0
+
+
+def check_placement(model: Any, name: str, settings: Settings) -> None:
+    """Look where the loaded model is. Raises StartRefused for one on the CPU when DEVICE=cuda; else warns."""
+    for faults in placement.left_on_cpu(model) if name == "cuda" else ():
+        if settings.device == "cuda":
+            raise StartRefused(f"DEVICE=cuda, but {faults}")
+        log.warning("a GPU is here, but %s, or set DEVICE=cpu", faults)
+    if usable_cores() < (os.cpu_count() or 1):
+        for path in placement.unlimited_sessions(model):
+            log.warning("%s starts a thread for each core of the machine: use gpu_repo_runtime.onnx.session", path)
 
 
 def _answer_one(interface: Interface, inputs: list[Any], gauge: Gauge) -> None:
