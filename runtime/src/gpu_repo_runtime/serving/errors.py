@@ -34,6 +34,12 @@ class InvalidRequest(ServiceError):
     status, code, title = 422, "invalid_request", "The request is not valid"
 
 
+class InvalidTensor(ServiceError):
+    """The tensors of a request do not fit each other, their heads or the model's Input."""
+
+    status, code, title = 400, "invalid_tensor", "The tensors are not valid"
+
+
 class NotJson(ServiceError):
     """The request does not say that its body is JSON."""
 
@@ -100,6 +106,12 @@ class OutOfMemory(ServiceError):
     """Not even a batch of one fits into memory."""
 
     status, code, title = 503, "out_of_memory", "The text does not fit into memory"
+
+
+class InputTooLarge(ServiceError):
+    """One input alone needs more memory than there is; another one may fit."""
+
+    status, code, title = 413, "input_too_large", "An input does not fit into memory"
 
 
 class DeadlineExceeded(ServiceError):

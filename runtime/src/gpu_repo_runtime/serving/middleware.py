@@ -20,7 +20,8 @@ from .schemas import Problem
 from .service import Service
 
 log = logging.getLogger("request")
-QUIET = frozenset({"/livez", "/readyz", "/metrics"})  # asked every few seconds by machines
+# Asked every few seconds by machines.
+QUIET = frozenset({"/", "/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 _usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
 
 
@@ -63,18 +64,18 @@ class RequestMiddleware:
             status = error.status
             self._service.metrics.rejected.labels(error.code).inc()
             if error.status != 499:
-                await problem(error, fields["request_id"])(scope, receive, send_with_id)
+                await problem(error, scope)(scope, receive, send_with_id)
         except asyncio.CancelledError:  # the time to stop is over
             self._service.unfinished += 1
             if not status:
                 stopped = NotReady("the service stopped before the answer was there", retry_after=1)
-                await problem(stopped, fields["request_id"])(scope, receive, send_with_id)
+                await problem(stopped, scope)(scope, receive, send_with_id)
         except Exception:
             log.exception("the service made a mistake", extra={"fields": fields})
             if status:  # half an answer is out: only closing the connection can tell
                 raise
             fault = ServiceError("the log has the traceback under this request id")
-            await problem(fault, fields["request_id"])(scope, receive, send_with_id)
+            await problem(fault, scope)(scope, receive, send_with_id)
         finally:
             self._finish(scope, method, status or 499, time.perf_counter() - started)
 
@@ -82,7 +83,7 @@ class RequestMiddleware:
         route = getattr(scope.get("route"), "path", "unmatched")
         metrics = self._service.metrics
         metrics.requests.labels(route, str(status)).inc()
-        if route == "/predict" and status == 200:
+        if status == 200 and "batch" in scope["fields"]:
             metrics.request_seconds.observe(seconds)
         if route not in QUIET or status == 500:
             fields: dict[str, Any] = scope["fields"]
@@ -95,18 +96,23 @@ class RequestMiddleware:
             log.log(logging.ERROR if status == 500 else logging.INFO, "request", extra={"fields": fields})
 
 
-def problem(error: ServiceError | HTTPException, request_id: str) -> Response:
+def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
     """The answer that tells a client about ``error``."""
+    request_id = scope["fields"]["request_id"]
     if isinstance(error, HTTPException):
         status, headers = error.status_code, dict(error.headers or {})
         body = Problem(title=error.detail, status=status, code="http", detail=error.detail, request_id=request_id)
+        body.error = error.detail
     else:
         status, headers = error.status, dict(error.headers)
         if error.retry_after:
             headers["retry-after"] = str(error.retry_after)
         about: dict[str, Any] = {"title": error.title, "status": status, "code": error.code, "detail": error.detail}
-        body = Problem(**about, request_id=request_id, errors=error.errors)
-    return Response(body.model_dump_json(exclude_none=True), status, headers, "application/problem+json")
+        body = Problem(**about, error=error.detail, request_id=request_id, errors=error.errors)
+    # Clients of these protocols look for the error only in what is called plain JSON.
+    plain = scope["path"].removeprefix(scope.get("root_path", "")).startswith(("/v1/", "/v2/"))
+    media_type = "application/json" if plain else "application/problem+json"
+    return Response(body.model_dump_json(exclude_none=True), status, headers, media_type)
 
 
 def _request_id(scope: Scope) -> str:

@@ -13,13 +13,14 @@ from typing import NoReturn
 
 import uvicorn
 
-from ..contract import Model
+from ..contract import ContractError, Model
 from ..device import DeviceError
 from . import logs
 from .app import create_app
 from .connection import Limits
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
+from .hooks import Hooks
 from .listener import HANDSHAKE_SECONDS, CannotListen, drain, listen
 from .protocol import http_protocol
 from .service import Service
@@ -38,10 +39,10 @@ RESERVE_SECONDS = 0.8
 class Server(uvicorn.Server):
     """uvicorn with a drain that loses no request, and with an exit code."""
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings, hooks: Hooks) -> None:
         self.settings, self.exit_code, self.signal = settings, 0, 0
         self._ending = threading.Event()
-        self.app = create_app(model, settings, on_start=self._start)
+        self.app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
         self.service: Service = self.app.state.service
         self.service.metrics.registry.register(Dropped(logs.writers))
         self.limits = Limits(settings.body_seconds)
@@ -76,7 +77,7 @@ class Server(uvicorn.Server):
             cause = await asyncio.to_thread(gpu_cause)
             log.critical("refusing to start: %s", error, extra={"fields": cause})
             self.end(EXIT_CONFIGURATION)
-        except StartRefused as error:
+        except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
@@ -135,19 +136,26 @@ def _not_loaded(error: Exception) -> None:
     log.critical(about, type(error).__name__, error, exc_info=error, extra={"whole": True})
 
 
-def main(model: Model) -> None:
+def main(model: Model, hooks: Hooks) -> None:
     """Run the service around ``model`` until it is told to stop; ends the process."""
-    settings = Settings()
+    settings = hooks.settings()
     logs.configure(settings)
-    for name, setting in sorted(misspelled(os.environ).items()):
+    for name, setting in sorted(misspelled(os.environ, hooks.settings).items()):
         log.warning("%s is no setting and changes nothing: did you mean %s?", name, setting)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
+    if hooks.unused:
+        log.warning(hooks.unused)
     try:
-        server = Server(model, settings)
+        server = Server(model, settings, hooks)
+    except (StartRefused, ContractError) as error:
+        log.critical("refusing to start: %s", error)
+        _leave(EXIT_CONFIGURATION)
     except Exception as error:
         _not_loaded(error)
         _leave(1)
+    for line in server.service.interface.deprecations:
+        log.warning("deprecated: %s", line)
     try:
         sockets = listen(settings.listen_host, settings.port)
     except CannotListen as error:

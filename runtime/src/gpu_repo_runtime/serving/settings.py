@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 A_DAY = 86_400
@@ -24,24 +25,35 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     listen_host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    port: int = Field(
+        default=8000,
+        ge=0,
+        le=65535,
+        validation_alias=AliasChoices("port", "aip_http_port"),
+        description="Port to listen on; 0 takes a free one",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="cuda refuses to start without a usable GPU"
     )
 
     max_batch_size: int = Field(
-        default=32, ge=1, le=MOST, description="Largest number of texts in one call of the model"
+        default=32, ge=1, le=MOST, description="Largest number of inputs in one call of the model"
     )
     max_queue: int = Field(
-        default=256, ge=1, le=MOST, description="Texts that may wait for the model; more are refused with 503"
+        default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more are refused with 503"
     )
-    max_texts: int = Field(default=64, ge=1, le=MOST, description="Texts in one request")
-    max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one text")
+    max_texts: int = Field(default=64, ge=1, le=MOST, description="Inputs in one request")
+    max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one input that is a text")
     max_body_bytes: int | None = Field(
         default=None,
         ge=100,
         le=MOST_BYTES,
         description="Size of a request body; None: as large as MAX_TEXTS and MAX_TEXT_CHARS need it",
+    )
+    client_header: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9-]*$",
+        description="Header with a client's identity; each has its turn and half of the queue. Else: each connection",
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
@@ -66,6 +78,17 @@ class Settings(BaseSettings):
     )
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="auto: text on a terminal, else JSON"
+    )
+    model_name: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        description="Name in /v1/models/NAME and /v2/models/NAME; empty: the package's",
+    )
+    aip_predict_route: str = Field(
+        default="", pattern="^(/.*)?$", description="One more path of POST /predict; Vertex AI sets it"
+    )
+    aip_health_route: str = Field(
+        default="", pattern="^(/.*)?$", description="One more path of GET /readyz; Vertex AI sets it"
     )
     root_path: str = Field(
         default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="Path under which a gateway shows the service"
@@ -98,10 +121,15 @@ class Settings(BaseSettings):
         return self
 
 
-def misspelled(environment: Iterable[str]) -> dict[str, str]:
+def variables(settings: type[Settings] = Settings) -> dict[str, FieldInfo]:
+    """Return the environment variables that set the service, each with its field."""
+    return {name.upper(): field for name, field in settings.model_fields.items()}
+
+
+def misspelled(environment: Iterable[str], settings: type[Settings] = Settings) -> dict[str, str]:
     """Return the variables that are no setting but look like one, each with the setting that it looks like."""
-    settings = [name.upper() for name in Settings.model_fields]
-    looks_like = {name: get_close_matches(name.upper(), settings, 1, 0.85) for name in environment}
+    names = [*variables(settings), "AIP_HTTP_PORT"]
+    looks_like = {name: get_close_matches(name.upper(), names, 1, 0.85) for name in environment}
     return {name: found[0] for name, found in looks_like.items() if found and found[0] != name.upper()}
 
 
