@@ -43,7 +43,7 @@ class Metrics:
         )
         self.request_seconds = Histogram(
             "service_request_seconds",
-            "Time from request to answer of /predict, where it was 200",
+            "Time from request to answer of predictions, where it was 200",
             buckets=SECONDS,
             registry=registry,
         )
