@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "runtime"
 # Each type with the extras that it needs.
-USERS = {"service": "serving"}
+USERS = {"batch": "batch,training", "service": "serving"}
 HEAD = "# The runtime of this repository, for scripts/lock. It comes with the template, like the wheel beside it.\n"
 
 

@@ -125,7 +125,7 @@ def show_service() -> None:
     try:
         wait_until_ready(server, url)
         texts = ["Rain and strong wind are in the forecast for tomorrow", "The class has two functions and a loop"]
-        print(f"   POST /predict {json.dumps({'texts': texts})}\n   {ask(f'{url}/predict', {'texts': texts})}")
+        print(f"   POST /predict {json.dumps({'instances': texts})}\n   {ask(f'{url}/predict', {'instances': texts})}")
         print(f"   GET /livez\n   {ask(f'{url}/livez')}")
     finally:
         server.send_signal(signal.SIGTERM)

@@ -32,6 +32,7 @@ from scratch_tree import alone, check_clean, scratch
 from template_versions import Release, Template, changes_between, release, template_of, version_of
 from update_answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
 from update_outcome import ORDER, Entry, Outcome, Trees, entries, outcomes
+from update_runtime import renew_locks, told_ejected
 from update_start import Start, choose, followed
 from update_switch import merge_seeds, move_package, package, uses_of
 from update_words import as_json, told, why
@@ -221,22 +222,6 @@ def resumed(child: Path, dry_run: bool) -> int | None:
     return journal.code
 
 
-def renew_locks(child: Path) -> str:
-    """Resolve the locks again where they name another runtime than wheels/ holds now; return a line about it, or ""."""
-    asked, lock = child / "wheels" / "requirements.in", child / "requirements.lock"
-    if not asked.exists() or not lock.exists():
-        return ""
-    wheel = asked.read_text(encoding="utf-8").split(" @ ")[-1].strip()
-    if f"@ {wheel} " in lock.read_text(encoding="utf-8"):
-        return ""
-    if not (child / ".venv" / "bin" / "uv").exists():
-        return f"locks      do not name {wheel} yet: scripts/setup resolves them"
-    done = subprocess.run(["scripts/lock"], cwd=child, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return f"locks      resolved again for {wheel}"
-    return f"{done.stderr.strip()}\nlocks      do not name {wheel} yet (the reason stands above): run scripts/lock"
-
-
 def update(child: Path, options: argparse.Namespace) -> int:
     """Update `child` as the options say, print what happened, return the exit code. Raises UpdateError."""
     code = resumed(child, options.dry_run)
@@ -246,8 +231,9 @@ def update(child: Path, options: argparse.Namespace) -> int:
         if made is not None and not options.dry_run:
             write_back(made, child)
         locks = renew_locks(child) if made is not None and not options.dry_run and not options.no_lock else ""
-        if locks:
-            print(locks, file=sys.stderr)
+        ejected = told_ejected(child) if made is not None and not options.dry_run else ""
+        for line in filter(None, (locks, ejected)):
+            print(line, file=sys.stderr)
         if options.json:
             old, new = (made.old, made.new.tag) if made else (read_answers(child)["_commit"], None)
             files = made.outcomes if made else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -9,9 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from copier import run_copy
 
 from tests.answers import AnswerSet
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
+from tests.shared import COMPILED, make_copier_cheap, once, share_checkouts_by_commit, shared_folder
+from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
@@ -23,41 +27,60 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the work tree as a git repository of one commit, so that tests see uncommitted changes too."""
-    target = tmp_path_factory.mktemp("template")
+def copy_work_tree(target: Path) -> None:
+    """Copy the files of this work tree, committed or not, to the folder `target`."""
     names = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
-    git(target, "init", "--quiet", "--initial-branch=main")
-    git(target, "add", "--all")
-    git(target, "commit", "--quiet", "--message=The work tree")
-    return target
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that all workers of this run have in common."""
+    return shared_folder(tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
+def template(shared: Path) -> Path:
+    """Return the work tree as a git repository of one commit, so that tests see uncommitted changes too."""
+
+    def make(target: Path) -> None:
+        copy_work_tree(target)
+        git(target, "init", "--quiet", "--initial-branch=main")
+        git(target, "add", "--all")
+        git(target, "commit", "--quiet", "--message=The work tree")
+
+    return once(shared / "template", make)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_copier_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the settings and the cache of the person who runs the tests out of them."""
+def _own_copier_settings(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the settings and the cache of the person who runs the tests out of them, and let nothing be done twice."""
     folder = tmp_path_factory.mktemp("copier")
     (folder / "settings.yml").write_text("{}\n")
     os.environ["COPIER_SETTINGS_PATH"] = str(folder / "settings.yml")
     os.environ["COPIER_CACHE_DIR"] = str(folder / "cache")
+    os.environ[COMPILED] = str(shared / "compiled")
+    make_copier_cheap(shared / "compiled")
+    share_checkouts_by_commit(folder / "checkouts")
 
 
 @pytest.fixture(scope="session")
-def render(template: Path, copie_session) -> Callable[[AnswerSet], Path]:  # type: ignore[no-untyped-def]
-    """Return a function that renders an answer set, once for each, and returns the child's folder."""
-    rendered: dict[AnswerSet, Path] = {}
+def render(template: Path, shared: Path) -> Callable[[AnswerSet], Path]:
+    """Return a function that renders an answer set, once for all workers, and returns the child's folder."""
+    commit = git(template, "rev-parse", "HEAD").strip()
 
     def of(answers: AnswerSet) -> Path:
-        if answers not in rendered:
-            result = copie_session.copy(extra_answers=answers.as_dict(), template_dir=template)
-            assert result.exit_code == 0, f"{answers.id} does not render: {result.exception!r}"
-            rendered[answers] = result.project_dir
-        return rendered[answers]
+        def make(target: Path) -> None:
+            try:
+                run_copy(str(template), target, data=answers.as_dict(), defaults=True, quiet=True, vcs_ref=commit)
+            except Exception as error:
+                raise AssertionError(f"{answers.id} does not render: {error!r}") from error
+
+        which = hashlib.sha256(repr(answers).encode()).hexdigest()[:8]  # two sets may differ in a text only
+        return once(shared / "renders" / f"{answers.id}-{which}", make)
 
     return of
 

@@ -106,7 +106,9 @@ def _describe(facts: dict[str, Any], library: ctypes.CDLL, by: str) -> dict[str,
     mapped = loaded.mapped_as(library)
     facts.update(loaded=True, by=by)
     if mapped:
-        facts.update(path=clean(mapped.path), deleted=mapped.deleted)
+        # A mount of a deleted file is still there; a file that is gone will not open a second time.
+        gone = mapped.deleted and not os.path.exists(mapped.path)
+        facts.update(path=clean(mapped.path), deleted=mapped.deleted, gone=gone)
     return facts
 
 

@@ -7,9 +7,10 @@ import contextlib
 import importlib.util
 import os
 import re
+import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from .policy import LEVELS, Options
 from .version import VERSION
@@ -42,12 +43,19 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)"
     )
+    made.add_argument(
+        "--thorough",
+        metavar="SECONDS",
+        type=_seconds,
+        default=0.0,
+        help="also load every GPU for so long: patterns over its free memory, matrix products",
+    )
     for kind in REPORTS:
         made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind} (-: standard output)")
     made.add_argument(
         "--explain",
         metavar="CODE",
-        help="say what a finding, or a number or name of CUDA or NVML, means (all: every finding)",
+        help="say what a finding, a layer, or a number or name of a library means (all: every finding)",
     )
     made.add_argument("--version", action="version", version=f"gpu-smoke {VERSION}")
     return made
@@ -74,6 +82,8 @@ def _seconds(text: str) -> float:
 def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None:
     if arguments.mode == "image" and arguments.require != "none":
         made.error(f"--mode image sees no GPU, so --require {arguments.require} can never pass: use --mode node")
+    if arguments.mode == "image" and arguments.thorough:
+        made.error("--mode image sees no GPU, so there is nothing for --thorough: use --mode node")
     if arguments.require == "model" and not arguments.model:
         made.error("--require model needs --model MODULE:CLASS")
     if arguments.model and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", arguments.model):
@@ -109,6 +119,8 @@ def main(argv: list[str] | None = None) -> int:
     _check(arguments, made)
     if not sys.platform.startswith("linux"):
         return _refuse("this needs Linux (or WSL): run it inside the container")
+    # As the first process of a container this would not hear `docker stop` at all.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _run(arguments)
     except KeyboardInterrupt:
@@ -141,7 +153,7 @@ def _explain(code: str) -> int:
     except KeyError:
         print(
             f"gpu-smoke: there is no code {code!r}: `gpu-smoke --explain all` lists ours; "
-            "802, CUDA_ERROR_NO_DEVICE and nvml:15 are explained too",
+            "802, CUDA_ERROR_NO_DEVICE, nvml:15, cudnn:1002, xid:79 and a layer's name are explained too",
             file=sys.stderr,
         )
         return WRONG_USE
@@ -165,7 +177,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     row = read_row(env.get("GPU_SMOKE_IMAGE_JSON") or DEFAULT_PATH)
     options = Options(arguments.mode, arguments.require, arguments.framework or _framework(row.text("framework")),
-                      arguments.model, arguments.gpus, arguments.timeout)  # fmt: skip
+                      arguments.model, arguments.gpus, arguments.timeout, arguments.thorough)  # fmt: skip
     report = _walk(Context(host, env, platform, row, options))
     colour = people.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
     _say(text.render(report, text.Paint(colour, people.encoding)), people)
@@ -177,10 +189,15 @@ def _walk(context: Context) -> dict[str, Any]:
     from datetime import datetime, timezone
 
     from . import walk
+    from .progress import Progress
     from .reports.build import build
 
     started, began = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.monotonic()
-    walk.gather(context, _progress())
+    progress = Progress()
+    try:
+        walk.gather(context, progress)
+    finally:
+        progress.clear()
     layers = walk.judge(context)
     return build(context, layers, started, time.monotonic() - began)
 
@@ -194,12 +211,6 @@ def _framework(named: str) -> str:
             if importlib.util.find_spec(name):
                 return name
     return "plain"
-
-
-def _progress() -> Callable[[str], None]:
-    if not (sys.stderr.isatty() and sys.stdout.isatty()):
-        return lambda names: None
-    return lambda names: print(f"\r\x1b[Kchecking {names} ...\r", end="", file=sys.stderr, flush=True)
 
 
 def _say(text: str, stream: TextIO | None = None) -> None:

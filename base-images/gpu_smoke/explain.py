@@ -1,27 +1,42 @@
-"""Texts of the finding codes and of CUDA's and NVML's numbers, for ``--explain`` and for the documentation."""
+"""Texts of the finding codes and of the libraries' numbers, for ``--explain`` and for the documentation."""
 
 from __future__ import annotations
 
 import textwrap
 
-from . import errors
+from . import errors, statuses
 from .codes import Code, Fix, catalogue
 
 
 def explain(code: str) -> str:
-    """Return what a code of ours, or a number or name of CUDA or NVML, means; ``all`` gives our codes as Markdown.
+    """Return what a code of ours, a layer, or a number or name of a library means; ``all`` gives our codes as Markdown.
 
     Raises KeyError for what nobody knows.
     """
     if code.lower() == "all":
         return markdown()
     entry = catalogue().get(code.upper())
-    return _finding(entry) if entry else _numbers(code)
+    if entry:
+        return _finding(entry)
+    return _layer(code.lower()) or _numbers(code)
+
+
+def _layer(name: str) -> str:
+    """Return the titles of what can be found in a layer, "" when there is no layer of that name."""
+    from .layers.toolkit import LIBRARIES
+    from .spec import all_layers
+
+    wanted = {name, "any"} | ({"toolkit"} if name in {library.family for library in LIBRARIES} | {"copies"} else set())
+    if name not in {spec.name for spec in all_layers()}:
+        return ""
+    found = [entry for entry in catalogue().values() if entry.layer in wanted]
+    lines = [f"{entry.id} {entry.title}" for entry in found]
+    return f"layer {name}: what can be found there; `gpu-smoke --explain GSnnn` says more\n" + "\n".join(lines) + "\n"
 
 
 def _numbers(text: str) -> str:
-    """Explain a number or name of CUDA or NVML with every finding that it can lead to. Raises KeyError."""
-    found = errors.find(text)
+    """Explain a number or name of a library with every finding that it can lead to. Raises KeyError."""
+    found = errors.find(text) or statuses.find(text)
     if not found:
         raise KeyError(text)
     known, parts = catalogue(), []

@@ -62,13 +62,17 @@ class Host:
         except (OSError, ValueError):
             return []
 
-    def open_error(self, absolute: str, flags: int = os.O_RDWR) -> str | None:
-        """Open and close a node; return None when that works, else the errno's name (``EPERM``, ``ENOENT`` ...)."""
+    def opened(self, absolute: str) -> int | str:
+        """Open a node; return its number, else the errno's name (``EPERM``, ``ENOENT`` ...).
+
+        A device is waited for: NVIDIA's driver starts a GPU after a non-blocking open has returned, and tells no error.
+        """
+        path = self.path(absolute)
         try:
-            os.close(os.open(self.path(absolute), flags | os.O_NONBLOCK | os.O_CLOEXEC))
+            device = stat.S_ISCHR(os.stat(path).st_mode)
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC | (0 if device else os.O_NONBLOCK))
         except OSError as error:
             return errno.errorcode.get(error.errno or 0, str(error.errno))
-        return None
 
     def folder_size(self, absolute: str) -> tuple[int, int] | None:
         """Return total and free bytes of the filesystem that holds a folder, or None."""

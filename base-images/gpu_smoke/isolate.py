@@ -11,9 +11,9 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator
 from typing import Any, Callable
 
+from . import crash
 from .host import clean
 
 MAX_ANSWER = 8 << 20
@@ -35,17 +35,29 @@ class Session:
         """Name the call that is about to run: it is what a crash or a hang is blamed on."""
         self._send({"note": call})
 
+    def alive(self, share: float, text: str) -> None:
+        """Say how far a long step has come: its time limit counts from the last such sign."""
+        self._send({"share": share, "text": text})
 
-def run(steps: dict[str, Step], patience: Callable[[], float], facts: dict[str, Facts]) -> None:
+
+def run(
+    steps: dict[str, Step],
+    patience: Callable[[], float],
+    facts: dict[str, Facts],
+    stay: contextlib.ExitStack | None = None,
+    heard: Callable[[float, str], None] = lambda share, text: None,
+) -> None:
     """Run steps in order in one child and put each answer into ``facts`` under the step's name.
 
-    A step that dies or runs over ``patience()`` seconds has ``{"fault": {...}}`` as its answer; a new child goes on
+    A step that dies or is silent for ``patience()`` seconds has ``{"fault": {...}}`` as its answer; a new child goes on
     with the next step. In the child, later steps see the answers of earlier ones in the same ``facts``.
+    With ``stay`` the child that answered last lives, with the files that it has open, until the stack is left.
+    ``heard`` gets the signs of life of long steps.
     The caller must not have threads or CUDA in its own process (the child is forked).
     """
     todo = list(steps)
     while todo:
-        answers, fault = _child({name: steps[name] for name in todo}, patience(), facts)
+        answers, fault = _child({name: steps[name] for name in todo}, patience(), facts, stay, heard)
         facts.update(answers)
         todo = [name for name in todo if name not in answers]
         if todo and fault:
@@ -53,7 +65,13 @@ def run(steps: dict[str, Step], patience: Callable[[], float], facts: dict[str, 
             todo = todo[1:]
 
 
-def _child(steps: dict[str, Step], timeout_s: float, facts: dict[str, Facts]) -> tuple[dict[str, Facts], Facts]:
+def _child(
+    steps: dict[str, Step],
+    timeout_s: float,
+    facts: dict[str, Facts],
+    stay: contextlib.ExitStack | None,
+    heard: Callable[[float, str], None],
+) -> tuple[dict[str, Facts], Facts]:
     token = os.urandom(8).hex().encode()
     answer_read, answer_write = os.pipe()
     output_read, output_write = os.pipe()
@@ -63,28 +81,38 @@ def _child(steps: dict[str, Step], timeout_s: float, facts: dict[str, Facts]) ->
     if pid == 0:
         os.close(answer_read)
         os.close(output_read)
-        _become_child(steps, token, answer_write, output_write, facts)
+        _become_child(steps, token, answer_write, output_write, facts, stays=stay is not None)
     os.close(answer_write)
     os.close(output_write)
-    talk = _Conversation(token)
-    ended = False
+    talk = _Conversation(token, heard)
+    ended, status = False, None
     try:
         ended = _listen(talk, pid, answer_read, output_read, list(steps), timeout_s)
     finally:
-        # The child is not reaped yet, so its number still names its process group.
-        with contextlib.suppress(OSError):
-            os.killpg(pid, signal.SIGKILL)
-        status = _bury(pid)
+        answered = all(name in talk.answers for name in steps)
+        if answered and stay:
+            stay.callback(_end, pid)
+        else:
+            status = _end(pid)
         os.close(answer_read)
         os.close(output_read)
-    if all(name in talk.answers for name in steps):
+    if answered:
         return talk.answers, {}
     if ended and status is not None:
         return talk.answers, _death(talk, status)
     return talk.answers, talk.fault("timeout", seconds=timeout_s)
 
 
-def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int, facts: dict[str, Facts]) -> None:
+def _end(pid: int) -> int | None:
+    """End a child and all that it started; it is not reaped yet, so its number still names its process group."""
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+    return _bury(pid)
+
+
+def _become_child(
+    steps: dict[str, Step], token: bytes, answer: int, output: int, facts: dict[str, Facts], *, stays: bool
+) -> None:
     """Run the steps and leave the process; never returns."""
     status = 1
     try:
@@ -101,6 +129,7 @@ def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int
             while line:
                 line = line[os.write(answer, line) :]
 
+        crash.watch(send)
         session = Session(send)
         for name, step in steps.items():
             send({"start": name})
@@ -108,6 +137,8 @@ def _become_child(steps: dict[str, Step], token: bytes, answer: int, output: int
             facts[name] = _guarded(step, session)
             facts[name]["seconds"] = round(time.monotonic() - began, 3)
             send({"done": name, "facts": facts[name]})
+        if stays:
+            signal.pause()
         status = 0
     finally:
         # No interpreter shutdown: a broken library must not get to run its exit handlers.
@@ -125,10 +156,12 @@ def _guarded(step: Step, session: Session) -> Facts:
 class _Conversation:
     """Collects what the child says."""
 
-    def __init__(self, token: bytes) -> None:
+    def __init__(self, token: bytes, heard: Callable[[float, str], None]) -> None:
         self.token, self.buffer, self.size, self.output = token, b"", 0, b""
+        self.heard = heard
         self.answers: dict[str, Facts] = {}
         self.call = ""
+        self.crash: Facts = {}
 
     def take(self, data: bytes) -> bool:
         """Read whole lines from the pipe; say whether a step began or ended."""
@@ -146,8 +179,12 @@ class _Conversation:
             except ValueError:
                 continue
             self.call = message.get("note", self.call)
+            self.crash = message.get("crash", self.crash)
+            if "share" in message:
+                self.heard(message["share"], message["text"])
+                moved = True
             if "start" in message:
-                self.call, moved = "", True
+                self.call, self.crash, moved = "", {}, True
             if "done" in message:
                 self.answers[message["done"]] = message["facts"]
                 moved = True
@@ -211,31 +248,9 @@ def _death(talk: _Conversation, status: int) -> Facts:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in {int(s) for s in signal.Signals} else str(number)
-        return talk.fault("signal", signal=name)
+        # The alarm ends a process that could not tell where it crashed.
+        if name == "SIGALRM" and talk.crash:
+            name = talk.crash["signal"]
+        where = {key: clean(text) for key, text in talk.crash.items() if key != "signal"}
+        return talk.fault("signal", signal=name, **where)
     return talk.fault("exit", status=os.WEXITSTATUS(status))
-
-
-@contextlib.contextmanager
-def held(paths: list[str]) -> Iterator[None]:
-    """Keep files open in a child while the block runs; without it a GPU may stop and start between two probes."""
-    pid = os.fork() if paths else 0
-    if paths and pid == 0:
-        try:
-            os.setsid()
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            nowhere = os.open(os.devnull, os.O_RDWR)
-            for number in range(3):
-                os.dup2(nowhere, number)
-            for path in paths:
-                with contextlib.suppress(OSError):
-                    os.open(path, os.O_RDWR | os.O_NONBLOCK)
-            signal.pause()
-        finally:
-            os._exit(0)
-    try:
-        yield
-    finally:
-        if pid:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-            _bury(pid)

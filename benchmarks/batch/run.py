@@ -35,6 +35,7 @@ from copier import run_copy
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+RUNTIME = ROOT / "runtime" / "src"
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.texts import even, uneven  # noqa: E402
@@ -70,7 +71,14 @@ class Case:
         own = {name: value for name, value in os.environ.items() if name not in LIBRARIES}
         threads = dict.fromkeys(LIBRARIES, "1") if self.cores == 1 else {}
         counts = {"COUNT_TOKENS": "1"} if way == LENGTHS else {}
-        return {**own, **quiet, **threads, **counts, "CORES": str(self.cores), "PYTHONPATH": str(self.source)}
+        return {
+            **own,
+            **quiet,
+            **threads,
+            **counts,
+            "CORES": str(self.cores),
+            "PYTHONPATH": f"{self.source}{os.pathsep}{RUNTIME}",
+        }
 
 
 def make_child(folder: Path, model: Path | None) -> Path:

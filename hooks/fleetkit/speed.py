@@ -6,10 +6,13 @@ nothing, for two hundred it is most of the time. Where a Copier has no such plac
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
+from collections.abc import MutableMapping
 from pathlib import Path
 from typing import Any
 
+import copier._main
 import copier._template
 import jinja2
 import yaml
@@ -43,10 +46,13 @@ def read_yaml_fast() -> None:
         yaml.safe_load = safe_load
 
 
-def compile_templates_once() -> None:
-    """Compile each Jinja template once for all the environments with the same syntax that Copier makes."""
+def compile_templates_once(kept: MutableMapping[tuple[Any, ...], Any] | None = None) -> None:
+    """Compile each Jinja template once for all the environments with the same syntax that Copier makes.
+
+    `kept` holds what is compiled already, and gets what is not.
+    """
     original: Any = jinja2.Environment.compile
-    made: dict[tuple[Any, ...], Any] = {}
+    made = {} if kept is None else kept
     syntax = (
         "block_start_string",
         "variable_start_string",
@@ -64,8 +70,32 @@ def compile_templates_once() -> None:
         if not isinstance(source, str) or rest:
             return original(self, source, name, filename, *rest)
         key = (source, name, filename, *(getattr(self, option) for option in syntax), *sorted(self.extensions))
-        if key not in made:
+        try:
+            return made[key]
+        except KeyError:
             made[key] = original(self, source, name, filename)
         return made[key]
 
     setattr(jinja2.Environment, "compile", compile)  # noqa: B010  (mypy refuses an assignment to a method)
+
+
+def ask_for_file_mode_once() -> None:
+    """Ask git once for each folder whether it keeps the executable bit; Copier asks again for each file it renders.
+
+    Only where it does not (core.fileMode is false) has Copier anything to do.
+    """
+    original: Any = getattr(copier._main.Worker, "_sync_git_index_executable_bit", None)
+    if original is None:
+        return
+    kept: dict[Path, bool] = {}
+
+    def sync(self: Any, *file: Any) -> None:
+        place = self.subproject.local_abspath
+        if place not in kept:
+            command = ["git", "config", "--type=bool", "--get", "core.fileMode"]
+            said = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False).stdout.strip()
+            kept[place] = said != "false"
+        if not kept[place]:
+            original(self, *file)
+
+    setattr(copier._main.Worker, "_sync_git_index_executable_bit", sync)  # noqa: B010  (the same)

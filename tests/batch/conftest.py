@@ -1,4 +1,4 @@
-"""A rendered batch job with a stand-in model, in process and as a process of its own."""
+"""The batch job of the runtime around a stand-in model, in process and as a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,10 +20,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from tests.answers import AnswerSet
 from tests.batch import standin_model
+from tests.conftest import ROOT
 
 PACKAGE = "row_counter"
+RUNTIME = ROOT / "runtime" / "src"
+WAY = ROOT / "templates" / "batch" / "src" / "{{package_name}}" / "job" / "__init__.py"
 
 
 @dataclass
@@ -60,34 +62,48 @@ class Output:
 
 @dataclass
 class Job:
-    """The job of a rendered child."""
+    """The job around the package of a child."""
 
     child: Path
+    package: str = PACKAGE
 
     def __call__(self, *arguments: object) -> int:
         """Run it in this process; return its exit code."""
         try:
-            return self.module("cli").main(["run", *map(str, arguments), "--device", "cpu"])
+            return self.main("run", *arguments, "--device", "cpu")
         except SystemExit as ended:
             return int(ended.code or 0)
 
+    def main(self, *arguments: object) -> int:
+        """Call the command line in this process; return its exit code."""
+        code: int = self.module("cli").main(self.package, list(map(str, arguments)))
+        return code
+
     def module(self, name: str) -> ModuleType:
-        """Return a module of the child's job package."""
-        return importlib.import_module(f"{PACKAGE}.job.{name}")
+        """Return a module of the job."""
+        return importlib.import_module(f"gpu_repo_runtime.batch.{name}")
+
+    @property
+    def path(self) -> str:
+        """Return the PYTHONPATH with which Python finds the child's package and the runtime."""
+        return f"{self.child / 'src'}{os.pathsep}{RUNTIME}"
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """Start it as a process."""
-        own = {"PYTHONPATH": str(self.child / "src"), "DEVICE": "cpu"}
+        own = {"PYTHONPATH": self.path, "DEVICE": "cpu"}
         command = [sys.executable, "-m", f"{PACKAGE}.job", "run", *map(str, arguments)]
         return subprocess.Popen(command, env=os.environ | own | environment, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.fixture(scope="session")
-def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a rendered batch repository whose owner has put the stand-in into model.py."""
+def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the job needs of a repository: a package with the stand-in as its model.py."""
     folder = tmp_path_factory.mktemp("batch") / "child"
-    shutil.copytree(render(AnswerSet("batch", "plain", project_name="row-counter")), folder)
-    shutil.copy(standin_model.__file__, folder / "src" / PACKAGE / "model.py")
+    package = folder / "src" / PACKAGE
+    (package / "job").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    shutil.copy(standin_model.__file__, package / "model.py")
+    shutil.copy(WAY, package / "job" / "__init__.py")
     return folder
 
 
@@ -103,7 +119,7 @@ def job(child: Path) -> Job:
 def model(job: Job) -> Iterator[type]:
     """Return the class of the child's model, for a test to change."""
     sys.modules.pop(f"{PACKAGE}.model", None)
-    yield job.module("job") and __import__(f"{PACKAGE}.model", fromlist=["Model"]).Model
+    yield __import__(f"{PACKAGE}.model", fromlist=["Model"]).Model
     sys.modules.pop(f"{PACKAGE}.model", None)
 
 

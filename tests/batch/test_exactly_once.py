@@ -219,19 +219,18 @@ def test_local_workers_share_the_work(job, folder, whole, out):
 
 
 def test_merge_tells_what_is_missing_and_completes_the_rest(job, folder, out, capsys):
-    cli = job.module("cli")
     arguments = ("--input", folder, "--output", out.path, *OPTIONS)
     assert job(*arguments, "--shard", "0/2") == 0
-    assert cli.main(["merge", "--output", str(out.path)]) == 1
+    assert job.main("merge", "--output", out.path) == 1
     assert "is not complete" in capsys.readouterr().err
     assert not out.complete
     assert job(*arguments, "--shard", "1/2") == 0
-    assert cli.main(["merge", "--output", str(out.path)]) == 0
+    assert job.main("merge", "--output", out.path) == 0
     assert out.complete
 
 
 def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, folder, whole, out, monkeypatch):
-    cli, module = job.module("cli"), job.module("job")
+    module = job.module("job")
     arguments, real = ("--input", folder, "--output", out.path, *OPTIONS), module.missing_parts
     assert job(*arguments, "--shard", "0/2") == 0
 
@@ -242,7 +241,7 @@ def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, fol
         return missing
 
     monkeypatch.setattr(module, "missing_parts", late)
-    assert cli.main(["merge", "--output", str(out.path)]) == 0
+    assert job.main("merge", "--output", out.path) == 0
     assert out.digest() == whole.digest()
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
+
+from tests.answers import AnswerSet
 
 OVERLAYS = {"dev": 1, "prod": 8, "cron": 8}
 
@@ -28,18 +31,24 @@ def environment(spec: dict[str, Any]) -> dict[str, str]:
     return {e["name"]: e.get("value", "") for e in spec["template"]["spec"]["containers"][0]["env"]}
 
 
+@pytest.fixture(scope="module")
+def rendered(render: Callable[[AnswerSet], Path]) -> Path:
+    """Return a rendered batch repository."""
+    return render(AnswerSet("batch", "plain"))
+
+
 @pytest.fixture(params=["job.yaml", "cronjob/cronjob.yaml"])
-def base(request, child: Path) -> list[dict[str, Any]]:
+def base(request, rendered: Path) -> list[dict[str, Any]]:
     """Return the objects of a file of the base."""
-    return list(yaml.safe_load_all((child / "deploy" / "base" / request.param).read_text()))
+    return list(yaml.safe_load_all((rendered / "deploy" / "base" / request.param).read_text()))
 
 
 @pytest.fixture(params=OVERLAYS)
-def overlay(request, child: Path) -> tuple[str, list[dict[str, Any]]]:
+def overlay(request, rendered: Path) -> tuple[str, list[dict[str, Any]]]:
     """Return the name and the objects of an overlay, as kubectl makes them."""
     if not shutil.which("kubectl"):
         pytest.skip("kubectl is not installed")
-    command = ["kubectl", "kustomize", str(child / "deploy" / "overlays" / request.param)]
+    command = ["kubectl", "kustomize", str(rendered / "deploy" / "overlays" / request.param)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, f"{request.param}: {done.stderr}"
     return request.param, list(yaml.safe_load_all(done.stdout))
@@ -105,7 +114,7 @@ def test_overlays_fit_the_schemas(overlay):
 def test_the_options_in_the_manifest_exist(job, base, tmp_path, monkeypatch):
     spec = job_spec(base)
     arguments = spec["template"]["spec"]["containers"][0]["args"]
-    assert arguments[:2] == ["python", "-m"]
+    assert arguments[:3] == ["python", "-m", "topic_finder.job"]
     (tmp_path / "in.txt").write_text("one\n")
     real = {"$(INPUT)": str(tmp_path / "in.txt"), "$(OUTPUT)": str(tmp_path / "out")}
     for name, value in real.items():
@@ -113,5 +122,5 @@ def test_the_options_in_the_manifest_exist(job, base, tmp_path, monkeypatch):
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
     monkeypatch.setenv("JOB_COMPLETIONS", "1")
     monkeypatch.setenv("DEVICE", "cpu")
-    assert job.module("cli").main(arguments[3:]) == 0
+    assert job.main(*arguments[3:]) == 0
     assert (tmp_path / "out" / "_SUCCESS").exists()

@@ -20,7 +20,7 @@ def test_profile_prints_shares_and_batch_sizes_and_draws(job, tmp_path, capsys):
         "--rows",
         "200",
     ]
-    assert job.module("cli").main([*arguments, "--batch-sizes", "4", "32"]) == 0
+    assert job.main(*arguments, "--batch-sizes", "4", "32") == 0
     said = capsys.readouterr().out
     assert "200 rows" in said
     shares = dict(re.findall(r"^  (\w+) +[\d.]+ s +([\d.]+)%$", said, re.MULTILINE))

@@ -77,7 +77,7 @@ def test_what_is_lost_after_the_end_is_made_anew(job, arguments, whole, out, cap
     predicted: list[str] = []
     predict = model.predict
     monkeypatch.setattr(model, "predict", lambda self, batch: predicted.extend(batch) or predict(self, batch))
-    assert job.module("cli").main(["merge", "--output", str(out.path)]) == 1
+    assert job.main("merge", "--output", out.path) == 1
     assert Path(name).stem in capsys.readouterr().err
     assert job(*arguments, "--output", out.path) == 0
     assert out.digest() == whole.digest()

@@ -12,14 +12,15 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.batch import training
-from tests.batch.conftest import PACKAGE
 from tests.templates.test_child import own_copy, run
+
+PACKAGE = "topic_finder"
 
 
 @pytest.fixture(scope="module")
 def whole(render, tmp_path_factory) -> tuple[Path, Path]:
     """Return a rendered plain child, and the output of a training in it that nobody stopped."""
-    child = render(AnswerSet("batch", "plain", project_name="row-counter"))
+    child = render(AnswerSet("batch", "plain"))
     output = tmp_path_factory.mktemp("training") / "whole"
     process = training.start(sys.executable, child, PACKAGE, output)
     _, said = process.communicate()

@@ -12,7 +12,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.batch.conftest import PACKAGE, Output, write_jsonl
+from tests.batch.conftest import PACKAGE, Job, Output, write_jsonl
 
 MODEL = """
 import os
@@ -41,10 +41,9 @@ def telling(child: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def cores(job, monkeypatch) -> ModuleType:
-    """Return the child's module, as it is where nobody has asked for a number of threads."""
-    job.module("cli")
-    module = importlib.import_module(f"{PACKAGE}.cores")
+def cores(monkeypatch) -> ModuleType:
+    """Return the module, as it is where nobody has asked for a number of threads."""
+    module = importlib.import_module("gpu_repo_runtime.cores")
     monkeypatch.setattr(module, "_ASKED_FOR", set())
     return module
 
@@ -56,7 +55,7 @@ def threads(child: Path, tmp_path: Path, workers: int, asked: dict[str, str]) ->
     clean = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
     options = ["--input", lines, "--output", out.path, "--part-rows", 10, "--workers", workers, "--device", "cpu"]
     command = [sys.executable, "-m", f"{PACKAGE}.job", "run", *map(str, options)]
-    environment = {**clean, "PYTHONPATH": str(child / "src"), **asked}
+    environment = {**clean, "PYTHONPATH": Job(child).path, **asked}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return {row["threads"] for row in out.rows()}
@@ -128,13 +127,13 @@ def test_a_limit_is_shared_too(cores, monkeypatch):
     assert shares == {1: {"8"}, 2: {"4"}, 3: {"2"}, 8: {"1"}, 9: {"1"}}
 
 
-def test_the_command_line_is_there_before_the_framework(child):
+def test_the_command_line_is_there_before_the_framework(job):
     """Help and wrong options are quick, and CUDA_VISIBLE_DEVICES is set before the framework can look at it."""
-    code = f"import sys, {PACKAGE}.job.cli; print(sorted(n for n in sys.modules if n.startswith('{PACKAGE}.')))"
-    environment = os.environ | {"PYTHONPATH": str(child / "src")}
+    code = f"import sys, {PACKAGE}.job.cli; print(sorted(sys.modules))"
+    environment = os.environ | {"PYTHONPATH": job.path}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert f"{PACKAGE}.job.cli" in done.stdout
-    for framework_user in (f"{PACKAGE}.device", f"{PACKAGE}.model"):
+    assert "'gpu_repo_runtime.batch.cli'" in done.stdout
+    for framework_user in ("gpu_repo_runtime.device", f"{PACKAGE}.model"):
         assert f"'{framework_user}'" not in done.stdout, "the command line imports the framework"
 
 

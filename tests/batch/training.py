@@ -11,13 +11,19 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.batch.conftest import RUNTIME
+
 OPTIONS = ("--epochs", "3", "--batch-size", "32", "--accumulate", "3", "--checkpoint-steps", "10", "--device", "cpu")
 
 
 def start(python: str, child: Path, package: str, output: Path, *options: str) -> subprocess.Popen[str]:
     """Start a training with one thread, so that sums are always added up in the same order."""
     environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")}
-    environment |= {"PYTHONPATH": str(child / "src"), "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment |= {
+        "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}",
+        "OMP_NUM_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     command = [python, "-m", f"{package}.job", "train", "--output", str(output), *(options or OPTIONS)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 

@@ -32,7 +32,7 @@ CHILD = (
     "templates/*/scripts/*.jinja",
     "templates/*/scripts/tools/*.jinja",
     "templates/shared/scripts/*",
-    "templates/batch/src/*/job/*.py",
+    "runtime/src/gpu_repo_runtime/batch/*.py",
     "templates/library/src/*/__main__.py",
     "hooks/safe_update.py",
 )

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 from gpu_smoke import elf, loaded, mask
 from gpu_smoke.host import clean
-from gpu_smoke.layers import framework, kernels, module, requirement
+from gpu_smoke.layers import framework, kernel_text, module, requirement
 from gpu_smoke.reports.build import jsonable, xml_safe
 from gpu_smoke.row import read_row
 from hypothesis import given, settings
@@ -50,8 +50,8 @@ def test_any_requirement(expression: str, driver: str) -> None:
 @FAST
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_any_cuda_version(cuda: int) -> None:
-    version = kernels.ptx_version(cuda)
-    assert version == "" or kernels.stamped_ptx(version).startswith(f".version {version}")
+    version = kernel_text.ptx_version(cuda)
+    assert version == "" or kernel_text.stamped(version).startswith(f".version {version}")
 
 
 @FAST

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from gpu_smoke import errors
+from gpu_smoke import errors, statuses
 from gpu_smoke.codes import catalogue
 from gpu_smoke.explain import explain, markdown
 from gpu_smoke.reports.text import WIDTH, Paint, render
+from gpu_smoke.spec import all_layers
 from smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from smoke_machine import PACKAGE_ROOT, Machine
 from test_smoke_loader import MESSAGES
@@ -115,7 +116,7 @@ def test_a_new_layer_is_one_file(tmp_path: Path, machine: Machine) -> None:
         "def probe(context, session):\n    return {'number': 7}\n"
         "def judge(context):\n"
         "    return Layer('extra', 'one more', '', summary=str(context.fact('extra', 'number'))).settle()\n"
-        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'libraries', needs_driver=False),)\n"
+        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'gpu', needs_driver=False),)\n"
     )
     env = {**machine.toolkit().environment(), "PYTHONPATH": str(tmp_path / "copy")}
     command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain", "--json", "out.json"]
@@ -226,6 +227,16 @@ def test_explain_prints_the_parts_of_a_code(machine: Machine) -> None:
         ("nvml:2", ["NVML_ERROR_INVALID_ARGUMENT"]),
         ("2", ["CUDA_ERROR_OUT_OF_MEMORY", "NVML_ERROR_INVALID_ARGUMENT", "GS706"]),
         ("908", ["CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD"]),
+        ("cudnn:1002", ["CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "GS605"]),
+        ("CUBLAS_STATUS_ALLOC_FAILED", ["cublas 3", "GS706"]),
+        ("ncclSystemError", ["nccl 2", "GS901", "GS902"]),
+        ("EIO", ["errno 5", "GS109"]),
+        ("SIGILL", ["GS009"]),
+        ("exit:137", ["SIGKILL", "GS008"]),
+        ("79", ["Xid 79", "GS404"]),
+        ("xid:31", ["Xid 31", "GS713"]),
+        ("memory", ["layer memory", "GS715"]),
+        ("cudnn", ["layer cudnn", "GS605"]),
     ],
 )
 def test_explain_knows_the_numbers_and_names_of_cuda_and_nvml(asked: str, words: list[str]) -> None:
@@ -233,7 +244,19 @@ def test_explain_knows_the_numbers_and_names_of_cuda_and_nvml(asked: str, words:
     assert not [word for word in words if word not in text], text
 
 
-@pytest.mark.parametrize("entry", [*errors.CUDA.values(), *errors.NVML.values()], ids=lambda entry: entry.names[0])
+NUMBERS = [
+    *errors.CUDA.values(),
+    *errors.NVML.values(),
+    *(one for table in statuses.tables().values() for one in table),
+]
+
+
+@pytest.mark.parametrize("asked", sorted(spec.name for spec in all_layers()))
+def test_explain_knows_every_layer(asked: str) -> None:
+    assert f"layer {asked}" in explain(asked)
+
+
+@pytest.mark.parametrize("entry", NUMBERS, ids=lambda entry: entry.names[0])
 def test_the_findings_of_a_number_exist(entry: errors.Number) -> None:
     assert {*entry.codes} <= {*catalogue()}, entry
 

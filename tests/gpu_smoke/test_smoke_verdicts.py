@@ -13,7 +13,7 @@ import pytest
 import yaml
 from gpu_smoke import elf, loaded, mask
 from gpu_smoke.host import Host
-from gpu_smoke.layers import compatibility, framework, kernels, model, module, requirement, user_driver
+from gpu_smoke.layers import compatibility, framework, kernel_text, model, module, requirement, user_driver
 from gpu_smoke.platforms import detect
 from smoke_machine import PACKAGE_ROOT
 
@@ -97,7 +97,7 @@ def test_architecture_list_covers(archs: str, capability: str, covered: bool) ->
      (13020, "9.2"), (10020, ""), (0, ""), (-5, "")],
 )  # fmt: skip
 def test_ptx_version_of_cuda(cuda: int, version: str) -> None:
-    assert kernels.ptx_version(cuda) == version
+    assert kernel_text.ptx_version(cuda) == version
 
 
 PTXAS = shutil.which("ptxas")
@@ -114,12 +114,12 @@ def ptxas_knows() -> tuple[set[str], tuple[int, int]]:
 
 
 def promises() -> list[tuple[str, str, str]]:
-    """Return every row's CUDA version with each of its architectures, for both texts."""
+    """Return every row's CUDA version with each of its architectures, for each text."""
     found = {
         (text, row["cuda"] if text == "stamped" else "", f"sm_{capability.replace('.', '')}")
         for row in ROWS
         for capability in [*row["compute_capabilities"]["sass"], *row["compute_capabilities"]["ptx"]]
-        for text in ("universal", "stamped")
+        for text in ("universal", "load", "stamped")
     }
     return sorted(found)
 
@@ -133,9 +133,10 @@ def test_ptx_assembles(tmp_path: Path, text: str, cuda: str, arch: str) -> None:
         pytest.skip(f"the ptxas of CUDA {release[0]}.{release[1]} does not make code for {arch}")
     if (major, minor) > release:
         pytest.skip(f"the ptxas of CUDA {release[0]}.{release[1]} does not read the PTX of CUDA {cuda}")
-    version = kernels.ptx_version(1000 * major + 10 * minor)
+    version = kernel_text.ptx_version(1000 * major + 10 * minor)
     source, made = tmp_path / "kernel.ptx", tmp_path / "kernel.cubin"
-    source.write_text(kernels.stamped_ptx(version) if cuda else kernels.universal_ptx())
+    body = kernel_text.PATTERNS + kernel_text.PRODUCT if text == "load" else kernel_text.CHAIN
+    source.write_text(kernel_text.stamped(version) if cuda else kernel_text.universal(body))
     done = subprocess.run([PTXAS, f"-arch={arch}", str(source), "-o", str(made)], capture_output=True, text=True)
     assert done.returncode == 0, f"{text} PTX {version} for {arch}: {done.stderr}"
     assert made.stat().st_size > 0
@@ -144,11 +145,11 @@ def test_ptx_assembles(tmp_path: Path, text: str, cuda: str, arch: str) -> None:
 @pytest.mark.skipif(PTXAS is None, reason="ptxas is not on PATH: install a CUDA toolkit to assemble the PTX texts")
 def test_newest_ptx_of_the_ptxas_at_hand_assembles_and_the_next_does_not(tmp_path: Path) -> None:
     archs, (major, minor) = ptxas_knows()
-    version = kernels.ptx_version(1000 * major + 10 * minor)
+    version = kernel_text.ptx_version(1000 * major + 10 * minor)
     newer = f"{version.split('.')[0]}.{int(version.split('.')[1]) + 1}"
     source = tmp_path / "kernel.ptx"
     for text, code in ((version, 0), (newer, 255)):
-        source.write_text(kernels.stamped_ptx(text))
+        source.write_text(kernel_text.stamped(text))
         done = subprocess.run([PTXAS, "-arch=sm_90", str(source), "-o", "/dev/null"], capture_output=True, text=True)
         assert done.returncode == code, f"CUDA {major}.{minor}, PTX {text}: {done.stderr}"
     assert "sm_90" in archs

@@ -80,6 +80,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def bench(original: Path, tmp_path: Path) -> Bench:
-    """A copy of it for one test."""
-    shutil.copytree(original, tmp_path / "image", symlinks=True)
-    return Bench(tmp_path / "image")
+    """A copy of its environment for one test; the base beside it is read only."""
+    shutil.copytree(original, tmp_path / "image", symlinks=True, ignore=shutil.ignore_patterns("base", "of-the-base"))
+    return Bench(tmp_path / "image", original / "base")

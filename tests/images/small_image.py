@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import ensurepip
 import hashlib
 import json
@@ -60,8 +61,8 @@ def pin(path: Path) -> str:
 class Bench:
     """An environment with a base in it, a folder of wheels, and the program."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.wheels, self.base = folder, folder / "wheels", folder / "base"
+    def __init__(self, folder: Path, base: Path) -> None:
+        self.folder, self.wheels, self.base = folder, folder / "wheels", base
         self.environment = folder / "env"
         self.python = self.environment / "bin" / "python"
 
@@ -97,20 +98,24 @@ class Bench:
 
 
 def make_base(folder: Path) -> None:
-    """Lay down an environment with the base in it, and what base-install runs with."""
+    """Lay down an environment with the base in it, and what base-install runs with.
+
+    pip and packaging are folders with the names of their wheels: from a wheel, each run compiles them again.
+    """
     lib = folder / "base" / "lib"
     shutil.copytree(SOURCE, lib / "base_install", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")), lib)
-    with zipfile.ZipFile(lib / f"packaging-{packaging.__version__}-py3-none-any.whl", "w") as archive:
-        for path in Path(packaging.__file__).parent.rglob("*.py"):
-            archive.write(path, Path("packaging", path.relative_to(Path(packaging.__file__).parent)))
+    bundled = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
+    with zipfile.ZipFile(bundled) as archive:
+        archive.extractall(lib / bundled.name)
+    packaging_wheel = lib / f"packaging-{packaging.__version__}-py3-none-any.whl"
+    shutil.copytree(Path(packaging.__file__).parent, packaging_wheel / "packaging")
+    compileall.compile_dir(lib, quiet=2)
     facts = {"name": "torch-cu13", "cuda": "13.0"}
     (folder / "base" / "image.json").write_text(json.dumps(facts))
     versions = {name: version for name, (version, _) in BASE_PACKAGES.items()}
     (folder / "base" / "constraints.txt").write_text("".join(f"{n}=={v}\n" for n, v in versions.items()))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     found = [wheel(folder / "of-the-base", name, version, files) for name, (version, files) in BASE_PACKAGES.items()]
-    pip = str(next(lib.glob("pip-*.whl"))) + "/pip"
-    command = [folder / "env" / "bin" / "python", "-I", pip, "install", "--quiet", "--no-deps", "--no-index", *found]
-    subprocess.run(command, check=True)
+    pip = [folder / "env" / "bin" / "python", "-I", lib / bundled.name / "pip"]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", *found], check=True)
     (folder / "wheels").mkdir()

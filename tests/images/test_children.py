@@ -38,6 +38,18 @@ def run(child: Path, *command: str) -> str:
     return done.stdout
 
 
+def assert_labels_of_its_own(image: Built, answers: AnswerSet) -> None:
+    """The child's image says what it is and on which base; nothing is left of what the base image says about itself."""
+    child = image.client.images.get(f"{DEFAULT_REGISTRY}/{answers.project_name}:dev").labels
+    of = {
+        name: child.get(f"org.opencontainers.image.{name}") for name in ("title", "description", "base.name", "version")
+    }
+    assert of["title"] == answers.project_name, of
+    assert of["base.name"].startswith(f"{DEFAULT_REGISTRY}/{image.name}:"), of
+    both = [name for name in of if of[name] == image.image.labels.get(f"org.opencontainers.image.{name}")]
+    assert both == [], f"{answers.id}: as in the base image"
+
+
 @pytest.mark.parametrize("project_type", TYPES)
 def test_a_child_builds_and_passes_its_own_checks(
     image: Built, render: Callable[[AnswerSet], Path], project_type: str, tmp_path: Path
@@ -51,6 +63,7 @@ def test_a_child_builds_and_passes_its_own_checks(
     before = {tag for local in image.client.images.list() for tag in local.tags}
     try:
         run(child, "scripts/build")
+        assert_labels_of_its_own(image, answers)
         run(child, "scripts/lint")
         assert " passed" in run(child, "scripts/test")
         assert " passed" in run(child, "scripts/smoke")

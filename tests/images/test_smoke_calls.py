@@ -81,7 +81,7 @@ def test_the_ptx_assembles(image: Built) -> None:
     code = (
         "import json, pathlib, re, subprocess, sys, sysconfig\n"
         "sys.path.insert(0, '/opt/base/lib')\n"
-        "from gpu_smoke.layers import kernels\n"
+        "from gpu_smoke.layers import kernel_text\n"
         "row = json.load(open('/opt/base/image.json'))\n"
         "major, minor = map(int, row['cuda'].split('.')[:2])\n"
         "ptxas = str(min(pathlib.Path(sysconfig.get_path('purelib')).rglob('ptxas')))\n"
@@ -89,9 +89,10 @@ def test_the_ptx_assembles(image: Built) -> None:
         "release = tuple(map(int, re.search(r'release (\\d+)\\.(\\d+)', said).groups()))\n"
         "found = []\n"
         "capabilities = {c for kind in ('sass', 'ptx') for c in row['compute_capabilities'][kind]}\n"
-        "texts = [kernels.universal_ptx()]\n"
+        "load = kernel_text.universal(kernel_text.PATTERNS + kernel_text.PRODUCT)\n"
+        "texts = [kernel_text.universal(), load]\n"
         "if release >= (major, minor):\n"
-        "    texts.append(kernels.stamped_ptx(kernels.ptx_version(1000 * major + 10 * minor)))\n"
+        "    texts.append(kernel_text.stamped(kernel_text.ptx_version(1000 * major + 10 * minor)))\n"
         "for text in texts:\n"
         "    pathlib.Path('/tmp/kernel.ptx').write_text(text)\n"
         "    for c in sorted(capabilities):\n"
@@ -106,4 +107,4 @@ def test_the_ptx_assembles(image: Built) -> None:
     assert failed == [], f"{image.name}, ptxas of CUDA {release}: {failed}"
     assert capabilities, f"{image.name} promises no architecture"
     # torch brings the assembler of Triton, which may be older than torch's CUDA.
-    assert texts == 2 or image.row["framework"] == "torch", f"{image.name}: ptxas is of CUDA {release}"
+    assert texts == 3 or image.row["framework"] == "torch", f"{image.name}: ptxas is of CUDA {release}"

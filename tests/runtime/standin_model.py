@@ -5,6 +5,7 @@ The tests put it in the place of a child's model.py; the environment sets the ti
 
 import builtins
 import os
+import sys
 import time
 import zlib
 
@@ -20,6 +21,7 @@ class Model:
         self.call_seconds = float(os.environ.get("STANDIN_CALL_MS", "0")) / 1e3
         self.text_seconds = float(os.environ.get("STANDIN_TEXT_MS", "0")) / 1e3
         self.load_seconds = float(os.environ.get("STANDIN_LOAD_MS", "0")) / 1e3
+        self.padding = "x" * int(os.environ.get("STANDIN_PADDING", "0"))
         self.fits = int(os.environ.get("STANDIN_FITS", "1000000"))
         self.batches: list[list[str]] = []
 
@@ -36,13 +38,19 @@ class Model:
             raise MemoryError(f"{len(batch)} texts do not fit")
         if "lose the device" in batch:
             raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+        if "shout" in batch:
+            print("x" * 1_000_000, file=sys.stderr)
         if "hang" in batch:
             time.sleep(3600)
         if self.call_seconds or self.text_seconds:
             time.sleep(self.call_seconds + self.text_seconds * len(batch))
-        if "poison" in batch:
-            raise ValueError("this text cannot be read")
-        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5} for text in batch]
+        for text in batch:
+            if text == "poison":
+                raise ValueError("this text cannot be read")
+            if text.startswith("repeat "):
+                raise KeyError(text) from ValueError(f"cannot read {text}")
+        more = {"padding": self.padding} if self.padding else {}
+        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5, **more} for text in batch]
 
 
 def label(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from gpu_repo_runtime.interface import Interface
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -53,7 +54,8 @@ REFUSED = {
     "half a character": (b'{"texts": ["\\ud800"]}', 422, "body", "JSON"),
     "deep nesting": (b"[" * 900, 422, "body", ""),
     "a list": (f'["{SECRET}"]'.encode(), 422, "body", ""),
-    "no texts": (b"{}", 422, "texts", "required"),
+    "nothing, of a model of version 0.2": (b"{}", 422, "texts", "required"),
+    "no instance in it": (b'{"instances": []}', 422, "instances", "at least 1"),
     "null": (b'{"texts": null}', 422, "texts", "array"),
     "a string": (f'{{"texts": "{SECRET}"}}'.encode(), 422, "texts", "array"),
     "no text in it": (b'{"texts": []}', 422, "texts", "at least 1"),
@@ -61,7 +63,15 @@ REFUSED = {
     "an empty text": (b'{"texts": ["fine", ""]}', 422, "texts.1", "at least 1 character"),
     "too long": (json.dumps({"texts": [SECRET * 10]}).encode(), 422, "texts.0", "at most 100 characters"),
     "a number": (b'{"texts": ["fine", 7]}', 422, "texts.1", "string"),
-    "another field": (f'{{"texts": ["fine"], "{SECRET}": "{SECRET}"}}'.encode(), 422, "body", "other than texts"),
+    "an instance that is no text": (b'{"instances": ["fine", 7]}', 422, "instances.1", "string"),
+    "instances and texts": (f'{{"instances": ["fine"], "texts": ["{SECRET}", 1]}}'.encode(), 422, "texts.1", "string"),
+    "parameters of a model without": (
+        f'{{"instances": ["a"], "parameters": {{"{SECRET}": 1}}}}'.encode(),
+        422,
+        "parameters",
+        "not known",
+    ),
+    "another field": (f'{{"texts": ["fine"], "{SECRET}": "{SECRET}"}}'.encode(), 422, "body", "not known"),
 }
 
 
@@ -135,13 +145,13 @@ def test_a_full_queue_answers_503_and_leaves_readiness_green(serving: Callable) 
     app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu", max_queue=64))
     with TestClient(app) as client:
         service = app.state.service
-        service.batcher.waiting = 64
+        service.batcher.queue.count = 64
         refused = client.post("/predict", json={"texts": ["a"]})
         assert (refused.status_code, refused.json()["code"]) == (503, "queue_full")
         assert int(refused.headers["retry-after"]) >= 1
         assert client.get("/readyz").status_code == 200
         assert 'service_rejected_total{reason="queue_full"} 1.0' in client.get("/metrics").text
-        service.batcher.waiting = 0
+        service.batcher.queue.count = 0
         assert client.post("/predict", json={"texts": ["a"]}).status_code == 200
 
 
@@ -206,7 +216,7 @@ def test_request_id_is_taken_over_or_made_and_stands_in_log_and_problem(
     lines = [record.fields for record in caplog.records if record.name == "request"]
     assert [line["status"] for line in lines] == [200, 422, 200], "one line a request, none for a healthy probe"
     assert lines[0]["request_id"] == "from-the-client.1"
-    assert {"method", "path", "status", "ms", "texts", "batch", "queue_ms"} <= lines[0].keys()
+    assert {"method", "path", "status", "ms", "inputs", "batch", "queue_ms"} <= lines[0].keys()
 
 
 def test_a_log_line_is_json_and_holds_no_text(serving: Callable) -> None:
@@ -227,19 +237,33 @@ def test_a_text_line_cannot_be_forged_and_does_not_steer_the_terminal(serving: C
 def test_openapi_has_the_limits_and_an_example_that_works(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operation = document["paths"]["/predict"]["post"]
-    texts = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]["texts"]
-    assert (texts["maxItems"], texts["items"]["maxLength"]) == (8, 100)
+    content = operation["requestBody"]["content"]["application/json"]
+    now, before = (
+        document["components"]["schemas"][one["$ref"].rsplit("/", 1)[1]] for one in content["schema"]["oneOf"]
+    )
+    for schema, name in ((now, "instances"), (before, "texts")):
+        inputs = schema["properties"][name]
+        assert (inputs["maxItems"], inputs["items"]["maxLength"]) == (8, 100)
+    assert (now.get("deprecated"), before["deprecated"]) == (None, True)
     assert {"200", "408", "413", "415", "422", "500", "503", "504"} <= operation["responses"].keys()
-    assert client.post("/predict", json={"texts": texts["examples"][0]}).status_code == 200
+    assert client.post("/predict", json=content["example"]).status_code == 200
     assert client.get("/docs").status_code == 200
 
 
 def test_a_model_that_breaks_its_contract_does_not_start(serving: Callable) -> None:
     startup, refused = serving("startup"), serving("errors").StartRefused
-    startup.check([{"label": "a", "score": 0.5, "vector": [1.0]}], 1)
-    for answers in (None, [], ["text"], [{"score": float("nan")}], [{1: "a"}], [{"vector": (1.0,)}], [{"x": object()}]):
-        with pytest.raises(refused):
-            startup.check(answers, 1)
+
+    class Fixed(Model):
+        def __init__(self, answers: Any) -> None:
+            self.answers = answers
+
+        def predict(self, batch: list[str]) -> Any:
+            return self.answers
+
+    startup.check(Interface(Fixed([{"label": "a", "score": 0.5, "vector": [1.0]}])), ["one"])
+    for answers in (None, [], ["text"], [{"score": float("nan")}], [{1: "a"}], [{"x": object()}], {"a": 1}, "a"):
+        with pytest.raises(refused, match=r"standin_model|test_http"):
+            startup.check(Interface(Fixed(answers)), ["one"])
 
 
 def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,7 +272,7 @@ def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: 
     with TestClient(app) as client:
         late = client.post("/predict", json={"texts": ["a"]})
         assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
-        assert app.state.service.batcher.waiting == 0
+        assert app.state.service.batcher.queue.count == 0
 
 
 def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
@@ -272,12 +296,12 @@ def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
         service = serving("service").Service(Model(), serving("settings").Settings(device="cpu"))
         await service.start()
         service.batcher.lost = None
-        task = asyncio.create_task(service.predict(["a"] * 3, asyncio.Event().wait))  # type: ignore[arg-type]
+        task = asyncio.create_task(service.predict(["a"] * 3))
         await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(serving("errors").NotReady):
             await task
-        assert (service.batcher.waiting, service.unfinished) == (0, 1)
+        assert (service.batcher.queue.count, service.unfinished) == (0, 1)
         service.stop()
 
     asyncio.run(scenario())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections import deque
 from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -36,33 +35,44 @@ def some_lengths(chance: random.Random, count: int) -> list[int]:
     return [max(1, round(chance.lognormvariate(4.6, 1.0))) for _ in range(count)]
 
 
-def served(ordering: ModuleType, seconds: Callable[[int, int], float], clients: int, order: bool) -> float:
+def waiting_call(serving: Callable[[str], ModuleType], *sizes: int, client: str | None = None) -> Any:
+    """Return a call with items of these sizes, for which nobody waits."""
+    call = serving("call").Call
+    return call(sizes, sizes, None, client, [], None, 0.0, len(sizes), len(sizes))  # type: ignore[arg-type]
+
+
+def served(
+    serving: Callable[[str], ModuleType], seconds: Callable[[int, int], float], clients: int, order: bool
+) -> float:
     """Return the seconds for TEXTS texts of a closed loop of clients; as they come without `order`."""
-    chance, keeper = random.Random(0), ordering.Ordering()
+    chance, keeper, lanes = random.Random(0), serving("ordering").Ordering(), serving("lanes").Lanes()
     new = iter(some_lengths(chance, TEXTS + clients))
-    queue: deque[Any] = deque()
     total, done, ready = 0.0, 0, clients
     while done < TEXTS:
-        queue.extend((SimpleNamespace(texts=["x" * next(new)]), 0) for _ in range(ready))
-        size = keeper.next_size(queue, LIMIT) if order else LIMIT
-        batch = [queue.popleft() for _ in range(min(size, len(queue)))]
-        took = seconds(len(batch), max(len(call.texts[index]) for call, index in batch))
+        for _ in range(ready):
+            lanes.add(waiting_call(serving, next(new)))
+        lane = lanes.first()
+        batch = keeper.next_batch(lanes, lane, LIMIT) if order else lanes.take(lane, LIMIT)
+        lanes.forget(lane)
+        took = seconds(len(batch), max(call.sizes[index] for call, index in batch))
         keeper.learn(batch, took)
         total, done, ready = total + took, done + len(batch), len(batch)
     return total
 
 
 @pytest.mark.parametrize("clients", [8, 32, 64, 400])
-def test_a_model_that_pads_gets_texts_of_about_the_same_length(ordering: ModuleType, clients: int) -> None:
+def test_a_model_that_pads_gets_texts_of_about_the_same_length(
+    serving: Callable[[str], ModuleType], clients: int
+) -> None:
     seconds = MODELS["by characters"]
-    assert served(ordering, seconds, clients, True) < 0.6 * served(ordering, seconds, clients, False)
+    assert served(serving, seconds, clients, True) < 0.6 * served(serving, seconds, clients, False)
 
 
 @pytest.mark.parametrize("clients", [1, 8, 32, 64, 400])
 @pytest.mark.parametrize("name", MODELS)
-def test_no_model_is_slower_for_it(ordering: ModuleType, name: str, clients: int) -> None:
+def test_no_model_is_slower_for_it(serving: Callable[[str], ModuleType], name: str, clients: int) -> None:
     """What has to be tried to learn what the model takes costs little."""
-    assert served(ordering, MODELS[name], clients, True) < 1.05 * served(ordering, MODELS[name], clients, False)
+    assert served(serving, MODELS[name], clients, True) < 1.05 * served(serving, MODELS[name], clients, False)
 
 
 calls = st.lists(st.tuples(st.integers(1, 32), st.integers(0, 5000), st.floats(1e-6, 10)), max_size=12)
@@ -103,20 +113,27 @@ def test_texts_of_one_length_go_as_they_come(ordering: ModuleType) -> None:
     assert sizes, "it does sort these"
 
 
-def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(ordering: ModuleType) -> None:
+@pytest.mark.parametrize("place", [0, 7, 63])
+@pytest.mark.parametrize("clients", [40, 300])
+def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(
+    serving: Callable[[str], ModuleType], ordering: ModuleType, clients: int, place: int
+) -> None:
     """However many short texts arrive, a long one has its turn."""
-    keeper, seconds = ordering.Ordering(), MODELS["by characters"]
-    old = SimpleNamespace(texts=["x" * 4000])
-    queue: deque[Any] = deque((SimpleNamespace(texts=["x" * 50]), 0) for _ in range(100))
-    queue.append((old, 0))
-    before, found = 0, False
+    keeper, lanes, seconds = ordering.Ordering(), serving("lanes").Lanes(), MODELS["by characters"]
+    for _ in range(100):
+        lanes.add(waiting_call(serving, 50))
+    old = waiting_call(serving, *(4000 if index == place else 50 for index in range(64)))
+    lanes.add(old)
+    before, found, new = 0, False, clients
     while not found:
-        queue.extend((SimpleNamespace(texts=["x" * 50]), 0) for _ in range(40))
-        batch = [queue.popleft() for _ in range(min(len(queue), keeper.next_size(queue, LIMIT)))]
-        keeper.learn(batch, seconds(len(batch), max(len(call.texts[index]) for call, index in batch)))
-        found = any(call is old for call, _ in batch)
-        before += len(batch)
-    assert before <= 100 + ordering.TOGETHER * LIMIT
+        for _ in range(new):
+            lanes.add(waiting_call(serving, 50))
+        batch = keeper.next_batch(lanes, lanes.first(), LIMIT)
+        keeper.learn(batch, seconds(len(batch), max(call.sizes[index] for call, index in batch)))
+        found = (old, place) in batch
+        before, new = before + len(batch), len(batch)
+    turns = place // (LIMIT // serving("lanes").MOST_TURNS) + 1
+    assert before <= turns * (100 + clients + ordering.TOGETHER * LIMIT)
 
 
 def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(
@@ -126,7 +143,7 @@ def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(
     errors, chance = serving("errors"), random.Random(1)
     batches: list[list[str]] = []
 
-    def predict(texts: list[str]) -> list[dict[str, Any]]:
+    def predict(texts: list[str], _: Any) -> list[dict[str, Any]]:
         batches.append(texts)
         time.sleep(1e-5 * len(texts) * max(map(len, texts)))
         return [{"text": text} for text in texts]
@@ -153,7 +170,7 @@ def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(
                 assert isinstance(answer, errors.ClientGone)
             else:
                 assert [one["text"] for one in answer] == texts
-        assert batcher.waiting == 0
+        assert batcher.queue.count == 0
 
     asyncio.run(asyncio.wait_for(main(), 60))
     padded = sum(len(batch) * max(map(len, batch)) for batch in batches)

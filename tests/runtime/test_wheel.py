@@ -17,8 +17,8 @@ from hooks.releases import released
 from tests.conftest import ROOT
 from tests.runtime.services import RUNTIME
 
-HELD = "templates/service/wheels"
-[WHEEL] = (ROOT / HELD).glob("*.whl")
+HELD = ("templates/batch/wheels", "templates/service/wheels")
+[WHEEL] = (ROOT / HELD[0]).glob("*.whl")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,8 @@ def test_the_committed_wheel_and_the_locks_are_what_the_source_gives(
         str(path.relative_to(ROOT)) for path, data in wanted.items() if not path.exists() or path.read_bytes() != data
     ]
     assert not wrong, f"{', '.join(wrong)}: not what runtime/ gives; run make wheel"
-    assert sorted(path for path in wanted if path.suffix == ".whl") == [WHEEL], f"{HELD} holds another wheel"
+    held = sorted(path for folder in HELD for path in (ROOT / folder).glob("*.whl"))
+    assert sorted(path for path in wanted if path.suffix == ".whl") == held, f"{HELD} hold another wheel"
 
 
 def test_an_editors_leftovers_stay_out(build_wheel: ModuleType) -> None:
@@ -70,13 +71,16 @@ def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
     assert {Path(name).name for name in names - package} == {"METADATA", "RECORD", "WHEEL"}
     assert (metadata["Name"], metadata["Requires-Python"]) == ("gpu-repo-runtime", ">=3.11, <3.14")
     assert metadata["Summary"]
-    assert all("extra == 'serving'" in asked for asked in metadata.get_all("Requires-Dist"))
+    extras = {asked.rpartition("extra == ")[2].strip("'") for asked in metadata.get_all("Requires-Dist")}
+    assert extras == {"batch", "serving", "training"}, "what only some children need is asked for by an extra"
 
 
-def test_every_lock_of_a_service_names_it_with_its_hash() -> None:
+def test_every_lock_of_a_type_that_carries_it_names_it_with_its_hash() -> None:
     sha256 = hashlib.sha256(WHEEL.read_bytes()).hexdigest()
     line = f"gpu-repo-runtime @ file:wheels/{WHEEL.name} \\\n    --hash=sha256:{sha256}\n"
-    locks = sorted(ROOT.glob("templates/locks/service-*/requirements*.lock"))
+    locks = [
+        lock for kind in ("batch", "service") for lock in ROOT.glob(f"templates/locks/{kind}-*/requirements*.lock")
+    ]
     assert locks
     without = [str(path.relative_to(ROOT)) for path in locks if line not in path.read_text() and "dev" not in path.name]
     assert not without, f"{', '.join(without)}: run make wheel, or make locks where it needs other packages"
@@ -85,7 +89,7 @@ def test_every_lock_of_a_service_names_it_with_its_hash() -> None:
 def test_a_released_name_never_gets_other_bytes() -> None:
     for version, commit in released(ROOT).items():
         shown = subprocess.run(
-            ["git", "show", f"{commit}:{HELD}/{WHEEL.name}"], cwd=ROOT, capture_output=True, check=False
+            ["git", "show", f"{commit}:{HELD[0]}/{WHEEL.name}"], cwd=ROOT, capture_output=True, check=False
         )
         if shown.returncode == 0:
             assert shown.stdout == WHEEL.read_bytes(), f"{version} released {WHEEL.name}: raise the version in runtime/"

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.updates.copiers import Copier, installed, minimum_version, newest_version
+from tests.updates.copiers import Copier, copier_at
 from tests.updates.program import Program
 from tests.updates.tiny import Template
 
-LABELS = ["newest"] if minimum_version() == newest_version() else ["newest", "oldest"]
 
-
-@pytest.fixture(params=LABELS)
-def copier(request: pytest.FixtureRequest, tmp_path: Path) -> Copier:
-    """Return the newest and the oldest supported Copier in turn, with a cache of their own."""
-    return installed(request.param, tmp_path / "copier-home")
+@pytest.fixture
+def copier(tmp_path: Path) -> Copier:
+    """Return Copier with a cache of its own."""
+    return copier_at(tmp_path / "copier-home")
 
 
 @pytest.fixture

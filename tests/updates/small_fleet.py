@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.updates.copiers import ROOT, installed
+from tests.updates.copiers import ROOT, copier_at, run_program
 from tests.updates.remotes import add_child, branches, merge, release_first, release_second, write_fleet
 from tests.updates.tiny import Child, Template
 
@@ -15,11 +15,15 @@ BRANCH = "template/v2.0.0"
 
 
 class Fleet:
-    """A fleet of small children on bare repositories, and the tool run on it as a program."""
+    """A fleet of small children on bare repositories, and the tool run on it as a program.
 
-    def __init__(self, folder: Path, edits: dict[str, dict[str, str | None]]) -> None:
-        self.folder = folder
-        self.template = Template(folder / "template", installed("newest", folder / "home"))
+    The program is a fork that has imported everything already; `started` has the real one in its place, whose command
+    line and environment others see.
+    """
+
+    def __init__(self, folder: Path, edits: dict[str, dict[str, str | None]], started: bool = False) -> None:
+        self.folder, self.started = folder, started
+        self.template = Template(folder / "template", copier_at(folder / "home"))
         release_first(self.template)
         self.bare = {name: add_child(self.template, folder, name, edit) for name, edit in edits.items()}
         release_second(self.template)
@@ -28,15 +32,19 @@ class Fleet:
         write_fleet(folder, self.waves)
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command line."""
-        places = ["--fleet", str(self.folder / "fleet.yml"), "--state", str(self.folder / "state"), "--jobs", "2"]
-        return [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), *places, *arguments]
+        """Return the command line of the program itself."""
+        return [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), *self.places(), *arguments]
+
+    def places(self) -> list[str]:
+        """Return the options that name the fleet and where the tool remembers it."""
+        return ["--fleet", str(self.folder / "fleet.yml"), "--state", str(self.folder / "state"), "--jobs", "2"]
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the tool; the exit code is the caller's to judge."""
-        return subprocess.run(
-            self.command(*arguments), env=self.environment, capture_output=True, text=True, check=False, timeout=300
-        )
+        if self.started:
+            command = self.command(*arguments)
+            return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        return run_program("fleet", [*self.places(), *arguments], ROOT, self.environment)
 
     def plan(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Plan to the newest version."""

@@ -85,7 +85,7 @@ def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_start_is_one_line(tmp_path: Path, text: str, command: tuple[str, ...], words: str) -> None:
-    fleet = Fleet(tmp_path, {"one": {}})
+    fleet = Fleet(tmp_path, {"one": {}}, started=True)
     (tmp_path / "fleet.yml").write_text(text)
     done = fleet.run(*command)
     assert done.returncode == 1

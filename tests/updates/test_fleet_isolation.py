@@ -103,7 +103,7 @@ def test_a_cell_stops_at_its_limits_with_all_that_it_started(command, limits, re
 
 
 def test_tests_of_a_hostile_child_reach_nothing_and_only_planned_commits_are_pushed(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}})
+    fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}}, started=True)
     fleet.environment |= {"FLEET_TOKEN": TOKEN, "OTHER_SECRET": TOKEN}
     planned = fleet.plan("--test", "bash test.sh")
     log = (tmp_path / "state" / "logs" / "evil.log").read_text()

@@ -10,7 +10,7 @@ import pytest
 import release_check
 from releasekit import questions
 
-from tests.updates.copiers import ROOT, installed
+from tests.updates.copiers import ROOT, copier_at
 from tests.updates.tiny import Template, write_files
 
 Files = dict[str, str]
@@ -239,7 +239,7 @@ def checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: Files, by_hand: Callable[[Path], object] | None = None
 ) -> int:
     """Release GOOD as 1.0.0, put `changed` into the work tree and run the check on it."""
-    copier = installed("newest", tmp_path / "copier-home")
+    copier = copier_at(tmp_path / "copier-home")
     for name, value in copier.environment().items():
         monkeypatch.setenv(name, value)
     template = Template(tmp_path / "template", copier)
@@ -339,7 +339,7 @@ def test_the_reviewer_sees_the_rendered_difference_once(
 
 
 def test_the_family_has_every_file_on_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(installed("newest", tmp_path / "home").home / "gitconfig"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(copier_at(tmp_path / "home").home / "gitconfig"))
     new = tmp_path / "new"
     release_check.export(ROOT, release_check.work_tree(ROOT), new)
     check = release_check.Check(new, new, (ROOT / "VERSION").read_text().strip())

@@ -15,7 +15,7 @@ from tests.updates.family import Family
 from tests.updates.program import Program
 from tests.updates.test_update import RELEASED, family, start  # noqa: F401 - a fixture
 
-SERVICE = AnswerSet("service", "plain")
+BATCH, SERVICE = AnswerSet("batch", "plain"), AnswerSet("service", "plain")
 BEFORE = [version for version in RELEASED if version < "v0.3.0"]
 
 
@@ -27,25 +27,52 @@ def lines(text: str) -> set[str]:
 @pytest.mark.parametrize(
     "version", [pytest.param(v, marks=[] if v == BEFORE[-1] else pytest.mark.slow) for v in BEFORE]
 )
-def test_a_service_of_before_goes_on_with_its_own_model_and_tests(
+@pytest.mark.parametrize(
+    ("answers", "own_test", "gone"),
+    [(BATCH, "tests/test_job.py", "job/store.py"), (SERVICE, "tests/test_service.py", "serving/batcher.py")],
+    ids=["batch", "service"],
+)
+def test_a_child_of_before_goes_on_with_its_own_model_and_tests(
     family: Family,  # noqa: F811
     tmp_path: Path,
     version: str,
+    answers: AnswerSet,
+    own_test: str,
+    gone: str,
 ) -> None:
-    child = start(family, tmp_path / "child", version, SERVICE)
-    before = {name: child.read(name) for name in ("pyproject.toml", "requirements.lock", "tests/test_service.py")}
+    child = start(family, tmp_path / "child", version, answers)
+    before = {name: child.read(name) for name in ("pyproject.toml", "requirements.lock", own_test)}
     child.updated("--vcs-ref", family.work_tree)
     child.commit("Update")
-    assert not child.has("src/topic_finder/serving/batcher.py")
+    assert not child.has(f"src/topic_finder/{gone}")
     told = run(child.path, "scripts/setup")
     assert "requirements.lock does not name: running scripts/lock" in told, told
     assert " passed" in run(child.path, "scripts/test")
     run(child.path, "scripts/lint")
     assert child.read("pyproject.toml") == before["pyproject.toml"], f"{version}: pyproject.toml is the owner's"
-    assert child.read("tests/test_service.py") == before["tests/test_service.py"]
-    gone = lines(before["requirements.lock"]) - lines(child.read("requirements.lock"))
-    assert not gone, f"{version}: the lock moved more than the runtime: {gone}"
+    assert child.read(own_test) == before[own_test]
+    moved = lines(before["requirements.lock"]) - lines(child.read("requirements.lock"))
+    assert not moved, f"{version}: the lock moved more than the runtime: {moved}"
     assert "running scripts/lock" not in run(child.path, "scripts/setup"), "a second time nothing is to be done"
+
+
+def test_an_owners_edit_of_what_the_runtime_does_now_is_kept_and_named(
+    family: Family,  # noqa: F811
+    tmp_path: Path,
+    program: Program,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in family.copier.environment().items():
+        monkeypatch.setenv(name, value)
+    edited = "src/topic_finder/job/inputs.py"
+    child = start(family, tmp_path / "child", BEFORE[-1], BATCH)
+    mine = child.read(edited) + "MINE = 1\n"
+    child.edit({edited: mine})
+    assert program(child, "--to", family.work_tree) == 4, program.out
+    assert f"at risk    {edited}: the template dropped this file" in program.out, program.out
+    assert child.read(edited) == mine
+    kept = sorted(path.name for path in (child.path / "src/topic_finder/job").glob("*.py"))
+    assert kept == ["__init__.py", "inputs.py"], kept
 
 
 def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
@@ -112,7 +139,7 @@ def test_no_index_can_take_the_place_of_the_wheel(family: Family, tmp_path: Path
         check=True,
     )
     assert asked.stdout == "gpu-repo-runtime==99.0\n", "the trap is set"
-    links = f"{tmp_path / 'evil'} {os.environ.get('UV_FIND_LINKS', '')}".strip()
+    links = ",".join(filter(None, (str(tmp_path / "evil"), os.environ.get("UV_FIND_LINKS"))))
     run(child.path, "scripts/lock", "--upgrade", UV_FIND_LINKS=links)
     [line] = [line for line in child.read("requirements.lock").splitlines() if "gpu-repo-runtime" in line]
     assert line in before

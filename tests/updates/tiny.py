@@ -91,7 +91,7 @@ class Child(Repository):
     def updated(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Run `copier update`, which must succeed."""
         done = self.update(*options)
-        assert done.returncode == 0, f"copier update ({self.copier.label}) failed: {reason(done)}"
+        assert done.returncode == 0, f"copier update failed: {reason(done)}"
         return done
 
     def edit(self, files: Mapping[str, str | None]) -> None:
@@ -121,7 +121,7 @@ def copy(template: Template, path: Path, *options: str) -> subprocess.CompletedP
 def make_child(template: Template, path: Path, *options: str, edits: Mapping[str, str | None] | None = None) -> Child:
     """Render `template` into `path` as a repository with one commit, and one more for the owner's `edits`."""
     done = copy(template, path, *options)
-    assert done.returncode == 0, f"copier copy ({template.copier.label}) failed: {reason(done)}"
+    assert done.returncode == 0, f"copier copy failed: {reason(done)}"
     child = Child(path, template.copier)
     child.git("init", "--quiet")
     child.commit("Start from the template")

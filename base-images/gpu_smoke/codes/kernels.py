@@ -184,4 +184,44 @@ CODES = [
         ),
         source="gpu-smoke",
     ),
+    Code(
+        id="GS716",
+        layer="thorough",
+        title="The GPU's memory fails under load",
+        symptom="wrong results or crashes after minutes of work, seldom right after a start",
+        cause="cells of the GPU's memory are weak when it is warm, or a multiprocessor compares wrongly",
+        detect="--thorough: words of their own and their complement over most of the free memory, checked on the GPU",
+        fix=(
+            "Take the GPU out of service, reset it (`nvidia-smi --gpu-reset`) and test again; replace the card "
+            "if it stays."
+        ),
+        apart=(
+            "the evidence: few bits or one place, it is a cell; every bit and many places, together with GS717, it is "
+            "a multiprocessor"
+        ),
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS717",
+        layer="thorough",
+        title="Matrix products go wrong under load",
+        symptom="losses jump or become NaN after minutes of training",
+        cause="a multiprocessor that fails when it is warm or its voltage drops; rarer: memory (GS716 beside it)",
+        detect="--thorough: sums of matrix products whose results are known, compared bit by bit",
+        fix=(
+            "Look at power and cooling (`nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE`); take the GPU out of service."
+        ),
+        apart="GS716 beside it: the memory is the likelier; alone, and with clocks lowered (GS411): power or cooling",
+        source="gpu-smoke",
+    ),
+    Code(
+        id="GS718",
+        layer="kernels",
+        title="Compiling PTX is switched off",
+        symptom="CUDA error 223",
+        cause="CUDA_DISABLE_PTX_JIT=1 is set",
+        detect="loading a PTX module gives 223",
+        fix="Unset CUDA_DISABLE_PTX_JIT.",
+        source="CUDA programming guide, environment variables",
+    ),
 ]

@@ -130,4 +130,21 @@ CODES = [
         fix="Nothing to do while no process loads both; to have one copy, remove the other: {folders}.",
         source="gpu-smoke",
     ),
+    Code(
+        id="GS612",
+        layer="toolkit",
+        title="A library did not finish in time, and the GPU works",
+        symptom="the first call of {value} takes minutes on a new kind of GPU",
+        cause=(
+            "the library has no compiled code for this GPU and compiles it at first use; else it waits for a slow file "
+            "system"
+        ),
+        detect="the library's layer ran over --timeout while kernels of our own computed right on the same GPU",
+        fix=(
+            "Run again with `--timeout 1800` and a CUDA_CACHE_PATH that is kept (CUDA_CACHE_MAXSIZE=4294967296), or "
+            "use an image whose {value} has code for this GPU."
+        ),
+        apart="run it again: much faster, it was compiling; as slow, look where it waits (`py-spy dump`)",
+        source="CUDA programming guide, just-in-time compilation",
+    ),
 ]

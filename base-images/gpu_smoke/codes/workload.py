@@ -188,6 +188,26 @@ CODES = [
         source="gpu-smoke",
     ),
     Code(
+        id="GS905",
+        layer="collective",
+        title="The all-reduce did not come back, and each GPU works",
+        symptom="training over several GPUs hangs at its first step, a single GPU works",
+        cause=(
+            "copies between the GPUs get lost: PCIe access control (ACS) or the IOMMU of a virtual machine redirects "
+            "them; rarer: a link, or a rank that died"
+        ),
+        detect="NCCL ran over --timeout while kernels of our own computed right on every GPU",
+        fix=(
+            "Run again with NCCL_P2P_DISABLE=1: if it passes, switch ACS off in the bridges and the IOMMU to "
+            "pass-through (`iommu=pt`) on the host."
+        ),
+        apart=(
+            "NCCL_P2P_DISABLE=1 passes: the way between the GPUs; hangs too: NCCL_DEBUG=INFO names the transport that "
+            "it waits for"
+        ),
+        source="NCCL, troubleshooting, PCI access control services",
+    ),
+    Code(
         id="GS911",
         layer="model",
         title="The model cannot be loaded",
@@ -240,6 +260,20 @@ CODES = [
         cause="there is no usable GPU here",
         detect="the model ran on the CPU and the GPU comparison was left out",
         fix="Run with --require model on a GPU to prove the GPU result.",
+        source="this project's model contract",
+    ),
+    Code(
+        id="GS916",
+        layer="model",
+        title="The model did not finish in time, and the GPU works",
+        symptom="load() or predict() takes longer than --timeout",
+        cause=(
+            "loading or the first prediction takes long (downloads, kernels that are compiled at first use); else the "
+            "model waits for something that does not come"
+        ),
+        detect="the model ran over --timeout while kernels of our own computed right",
+        fix="Run again with a larger `--timeout`; the evidence has the call that {value} was in.",
+        apart="run it again: much faster, it was compiling or loading; as slow, look where it waits (`py-spy dump`)",
         source="this project's model contract",
     ),
 ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 
+from .. import witness
 from ..calls import Api, CallFailed, open_library
 from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
-from ..verdicts import SKIP, Context, Layer, fault_finding, finding
+from ..verdicts import SKIP, Context, Layer, finding
 from . import runtime, toolkit_math
 from .kernels import usable
 
@@ -66,7 +67,7 @@ def judge(context: Context) -> Layer:
     gpus, asked = facts.get("gpus") or 0, context.options.gpus
     listed = len(context.fact("driver-init", "devices") or [])
     if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], "libnccl.so.2"))
+        layer.findings.append(witness.died(context, facts["fault"], "libnccl.so.2", "GS905"))
         return layer.settle()
     if not listed:
         layer.state, layer.summary = SKIP, "no usable GPU"
@@ -99,4 +100,4 @@ def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None
         layer.state, layer.level = SKIP, ""
 
 
-LAYERS = (LayerSpec(NAME, 150, judge, probe, "collective", workload=True),)
+LAYERS = (LayerSpec(NAME, 150, judge, probe, "gpu", workload=True),)

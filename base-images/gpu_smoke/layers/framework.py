@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from types import ModuleType
 
-from .. import loaded, loader
+from .. import loaded, loader, witness
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
-from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
+from ..verdicts import SKIP, Context, Finding, Layer, finding
 from . import framework_tensorflow, framework_torch
 from .nodes import gpu_here
 
@@ -34,9 +34,7 @@ def probe(context: Context, session: Session) -> Facts:
     ``errors`` (greatest difference by operation), ``failed`` (operation) with ``error``, ``said`` (end of its stderr).
     """
     name = context.options.framework
-    adapter = ADAPTERS.get(name)
-    if adapter is None:
-        return {"not_run": "plain: no framework in this image"}
+    adapter = ADAPTERS[name]
     facts: Facts = {"imported": False}
     with _stderr_kept() as said:
         try:
@@ -45,7 +43,9 @@ def probe(context: Context, session: Session) -> Facts:
             facts.update(imported=True, version=clean(getattr(module, "__version__", "?"), 80))
             facts["path"] = clean(getattr(module, "__file__", ""))
             facts.update(adapter.build(module))
-            started = not context.hung("user-driver", "driver-init", "device-nodes")
+            started = not context.hung(
+                "device-nodes", "user-driver", "driver-init", "nvml", "kernels", "memory", "runtime"
+            )
             if context.options.mode == "node" and started:
                 session.note(f"{name}: listing devices")
                 facts["devices"] = adapter.devices(module) if facts["cuda"] else 0
@@ -124,7 +124,8 @@ def judge(context: Context) -> Layer:
     facts = context.facts.get(NAME, {})
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
-        layer.findings.append(_died(context, facts["fault"]))
+        name = context.options.framework
+        layer.findings.append(witness.died(context, facts["fault"], name, "GS811", value=name))
     elif not facts.get("imported"):
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         if facts.get("error"):
@@ -135,16 +136,6 @@ def judge(context: Context) -> Layer:
             layer.findings += _on_gpu(context, facts)
         layer.summary = _summary(context, facts, layer)
     return layer.settle()
-
-
-def _died(context: Context, fault: Facts) -> Finding:
-    """A framework that is slow on a GPU which works compiles its kernels there; nothing of the GPU is broken."""
-    name, computed = context.options.framework, context.fact("kernels", "devices") or []
-    works = computed and all(one.get("universal", {}).get("rc") == 0 for one in computed)
-    if fault.get("kind") == "timeout" and works:
-        evidence = f"no answer within {fault.get('seconds')} s in {fault.get('call')}; the GPU itself computes"
-        return finding(context, "GS811", evidence, value=name)
-    return fault_finding(context, fault, name)
 
 
 def _summary(context: Context, facts: Facts, layer: Layer) -> str:
@@ -232,4 +223,9 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
     return found
 
 
-LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True),)
+def idle(context: Context) -> str:
+    """Say why there is no framework to ask."""
+    return "" if context.options.framework in ADAPTERS else "plain: no framework in this image"
+
+
+LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True, idle=idle),)

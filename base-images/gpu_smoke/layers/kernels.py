@@ -4,73 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import functools
+import itertools
 from array import array
 from collections.abc import Callable, Iterator
+from typing import Union
 
-from .. import witness
+from .. import gpus, witness
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from . import driver_init, user_driver
+from . import driver_init, kernel_text, user_driver
 
 NAME, TITLE, LEVEL = "kernels", "PTX kernels", "gpu"
-# Blocks go to the multiprocessors in turn: four for each reach them all, also where some are busy.
-THREADS, BLOCKS_EACH, PROCESSORS = 64, 4, 160
-PTX_BODY = """
-.address_size 64
-.visible .entry gpu_smoke(.param .u64 data, .param .u32 count)
-{
-    .reg .pred %out;
-    .reg .b32 %r<6>;
-    .reg .b64 %d<4>;
-    ld.param.u64 %d1, [data];
-    ld.param.u32 %r1, [count];
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mad.lo.s32 %r2, %r2, %r3, %r4;
-    setp.ge.u32 %out, %r2, %r1;
-    @%out bra DONE;
-    cvta.to.global.u64 %d1, %d1;
-    mul.wide.u32 %d2, %r2, 4;
-    add.s64 %d3, %d1, %d2;
-    ld.global.u32 %r5, [%d3];
-    mad.lo.s32 %r5, %r5, 3, %r2;
-    st.global.u32 [%d3], %r5;
-DONE:
-    ret;
-}
-"""
-
-
-def ptx(version: str, target: str) -> str:
-    """Return the kernel ``data[i] = 3 * data[i] + i`` (unsigned, 32 bits) as PTX text."""
-    return f".version {version}\n.target {target}" + PTX_BODY
-
-
-def universal_ptx() -> str:
-    """Return the text that every GPU since compute capability 5.0 and every driver can compile."""
-    return ptx("4.2", "sm_50")
-
-
-def stamped_ptx(version: str) -> str:
-    """Return the text stamped with a toolkit's PTX version; CUDA 13 no longer compiles for targets below sm_75."""
-    return ptx(version, "sm_75" if int(version.split(".")[0]) >= 9 else "sm_50")
-
-
-def ptx_version(cuda: int) -> str:
-    """Return the PTX version that a CUDA version (1000 * major + 10 * minor) emits, "" when it is not known.
-
-    From the release history in the PTX ISA: 12.6 repeats 8.5 of 12.5, so later minors of 12 are one behind.
-    """
-    major, minor = cuda // 1000, cuda % 1000 // 10
-    if major == 12 and minor >= 6:
-        minor -= 1
-    base = {11: 7, 12: 8, 13: 9}.get(major)
-    return f"{base}.{minor}" if base else ""
+PROCESSORS, ATTEMPTS = 160, 3
+MOST_NAMED = 8
 
 
 def probe(context: Context, session: Session) -> Facts:
@@ -86,18 +35,11 @@ def probe(context: Context, session: Session) -> Facts:
     return {"devices": [_on_device(context, api, number, cuda) for number in range(count)]}
 
 
-def elements(context: Context, number: int) -> int:
-    """Return how many values to compute on a device, so that each of its multiprocessors takes part."""
+def processors(context: Context, number: int) -> int:
+    """Return how many multiprocessors a device has, 0 when the driver does not tell."""
     devices = context.fact(driver_init.NAME, "devices") or []
     told = next((d.get("processors") or 0 for d in devices if d.get("number") == number), 0)
-    return THREADS * BLOCKS_EACH * (told if 0 < told < 4096 else PROCESSORS)
-
-
-@functools.lru_cache(maxsize=4)
-def _numbers(count: int) -> tuple[bytes, bytes]:
-    """Return what goes to the device and what must come back, as unsigned numbers of 32 bits."""
-    given = [(n * 2654435761) & 0xFFFFFFFF for n in range(count)]
-    return array("I", given).tobytes(), array("I", [(3 * v + n) & 0xFFFFFFFF for n, v in enumerate(given)]).tobytes()
+    return told if 0 < told < 4096 else 0
 
 
 def usable(context: Context) -> int:
@@ -111,14 +53,14 @@ def usable(context: Context) -> int:
 
 
 @contextlib.contextmanager
-def primary_context(api: Api, number: int) -> Iterator[None]:
+def primary_context(api: Api, number: int) -> Iterator[ctypes.c_void_p]:
     """Make the primary context of a device current, and release it."""
     device, handle = ctypes.c_int(0), ctypes.c_void_p()
     api.check("cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
     api.check("cuDevicePrimaryCtxRetain", ctypes.byref(handle), device)
     try:
         api.check("cuCtxSetCurrent", handle)
-        yield
+        yield handle
     finally:
         # A released context must not stay current: the runtime's next call would find it destroyed (709).
         api.code("cuCtxSetCurrent", None)
@@ -129,59 +71,115 @@ def _on_device(context: Context, api: Api, number: int, cuda: int) -> Facts:
     answer: Facts = {"number": number}
     try:
         with primary_context(api, number):
-            count = answer["count"] = elements(context, number)
-            answer["universal"] = _attempt(api, universal_ptx(), count)
-            if ptx_version(cuda):
-                answer["stamped"] = _stamped(context, api, cuda, count)
+            here = answer["processors"] = processors(context, number)
+            answer["universal"] = _attempt(api, kernel_text.universal(), here)
+            if kernel_text.ptx_version(cuda):
+                answer["stamped"] = _stamped(context, api, cuda, here)
     except CallFailed as error:
         answer["universal"] = {"call": error.call, "rc": error.rc}
     return answer
 
 
-def _stamped(context: Context, api: Api, cuda: int, count: int) -> Facts:
+def _stamped(context: Context, api: Api, cuda: int, here: int) -> Facts:
     """Try the toolkit's PTX version; a driver at least as new as the toolkit settles what that version really is."""
-    asked = ptx_version(cuda)
-    answer = {"version": asked, **_attempt(api, stamped_ptx(asked), count)}
+    asked = kernel_text.ptx_version(cuda)
+    answer = {"version": asked, **_attempt(api, kernel_text.stamped(asked), here)}
     driver_is_newer = (context.fact("driver-init", "driver_version") or 0) >= cuda
     base, minor = (int(part) for part in asked.split("."))
     while answer["rc"] == 222 and driver_is_newer and minor > 0:
         minor -= 1
-        answer = {"version": f"{base}.{minor}", **_attempt(api, stamped_ptx(f"{base}.{minor}"), count)}
+        answer = {"version": f"{base}.{minor}", **_attempt(api, kernel_text.stamped(f"{base}.{minor}"), here)}
     return answer
 
 
-def _attempt(api: Api, text: str, count: int) -> Facts:
-    """Compile, run and check one kernel; return ``rc``, ``call`` and ``wrong`` (number of wrong values)."""
-    module = ctypes.c_void_p()
-    rc = api.code("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text.encode()))
-    if rc:
-        return {"call": "cuModuleLoadData", "rc": rc}
+def _attempt(api: Api, text: str, here: int) -> Facts:
+    """Compile, run and check one kernel; return ``rc``, ``call`` and, where it ran, the facts of ``_run``."""
     try:
-        return {"call": "", "rc": 0, "wrong": _wrong_values(api, module, count)}
+        with loaded(api, text) as module:
+            return {"call": "", "rc": 0, **_run(api, function(api, module, b"gpu_smoke"), here)}
     except CallFailed as error:
         return {"call": error.call, "rc": error.rc}
+
+
+@contextlib.contextmanager
+def loaded(api: Api, text: str) -> Iterator[ctypes.c_void_p]:
+    """Let the driver compile a PTX text, and unload it afterwards."""
+    module = ctypes.c_void_p()
+    api.check("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text.encode()))
+    try:
+        yield module
     finally:
         api.code("cuModuleUnload", module)
 
 
-def _wrong_values(api: Api, module: ctypes.c_void_p, number: int) -> int:
-    given, wanted = _numbers(number)
-    data, size = (ctypes.c_uint32 * number).from_buffer_copy(given), ctypes.c_size_t(4 * number)
-    function, pointer, count = ctypes.c_void_p(), ctypes.c_uint64(0), ctypes.c_uint32(number)
-    api.check("cuModuleGetFunction", ctypes.byref(function), module, b"gpu_smoke")
-    api.check("cuMemAlloc_v2", ctypes.byref(pointer), size)
+def function(api: Api, module: ctypes.c_void_p, name: bytes) -> ctypes.c_void_p:
+    """Return a kernel of a module."""
+    found = ctypes.c_void_p()
+    api.check("cuModuleGetFunction", ctypes.byref(found), module, name)
+    return found
+
+
+@contextlib.contextmanager
+def room(api: Api, size: int) -> Iterator[ctypes.c_uint64]:
+    """Take memory of the device, and give it back."""
+    pointer = ctypes.c_uint64(0)
+    api.check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
     try:
-        api.check("cuMemcpyHtoD_v2", pointer, data, size)
-        arguments = (ctypes.c_void_p * 2)(ctypes.addressof(pointer), ctypes.addressof(count))
-        grid = [ctypes.c_uint(n) for n in (number // THREADS, 1, 1, THREADS, 1, 1, 0)]
-        api.check("cuLaunchKernel", function, *grid, None, arguments, None)
-        api.check("cuCtxSynchronize")
-        api.check("cuMemcpyDtoH_v2", data, pointer, size)
+        yield pointer
     finally:
         api.code("cuMemFree_v2", pointer)
-    if bytes(data) == wanted:
-        return 0
-    return sum(have != want for have, want in zip(data, array("I", wanted)))
+
+
+Argument = Union[ctypes.c_uint64, ctypes.c_uint32]
+
+
+def launch(api: Api, kernel: ctypes.c_void_p, grid: tuple[int, int], threads: int, *given: Argument) -> None:
+    """Start a kernel over ``grid`` blocks; it may still run when this returns."""
+    sizes = [ctypes.c_uint(n) for n in (*grid, 1, threads, 1, 1, 0)]
+    arguments = (ctypes.c_void_p * len(given))(*(ctypes.addressof(one) for one in given))
+    api.check("cuLaunchKernel", kernel, *sizes, None, arguments, None)
+
+
+def _run(api: Api, kernel: ctypes.c_void_p, here: int) -> Facts:
+    """Run until every multiprocessor took part; return ``count`` and ``wrong`` values, ``reached`` and ``bad`` ones."""
+    reached: set[int] = set()
+    answer: Facts = {"count": 0, "wrong": 0, "bad": []}
+    for attempt in range(ATTEMPTS):
+        blocks = (here or PROCESSORS) * kernel_text.BLOCKS_EACH * (attempt + 1)
+        values, places = _results(api, kernel, blocks)
+        wanted = kernel_text.chain()[1]
+        reached |= set(places)
+        answer["count"] += blocks * kernel_text.THREADS
+        if values != wanted * blocks:
+            wrong = _wrong(values, wanted, places)
+            answer["wrong"] += sum(wrong.values())
+            answer["bad"] = sorted({*answer["bad"], *wrong})
+        if len(reached) >= here:
+            break
+    return {**answer, "reached": len(reached)}
+
+
+def _results(api: Api, kernel: ctypes.c_void_p, blocks: int) -> tuple[bytes, array[int]]:
+    """Let each thread compute; return its value, and the number of the multiprocessor that it ran on."""
+    count = blocks * kernel_text.THREADS
+    size, data = ctypes.c_size_t(4 * count), (ctypes.c_uint32 * count).from_buffer_copy(kernel_text.chain()[0] * blocks)
+    with room(api, 4 * count) as values, room(api, 4 * count) as places:
+        api.check("cuMemcpyHtoD_v2", values, data, size)
+        launch(api, kernel, (blocks, 1), kernel_text.THREADS, values, places, ctypes.c_uint32(kernel_text.ROUNDS))
+        api.check("cuCtxSynchronize")
+        api.check("cuMemcpyDtoH_v2", data, values, size)
+        back = bytes(data)
+        api.check("cuMemcpyDtoH_v2", data, places, size)
+    return back, array("I", bytes(data))
+
+
+def _wrong(values: bytes, wanted: bytes, places: array[int]) -> dict[int, int]:
+    """Return how many values are wrong, by the multiprocessor that computed them."""
+    found: dict[int, int] = {}
+    for at, have, want in zip(places, array("I", values), itertools.cycle(array("I", wanted))):
+        if have != want:
+            found[at] = found.get(at, 0) + 1
+    return found
 
 
 def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, Facts], list[Finding]]) -> list[Facts]:
@@ -204,12 +202,19 @@ def judge(context: Context) -> Layer:
     if not devices:
         return layer.settle()
     stamped = (devices[0].get("stamped") or {}).get("version")
-    layer.summary = f"{len(devices)} devices: PTX 4.2" + (f" and {stamped}" if stamped else "")
+    layer.summary = f"{len(devices)} devices: PTX 4.2" + (f" and {stamped}" if stamped else "") + _reached(devices)
     return layer.settle()
 
 
+def _reached(devices: list[Facts]) -> str:
+    """Say how many multiprocessors took part; a share of a GPU (MPS) may reach fewer than it has."""
+    parts = [(one["universal"].get("reached", 0), one.get("processors") or 0) for one in devices]
+    reached, here = sum(part[0] for part in parts), sum(part[1] for part in parts)
+    return f" on {reached} of {here} multiprocessors" if reached < here else f" on {reached} multiprocessors"
+
+
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where = witness.cuda_name(context, device["number"])
+    where = gpus.cuda_name(context, device["number"])
     found = _explain(context, device, "universal", f"{where}, PTX 4.2")
     stamped = device.get("stamped")
     if stamped and not found:
@@ -227,7 +232,10 @@ def _explain(context: Context, device: Facts, kernel: str, what: str) -> list[Fi
     if rc == 0:
         if not answer["wrong"]:
             return []
-        evidence = f"{what}: {answer['wrong']} of {device['count']} values are wrong"
+        named = ", ".join(map(str, answer["bad"][:MOST_NAMED]))
+        evidence = f"{what}: {answer['wrong']} of {answer['count']} values are wrong, on multiprocessor {named}"
+        if len(answer["bad"]) > MOST_NAMED:
+            evidence += f" and {len(answer['bad']) - MOST_NAMED} more of {answer['reached']}"
         if any(one.get("wrong") for one in context.fact("memory", "devices") or []):
             evidence += "; the memory test finds wrong bytes too (GS715), which is the likelier cause"
         return [finding(context, "GS704", evidence)]
@@ -252,4 +260,4 @@ def _has_sass(context: Context, number: int) -> bool | None:
     return any(p.split(".")[0] == major and p.split(".")[-1] <= minor for p in promised)
 
 
-LAYERS = (LayerSpec(NAME, 90, judge, probe, "libraries", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 90, judge, probe, "gpu", carries=ALL),)

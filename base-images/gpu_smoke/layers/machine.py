@@ -8,7 +8,7 @@ import resource
 import stat
 
 from ..isolate import Facts
-from ..verdicts import Context
+from ..verdicts import Context, oom_kills
 
 NVIDIA = "0x10de"
 # What CUDA needs of addresses is at least the GPU's and the machine's memory; a limit below this is never meant for it.
@@ -23,6 +23,7 @@ def facts(context: Context) -> Facts:
         "memory_max": _number(
             host.read("/sys/fs/cgroup/memory.max") or host.read("/sys/fs/cgroup/memory/memory.limit_in_bytes")
         ),
+        "oom_kills": oom_kills(host),
         "pci": _pci(context), "listed": _listed(context), "caps": host.names("/dev/nvidia-caps"),
         "mig_caps": _mig_caps(context), "mps": _mps(context),
     }  # fmt: skip

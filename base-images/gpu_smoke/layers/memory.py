@@ -6,7 +6,7 @@ import ctypes
 import random
 import time
 
-from .. import witness
+from .. import gpus, witness
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -50,7 +50,7 @@ def _on_device(api: Api, number: int, patterns: tuple[bytes, bytes]) -> Facts:
         with primary_context(api, number):
             # The first copy may make the driver take memory of its own.
             _write_and_read(api, 2 * MIB, patterns[0])
-            answer["free_before"], answer["total"] = _free(api)
+            answer["free_before"], answer["total"] = free_memory(api)
             size = answer["size"] = min(BLOCK, max(4096, answer["free_before"] // 4))
             answer["wrong"] = sum(_write_and_read(api, size, pattern) for pattern in patterns)
             answer["lost"] = [_lost(api, answer["free_before"])]
@@ -65,14 +65,15 @@ def _on_device(api: Api, number: int, patterns: tuple[bytes, bytes]) -> Facts:
 def _lost(api: Api, before: int) -> int:
     """Return how much less memory is free than before; drivers may give it back with a delay."""
     for _ in range(5):
-        lost = before - _free(api)[0]
+        lost = before - free_memory(api)[0]
         if lost <= SLACK:
             return lost
         time.sleep(0.05)
     return lost
 
 
-def _free(api: Api) -> tuple[int, int]:
+def free_memory(api: Api) -> tuple[int, int]:
+    """Return free and total bytes of the current device."""
     free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
     api.check("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
     return free.value, total.value
@@ -119,7 +120,7 @@ def judge(context: Context) -> Layer:
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where = witness.cuda_name(context, device["number"])
+    where = gpus.cuda_name(context, device["number"])
     if device["rc"]:
         evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}"
         return witness.on_gpu(context, device["rc"], evidence, "GS708")
@@ -141,4 +142,4 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     return found
 
 
-LAYERS = (LayerSpec(NAME, 100, judge, probe, "libraries", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 100, judge, probe, "gpu", carries=ALL),)

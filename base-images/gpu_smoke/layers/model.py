@@ -8,10 +8,11 @@ import os
 import sys
 from typing import Any
 
+from .. import witness
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
-from ..verdicts import SKIP, Context, Layer, fault_finding, finding
+from ..verdicts import SKIP, Context, Layer, finding
 from .framework import explain_text
 
 NAME, TITLE, LEVEL = "model", "the project's model", "model"
@@ -24,8 +25,6 @@ def probe(context: Context, session: Session) -> Facts:
 
     Facts: ``stage`` and ``error`` of a failure, else ``items``, ``compared``, ``tolerance``, ``differences`` (texts).
     """
-    if not context.options.model:
-        return {"not_run": "no --model given"}
     facts: Facts = {"stage": "load", "compared": False}
     try:
         session.note(f"import {context.options.model}")
@@ -45,7 +44,8 @@ def probe(context: Context, session: Session) -> Facts:
 
 
 def _gpu(context: Context) -> bool:
-    return context.fact("driver-init", "rc") == 0 and bool(context.fact("driver-init", "devices"))
+    started = context.fact("driver-init", "rc") == 0 and bool(context.fact("driver-init", "devices"))
+    return started and not context.hung("kernels", "memory", "runtime", "framework")
 
 
 def _find(entry: str) -> type:
@@ -106,7 +106,7 @@ def judge(context: Context) -> Layer:
     facts, entry = context.facts.get(NAME, {}), context.options.model
     layer = Layer(NAME, TITLE, LEVEL if entry else "")
     if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], entry))
+        layer.findings.append(witness.died(context, facts["fault"], entry, "GS916", value=entry))
     elif "not_run" in facts or not facts:
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
     elif facts.get("error"):
@@ -125,4 +125,9 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-LAYERS = (LayerSpec(NAME, 160, judge, probe, "model", workload=True),)
+def idle(context: Context) -> str:
+    """Say why there is no model to ask."""
+    return "" if context.options.model else "no --model given"
+
+
+LAYERS = (LayerSpec(NAME, 160, judge, probe, "model", workload=True, idle=idle),)

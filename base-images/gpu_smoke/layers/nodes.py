@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from .. import witness
+from .. import statuses, witness
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
@@ -17,11 +17,6 @@ from .requirement import unsatisfied
 NAME, TITLE, LEVEL = "device-nodes", "device nodes", "driver"
 CONTROL, MEMORY = "/dev/nvidiactl", "/dev/nvidia-uvm"
 OTHER_STACKS = ("/dev/dxg", "/dev/nvgpu")
-# What open() of a node says, and the finding that explains it; any other errno is GS113.
-REFUSED = {
-    "EPERM": "GS103", "EACCES": "GS104", "EIO": "GS109", "ENXIO": "GS110", "ENODEV": "GS110", "EISDIR": "GS111",
-    "ELOOP": "GS111", "ENOENT": "GS111", "ENOTDIR": "GS111", "EMFILE": "GS112", "ENFILE": "GS112",
-}  # fmt: skip
 
 
 def probe(context: Context, session: Session) -> Facts:
@@ -33,8 +28,13 @@ def probe(context: Context, session: Session) -> Facts:
         if host.exists(path):
             session.note(f"open {path}")
             began = time.monotonic()
-            nodes[path] = host.open_error(path)
+            answer = host.opened(path)
             opened[path] = round(time.monotonic() - began, 3)
+            nodes[path] = answer if isinstance(answer, str) else None
+            if path in gpus:
+                session.kept[path] = answer
+            elif isinstance(answer, int):
+                os.close(answer)
             if path not in OTHER_STACKS:
                 kinds = ("nvidia-uvm",) if path == MEMORY else ("nvidia-frontend", "nvidia")
                 wrong[path] = machine.not_a_device(context, path) or machine.wrong_major(context, path, kinds)
@@ -154,7 +154,7 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
         hardware = (
             witness.broken_gpu(context, evidence) if error not in ("EPERM", "EACCES", "EMFILE", "ENFILE") else None
         )
-        code = REFUSED.get(error, "GS113")
+        code = statuses.NODES.get(error, "GS113")
         found.append(hardware or finding(context, code, evidence, severity, path=paths[0], value=error))
     for path, told in (context.fact(NAME, "wrong") or {}).items():
         if path not in bad:

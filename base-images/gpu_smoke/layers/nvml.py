@@ -6,18 +6,22 @@ import ctypes
 
 from ..calls import Api, open_library
 from ..errors import NVML, nvml_text
+from ..gpus import gpu_name
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from ..witness import BROKEN, gpu_name
+from ..witness import BROKEN
 from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "nvml", "management library", "gpu"
 SONAME = "libnvidia-ml.so.1"
 CODES = {4: "GS401", 8: "GS413", 9: "GS402", 11: "GS414", 12: "GS403", 14: "GS415", 15: "GS404", 16: "GS405",
          17: "GS401", 18: "GS406", 19: "GS416", 999: "GS407"}  # fmt: skip
-# Hardware slowdown, hardware thermal, hardware power brake (nvmlClocksEventReasons).
+# nvmlClocksEventReasons; those of the hardware are a fault of cooling or power.
+REASONS = {0x2: "clocks set by an application", 0x4: "power limit", 0x8: "hardware slowdown",
+           0x10: "synchronised group", 0x20: "software thermal limit", 0x40: "hardware thermal limit",
+           0x80: "power brake", 0x100: "clocks of the display"}  # fmt: skip
 SLOWED = 0x8 | 0x40 | 0x80
 MOST_DEVICES = 64
 MOST_USERS = 16
@@ -54,6 +58,7 @@ def probe(context: Context, session: Session) -> Facts:
     api = Api(library, session, "NVML")
     if api.missing(("nvmlInit_v2", "nvmlSystemGetDriverVersion", "nvmlDeviceGetCount_v2")):
         return {**facts, "loaded": False, "error": "not NVML: nvmlInit_v2 and others are missing"}
+    session.kept[NAME] = library
     facts["rc"] = api.code("nvmlInit_v2")
     if facts["rc"] == 0:
         text, count = ctypes.create_string_buffer(97), ctypes.c_uint(0)
@@ -65,6 +70,42 @@ def probe(context: Context, session: Session) -> Facts:
         facts.update(_confidential(api))
         api.code("nvmlShutdown")
     return facts
+
+
+def again(context: Context, session: Session) -> list[Facts]:
+    """Ask for each GPU once more, as after a load; nothing where NVML did not answer the first time."""
+    library = session.kept.get(NAME)
+    if library is None or context.fact(NAME, "rc") != 0:
+        return []
+    api, count = Api(library, session, "NVML"), ctypes.c_uint(0)
+    if api.code("nvmlInit_v2") or api.code("nvmlDeviceGetCount_v2", ctypes.byref(count)):
+        return []
+    devices = [_device(api, number) for number in range(min(count.value, MOST_DEVICES))]
+    api.code("nvmlShutdown")
+    return devices
+
+
+def worn_since(context: Context, after: list[Facts]) -> list[Finding]:
+    """Return what a load did to the GPUs: errors that were counted meanwhile, clocks that were lowered."""
+    found, before = [], {device["number"]: device for device in context.fact(NAME, "devices") or []}
+    for device in after:
+        where, first = gpu_name(context, device["number"]), before.get(device["number"], {})
+        rc, counted = device["rc"] or device.get("answer"), device.get("ecc_uncorrected", 0)
+        if rc in BROKEN:
+            found.append(_failed(context, f"{where}: NVML, after the load,", rc, "error"))
+        if counted > first.get("ecc_uncorrected", 0):
+            evidence = f"{where}: {first.get('ecc_uncorrected', 0)} before the load, {counted} after it"
+            found.append(finding(context, "GS410", evidence, "error", value=device["number"]))
+        if device.get("slowed") and not first.get("slowed"):
+            evidence = f"{where}: under load: {in_words(device['slowed'])}"
+            found.append(finding(context, "GS411", evidence, value=device["number"]))
+    return found
+
+
+def in_words(reasons: int) -> str:
+    """Return what lowers the clocks, in words (nvmlClocksEventReasons)."""
+    named = [name for bit, name in REASONS.items() if reasons & bit]
+    return f"{', '.join(named) or 'unknown'} ({reasons:#x})"
 
 
 def _confidential(api: Api) -> Facts:
@@ -125,7 +166,7 @@ def _health_facts(api: Api, handle: ctypes.c_void_p, device: Facts) -> None:
     if _ask(api, device, "nvmlDeviceGetRemappedRows", handle, *(ctypes.byref(row) for row in rows)):
         device["rows"] = dict(zip(("corrected", "uncorrected", "pending", "failed"), (row.value for row in rows)))
     if _ask(api, device, "nvmlDeviceGetCurrentClocksEventReasons", handle, ctypes.byref(reasons)):
-        device["slowed"] = reasons.value & SLOWED
+        device.update(slowed=reasons.value & SLOWED, reasons=reasons.value)
     for key, name in (("pcie", "nvmlDeviceGetCurrPcieLinkWidth"), ("pcie_most", "nvmlDeviceGetMaxPcieLinkWidth")):
         if _ask(api, device, name, handle, ctypes.byref(current)):
             device[key] = current.value
@@ -221,7 +262,7 @@ def _worn(context: Context, device: Facts, where: str) -> list[Finding]:
         severity = "error" if rows.get("failed") else "warning"
         found.append(finding(context, "GS417", f"{where}: remapped rows: {told}", severity, value=number))
     if device.get("slowed"):
-        found.append(finding(context, "GS411", f"{where}: reasons {device['slowed']:#x}", value=number))
+        found.append(finding(context, "GS411", f"{where}: {in_words(device['slowed'])}", value=number))
     if 0 < device.get("pcie", 0) < device.get("pcie_most", 0):
         evidence = f"{where}: x{device['pcie']} of x{device['pcie_most']}"
         found.append(finding(context, "GS412", evidence, value=number))
@@ -229,4 +270,4 @@ def _worn(context: Context, device: Facts, where: str) -> list[Finding]:
 
 
 # CUDA works without NVML, and NVML without libcuda: neither explains the other.
-LAYERS = (LayerSpec(NAME, 60, judge, probe, "nvml", apart_from=("user-driver", "driver-init")),)
+LAYERS = (LayerSpec(NAME, 60, judge, probe, "gpu", apart_from=("user-driver", "driver-init")),)

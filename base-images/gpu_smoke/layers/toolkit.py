@@ -123,7 +123,8 @@ def judge(context: Context, library: Library) -> Layer:
     layer = Layer(library.family, library.title, LEVEL if here else "")
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
-        layer.findings.append(fault_finding(context, facts["fault"], layer.path or library.title))
+        place = layer.path or library.title
+        layer.findings.append(witness.died(context, facts["fault"], place, "GS612", value=library.title))
     elif not facts.get("loaded"):
         layer.state, layer.summary = SKIP, "not installed, not promised"
         layer.findings += _not_loaded(context, library, facts, promised)
@@ -263,12 +264,10 @@ def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, st
 
 def _spec(number: int, library: Library) -> LayerSpec:
     judged = functools.partial(judge, library=library)
-    return LayerSpec(
-        library.family, 110 + number, judged, probe(library), "libraries", needs_driver=False, carries=WORKLOADS
-    )
+    return LayerSpec(library.family, 110 + number, judged, probe(library), "gpu", needs_driver=False, carries=WORKLOADS)
 
 
 LAYERS = (
     *(_spec(number, library) for number, library in enumerate(LIBRARIES)),
-    LayerSpec(COPIES, 130, judge_copies, probe_copies, "libraries", needs_driver=False),
+    LayerSpec(COPIES, 130, judge_copies, probe_copies, "gpu", needs_driver=False),
 )

@@ -88,8 +88,7 @@ def _loaded(context: Context, facts: Facts) -> list[Finding]:
         evidence = f"{path} lacks {', '.join(facts['missing'][:4])}"
         found.append(finding(context, "GS221", evidence, path=path))
     if facts.get("deleted"):
-        # A mount of a deleted file still opens; a file that is gone does not open a second time.
-        severity = "error" if context.fact("kernels", "fault") else "warning"
+        severity = "error" if facts.get("gone") else "warning"
         found.append(finding(context, "GS220", f"{path} is deleted", severity, path=path))
     if context.platform.wsl and "/wsl/" not in path and started != 0:
         found.append(finding(context, "GS224", f"loaded from {path}"))
@@ -133,4 +132,4 @@ def _bad_file(context: Context, entry: Facts, error: str) -> Finding:
     return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)
 
 
-LAYERS = (LayerSpec(NAME, 40, judge, probe, "driver", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 40, judge, probe, "gpu", carries=ALL),)

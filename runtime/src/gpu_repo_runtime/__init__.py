@@ -1,1 +1,1 @@
-"""What runs in a repository made from the template and is not its owner's: the HTTP service around the model."""
+"""What runs in a repository of the family and is not its owner's: the service, the batch job, the training."""

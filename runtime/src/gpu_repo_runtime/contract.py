@@ -1,4 +1,22 @@
-"""What the runtime asks of its owner's ``model.py``."""
+"""What the runtime asks of its owner's ``model.py``.
+
+::
+
+    Input = str                      # or float, list[float], a pydantic model ...
+
+    class Output(BaseModel): ...     # the same choice
+
+    class Parameters(BaseModel): ... # only if requests choose something; every field has a default
+
+    class Model:
+        examples = ("one input", "another one")
+
+        def load(self, device: str) -> None: ...
+        def predict(self, batch: list[Input], parameters: Parameters) -> list[Output]: ...
+        def size(self, one: Input) -> int: ...      # only if inputs differ in what they cost
+
+``predict`` takes no ``parameters`` where there are none. ``gpu_repo_runtime.interface`` reads the types.
+"""
 
 import importlib
 from collections.abc import Sequence
@@ -9,14 +27,19 @@ class Model(Protocol):
     """The owner's class: ``load`` is called once, then ``predict`` for every batch, both in one thread."""
 
     @property
-    def examples(self) -> Sequence[str]:
-        """Texts to measure, warm up and test with."""
+    def examples(self) -> Sequence[Any]:
+        """Inputs to measure, warm up and test with: real ones, as large as they come."""
 
     def load(self, device: str) -> None:
         """Bring the model to ``device``, "cpu" or "cuda"."""
 
-    def predict(self, batch: list[str]) -> list[dict[str, Any]]:
-        """Return one dict for each text."""
+    @property
+    def predict(self) -> Any:
+        """Takes a list of inputs, and the parameters where there are any; returns a list with one output for each."""
+
+
+class ContractError(TypeError):
+    """``model.py`` is not what the runtime can work with; the message says what to write."""
 
 
 def import_model(package: str) -> Model:

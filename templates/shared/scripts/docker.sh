@@ -47,9 +47,8 @@ in_docker() {
 {% endif %}
     options=$(gpu_options)
     say "in the Docker image $reference, ${options:-no GPU}"
-    [[ -f .env ]] && options+=" --env-file .env"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
     exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
-        --env HOME=/tmp --env DEVICE --env PORT --env SMOKE_REQUIRE --volume "$mount" "$reference" "$@"
+        --env HOME=/tmp $(printf -- '--env %s ' DEVICE PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
 }

@@ -3,15 +3,37 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-base_image=${BASE_IMAGE:-{{ base_image }}}
-image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
-
-# Settings of your own, read by every script, for example MAX_BATCH_SIZE=64.
-# shellcheck source=/dev/null
-if [[ -f .env ]]; then set -a; source .env; set +a; fi
-
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "${*:2}"; exit "$1"; }
+
+# Settings of your own, for every script and its container, for example MAX_BATCH_SIZE=64. The text behind = is taken as it
+# stands: quotes around all of it go, and a comment behind a space. What the caller exported wins.
+_settings=""
+read_settings() {
+    local _line _number=0 _name _value _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
+    while IFS= read -r _line || [[ -n $_line ]]; do
+        _number=$((_number + 1)) _line=${_line#$'\xef\xbb\xbf'}
+        [[ $_line =~ ^[[:space:]]*(#.*)?$ ]] && continue
+        [[ $_line =~ ^[[:space:]]*(export[[:space:]]+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$ ]] || fail 2 ".env, line $_number: write NAME=VALUE"
+        _name=${BASH_REMATCH[2]} _value=${BASH_REMATCH[3]}
+        if [[ $_value =~ $_quoted ]]; then _value=${BASH_REMATCH[2]}${BASH_REMATCH[3]}
+        else _value=$(trim "${_value%%[[:space:]]#*}")
+        fi
+        case $_name in HOME | IFS | PATH | PYTHONPATH) fail 2 ".env, line $_number: $_name is for the scripts to set" ;; esac
+        _settings+=" $_name"
+        printenv "$_name" >/dev/null || export "$_name=$_value"
+    done <.env
+}
+trim() { [[ $1 =~ ^[[:space:]]*(.*[^[:space:]])?[[:space:]]*$ ]] && printf '%s' "${BASH_REMATCH[1]}"; }
+[[ ! -f .env ]] || read_settings
+
+# A package index of your own is PIP_INDEX_URL, exported or in .env; uv and scripts/build take it from there.
+if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}; fi
+if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL}; fi
+if [[ -n ${PIP_TRUSTED_HOST:-} ]]; then export UV_INSECURE_HOST=${UV_INSECURE_HOST:-$PIP_TRUSTED_HOST}; fi
+
+base_image=${BASE_IMAGE:-{{ base_image }}}
+image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
 
 # -h and --help print the comment at the top of the script that was called.
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac

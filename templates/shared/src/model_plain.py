@@ -5,11 +5,26 @@ import zlib
 from typing import Any
 
 import numpy as np
+{% if project_type == 'service' %}
+from pydantic import BaseModel
+{% endif %}
 
 {% include "templates/shared/src/topics.py" %}
 {% include "templates/shared/src/words.py" %}
 
 
+{% if project_type == 'service' %}
+Input = str
+
+
+class Output(BaseModel):
+    """The topic of a text; the scores of all topics sum up to 1."""
+
+    label: str
+    score: float
+
+
+{% endif %}
 class Model:
     """Find the topic of a text: words hashed to vectors, summed up, compared with the words of each topic."""
 
@@ -33,9 +48,18 @@ class Model:
         sums = self.table[self.np.asarray(word_ids(texts))].sum(axis=1)
         return sums / self.np.maximum(self.np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
 
+{% if project_type == 'service' %}
+    def predict(self, batch: list[Input]) -> list[Output]:
+        """Return one output for each text."""
+{% else %}
     def predict(self, batch: list[str]) -> list[dict]:
         """Return one {"label", "score"} for each text; the scores of all labels of a text sum up to 1."""
+{% endif %}
         scores = self.np.exp(8 * self.embed(batch) @ self.topics.T)
         scores /= scores.sum(axis=1, keepdims=True)
         best, index = scores.max(axis=1).tolist(), scores.argmax(axis=1).tolist()
+{% if project_type == 'service' %}
+        return [Output(label=self.labels[i], score=s) for i, s in zip(index, best, strict=True)]
+{% else %}
         return [{"label": self.labels[i], "score": s} for i, s in zip(index, best, strict=True)]
+{% endif %}

@@ -5,11 +5,26 @@ import zlib
 
 import numpy as np
 import tensorflow as tf
+{% if project_type == 'service' %}
+from pydantic import BaseModel
+{% endif %}
 
 {% include "templates/shared/src/topics.py" %}
 {% include "templates/shared/src/words.py" %}
 
 
+{% if project_type == 'service' %}
+Input = str
+
+
+class Output(BaseModel):
+    """The topic of a text; the scores of all topics sum up to 1."""
+
+    label: str
+    score: float
+
+
+{% endif %}
 class Model:
     """Find the topic of a text: words hashed to vectors, summed up, compared with the words of each topic."""
 
@@ -29,9 +44,18 @@ class Model:
         """Return (texts, DIMENSION) float32 vectors of length 1; a text without words becomes zeros."""
         return tf.math.l2_normalize(tf.reduce_sum(tf.gather(self.table, word_ids(texts)), axis=1), axis=1)
 
+{% if project_type == 'service' %}
+    def predict(self, batch: list[Input]) -> list[Output]:
+        """Return one output for each text."""
+{% else %}
     def predict(self, batch: list[str]) -> list[dict]:
         """Return one {"label", "score"} for each text; the scores of all labels of a text sum up to 1."""
+{% endif %}
         with tf.device(self.device):
             scores = tf.nn.softmax(8 * tf.matmul(self.embed(batch), self.topics, transpose_b=True))
         scores = scores.numpy()
+{% if project_type == 'service' %}
+        return [Output(label=self.labels[row.argmax()], score=float(row.max())) for row in scores]
+{% else %}
         return [{"label": self.labels[row.argmax()], "score": float(row.max())} for row in scores]
+{% endif %}

@@ -5,11 +5,26 @@ import zlib
 
 import numpy as np
 import torch
+{% if project_type == 'service' %}
+from pydantic import BaseModel
+{% endif %}
 
 {% include "templates/shared/src/topics.py" %}
 {% include "templates/shared/src/words.py" %}
 
 
+{% if project_type == 'service' %}
+Input = str
+
+
+class Output(BaseModel):
+    """The topic of a text; the scores of all topics sum up to 1."""
+
+    label: str
+    score: float
+
+
+{% endif %}
 class Model:
     """Find the topic of a text: words hashed to vectors, summed up, compared with the words of each topic."""
 
@@ -30,8 +45,17 @@ class Model:
         return torch.nn.functional.normalize(self.table[ids].sum(dim=1))
 
     @torch.inference_mode()
+{% if project_type == 'service' %}
+    def predict(self, batch: list[Input]) -> list[Output]:
+        """Return one output for each text."""
+{% else %}
     def predict(self, batch: list[str]) -> list[dict]:
         """Return one {"label", "score"} for each text; the scores of all labels of a text sum up to 1."""
+{% endif %}
         scores = torch.softmax(8 * self.embed(batch) @ self.topics.T, dim=1)
         best, index = scores.max(dim=1)
+{% if project_type == 'service' %}
+        return [Output(label=self.labels[i], score=s) for i, s in zip(index.tolist(), best.tolist(), strict=True)]
+{% else %}
         return [{"label": self.labels[i], "score": s} for i, s in zip(index.tolist(), best.tolist(), strict=True)]
+{% endif %}

@@ -44,6 +44,9 @@ int cuDriverGetVersion(int *version) { fault("cuDriverGetVersion"); *version = n
 int cuInit(unsigned flags) {
     (void)flags;
     fault("cuInit");
+    // FAKE_LOG is a file that gets a line for each process that starts the driver.
+    FILE *log = getenv("FAKE_LOG") ? fopen(getenv("FAKE_LOG"), "a") : NULL;
+    if (log) fprintf(log, "%d\n", getpid()), fclose(log);
     int rc = number("FAKE_CUINIT_RC", 0);
     usleep(number("FAKE_START_MS", 0) * 1000);
     started = rc == 0;
@@ -94,25 +97,29 @@ int cuMemGetInfo_v2(size_t *left, size_t *total) {
     *left = number("FAKE_FREE_MIB", 31) * (1UL << 20) - taken;
     return 0;
 }
+static size_t largest;
+static uint64_t largest_at;
 int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
     if (number("FAKE_ALLOC_RC", 0)) return number("FAKE_ALLOC_RC", 0);
     static int allocations;
     // FAKE_NEIGHBOUR is what another process takes, in MiB, while the test runs.
-    if (++allocations == 2 + number("FAKE_NEIGHBOUR_WAITS", 2)) taken += number("FAKE_NEIGHBOUR", 0) << 20;
+    if (size >= 2 << 20 && ++allocations == number("FAKE_NEIGHBOUR_WAITS", 2)) taken += number("FAKE_NEIGHBOUR", 0) << 20;
     if (number("FAKE_LEAK", 0)) taken += size;
     *pointer = (uint64_t)malloc(size);
+    if (size >= largest) largest = size, largest_at = *pointer;
     return 0;
 }
 int cuMemFree_v2(uint64_t pointer) { free((void *)pointer); return 0; }
 int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t size) {
     memcpy((void *)to, from, size);
-    if (number("FAKE_MEMORY_WRONG", 0) && size > 1 << 20) ((char *)to)[7] ^= 1;
+    if (number("FAKE_MEMORY_WRONG", 0) && size > 2 << 20) ((char *)to)[7] ^= 1;
     return 0;
 }
-// FAKE_STUCK is a bit that is always 1, at that byte of what comes back in one piece.
+// FAKE_STUCK is a byte of the largest allocation with a bit that is always 1 (FAKE_STUCK_BIT, else 4).
 int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t size) {
     memcpy(to, (void *)from, size);
-    if ((size_t)number("FAKE_STUCK", size) < size) ((char *)to)[number("FAKE_STUCK", 0)] |= 4;
+    long at = number("FAKE_STUCK", -1) - (long)(from - largest_at);
+    if (number("FAKE_STUCK", -1) >= 0 && at >= 0 && (size_t)at < size) ((char *)to)[at] |= number("FAKE_STUCK_BIT", 4);
     return 0;
 }
 // FAKE_PTX_MAX is the newest PTX version that this driver compiles, such as 8.4.
@@ -125,20 +132,80 @@ int cuModuleLoadData(void **module, const char *text) {
     return rc;
 }
 int cuModuleUnload(void *module) { (void)module; return 0; }
+static const char *KERNELS[] = {"gpu_smoke", "gpu_smoke_fill", "gpu_smoke_check", "gpu_smoke_product"};
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
-    *function = (void *)24;
-    return strcmp(name, "gpu_smoke") ? 500 : 0;
+    for (long n = 0; n < 4; n++) if (!strcmp(name, KERNELS[n])) { *function = (void *)(24 + n); return 0; }
+    return 500;
+}
+int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t size) { memset((void *)to, value, size); return 0; }
+// FAKE_BAD_SM is a multiprocessor that computes wrong. Blocks go to the 132 in turn; FAKE_SHY_SM gets none of the first
+// launches.
+enum { PROCESSORS = 132 };
+static void chain(uint32_t *data, uint32_t *places, uint32_t rounds, unsigned blocks, unsigned threads) {
+    static int launches;
+    long bad = number("FAKE_BAD_SM", -1), shy = number("FAKE_SHY_SM", -1);
+    launches++;
+    for (unsigned b = 0; b < blocks; b++)
+        for (unsigned t = 0; t < threads; t++) {
+            uint32_t n = b * threads + t, x = data[n], place = b % PROCESSORS, factor = 1, sum = 0;
+            if (place == shy && launches == 1) place = (place + 1) % PROCESSORS;
+            // The same as `rounds` times x = 1664525 * x + t, a bit of `rounds` at a time.
+            for (uint32_t left = rounds, step = 1664525, one = 1; left; left >>= 1, one *= step + 1, step *= step)
+                if (left & 1) sum = sum * step + one, factor *= step;
+            places[n] = place;
+            data[n] = ((factor * x + sum * t) ^ (x & 0xFFFFF)) ^ (place == bad && t == number("FAKE_BAD_THREAD", 5));
+        }
+    if (number("FAKE_KERNEL_WRONG", 0)) data[3] ^= 1;
+}
+static uint32_t value(uint32_t n, uint32_t seed, uint32_t flip) {
+    uint32_t x = n * 2654435769u + seed;
+    x = (x ^ x >> 15) * 2246822507u;
+    return x ^ x >> 13 ^ flip;
+}
+// FAKE_WEAK is a byte of the memory that all blocks together make; its bit 4 falls to 0 from launch FAKE_WEAK_FROM on.
+static void fill(uint32_t *data, uint32_t words, uint32_t seed, uint32_t flip) {
+    static long place, launches;
+    static uint64_t first;
+    if (!first || (uint64_t)data == first) first = (uint64_t)data, place = 0;
+    for (uint32_t n = 0; n < words; n++) data[n] = value(n, seed, flip);
+    long weak = number("FAKE_WEAK", -1) - place;
+    if (weak >= 0 && weak < 4L * words && launches++ >= number("FAKE_WEAK_FROM", 0)) ((char *)data)[weak] &= ~16;
+    place += 4L * words;
+}
+static void check(const uint32_t *data, uint32_t words, uint32_t seed, uint32_t flip, uint32_t *told) {
+    for (uint32_t n = 0; n < words; n++) {
+        uint32_t wrong = data[n] ^ value(n, seed, flip);
+        if (!wrong) continue;
+        told[0]++, told[2] |= wrong;
+        if (n < told[1]) told[1] = n;
+    }
+}
+// FAKE_PRODUCT_WRONG is the product that goes wrong, from 1; the matrices repeat with a period of 8.
+static void product(const float *a, const float *b, float *c, uint32_t side) {
+    static long products;
+    float sums[8][8];
+    for (int row = 0; row < 8; row++)
+        for (int col = 0; col < 8; col++) {
+            sums[row][col] = 0;
+            for (uint32_t k = 0; k < side; k++) sums[row][col] += a[row * side + k] * b[k * side + col];
+        }
+    for (uint32_t row = 0; row < side; row++)
+        for (uint32_t col = 0; col < side; col++) c[row * side + col] += sums[row % 8][col % 8];
+    if (++products == number("FAKE_PRODUCT_WRONG", 0)) c[side * side - 1] += 1;
 }
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
-    (void)f, (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
+    (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
     if (number("FAKE_LAUNCH_RC", 0)) return number("FAKE_LAUNCH_RC", 0);
-    uint32_t *data = (uint32_t *)*(uint64_t *)arguments[0], count = *(uint32_t *)arguments[1];
-    for (uint32_t n = 0; n < gx * bx && n < count; n++) data[n] = 3 * data[n] + n;
-    if (number("FAKE_KERNEL_WRONG", 0)) data[3] ^= 1;
-    // FAKE_BAD_SM is a multiprocessor of 132 that computes wrong; blocks go to them in turn.
-    for (uint32_t n = 0; number("FAKE_BAD_SM", -1) >= 0 && n < count; n++) data[n] ^= n / bx % 132 == (uint32_t)number("FAKE_BAD_SM", -1);
+    static int launches;
+    if (++launches == number("FAKE_LAUNCH_FAILS", 0)) return 719;
+#define POINTER(n) (uint32_t *)*(uint64_t *)arguments[n]
+#define WORD(n) *(uint32_t *)arguments[n]
+    if (f == (void *)24) chain(POINTER(0), POINTER(1), WORD(2), gx, bx);
+    if (f == (void *)25) fault("fill"), fill(POINTER(0), WORD(1), WORD(2), WORD(3));
+    if (f == (void *)26) check(POINTER(0), WORD(1), WORD(2), WORD(3), POINTER(4));
+    if (f == (void *)27) product((float *)POINTER(0), (float *)POINTER(1), (float *)POINTER(2), WORD(3));
     return 0;
 }
 

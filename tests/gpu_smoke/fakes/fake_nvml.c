@@ -1,6 +1,7 @@
 // A stand-in for libnvidia-ml.so.1; answers come from FAKE_NVML_* variables.
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 
 static long number(const char *name, long otherwise) {
@@ -10,6 +11,9 @@ static long number(const char *name, long otherwise) {
 
 int nvmlInit_v2(void) {
     if (number("FAKE_NVML_CRASH", 0)) abort();
+    if (getenv("FAKE_NVML_HANG")) for (;;) pause();
+    FILE *log = getenv("FAKE_LOG") ? fopen(getenv("FAKE_LOG"), "a") : NULL;
+    if (log) fprintf(log, "%d\n", getpid()), fclose(log);
     return number("FAKE_NVML_RC", 0);
 }
 int nvmlShutdown(void) { return 0; }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static long number(const char *name, long otherwise) {
     const char *text = getenv(name);
@@ -17,6 +18,7 @@ static int named(const char *variable, const char *name) {
 }
 static int rc(const char *name) {
     if (named("FAKE_TOOLKIT_CRASH", name)) abort();
+    if (named("FAKE_TOOLKIT_HANG", name)) for (;;) pause();
     return named("FAKE_FAIL", name) ? 1 : 0;
 }
 static void spoil(const char *name, float *value) { if (named("FAKE_WRONG", name)) *value += 1; }

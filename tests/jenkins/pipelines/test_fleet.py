@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import ROOT, git
 from tests.jenkins.runner import Trace, run_pipeline
-from tests.updates.copiers import installed
+from tests.updates.copiers import copier_at
 from tests.updates.remotes import branches, release_first, release_second, write_fleet
 from tests.updates.tiny import TEN_LINES, Template, make_child
 
@@ -30,7 +30,7 @@ class Fleet:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.template = Template(folder / "template", installed("newest", folder / "home"))
+        self.template = Template(folder / "template", copier_at(folder / "home"))
         release_first(self.template)
         self.bare = {name: self._child(name, edits) for name, edits in EDITS.items()}
         release_second(self.template)

@@ -17,6 +17,7 @@ __all__ = (
     "Memory",
     "choose",
     "describe",
+    "framework",
     "is_device_lost",
     "is_out_of_memory",
     "memory",
@@ -24,17 +25,23 @@ __all__ = (
     "release",
     "reset_peak",
 )
-FRAMEWORKS = {"torch": "with_torch", "tensorflow": "with_tensorflow"}
+FRAMEWORKS = {"torch": "with_torch", "tensorflow": "with_tensorflow", "plain": "with_cupy"}
 _found: ModuleType | None = None
+
+
+def framework() -> str:
+    """Return "torch", "tensorflow" or "plain"."""
+    known = ("torch", "tensorflow")
+    found = [name for name in known if name in sys.modules] or [
+        name for name in known if importlib.util.find_spec(name)
+    ]
+    return found[0] if found else "plain"
 
 
 def _framework() -> Any:
     global _found
     if _found is None:
-        names = [name for name in FRAMEWORKS if name in sys.modules]
-        names += [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
-        module = FRAMEWORKS[names[0]] if names else "with_cupy"
-        _found = importlib.import_module(f".{module}", __name__)
+        _found = importlib.import_module(f".{FRAMEWORKS[framework()]}", __name__)
     return _found
 
 

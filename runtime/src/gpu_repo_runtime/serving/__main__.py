@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 from ..cores import fit_threads
 from .errors import EXIT_CONFIGURATION
-from .settings import Settings
+from .logs import fill_standard_streams
+from .settings import Settings, faults, variables
 
 
 def cannot_import(error: Exception, source: Path) -> str:
@@ -27,6 +28,7 @@ def cannot_import(error: Exception, source: Path) -> str:
 
 def serve(package: str) -> None:
     """Run the service around ``<package>.model.Model`` until it is told to stop; ends the process."""
+    fill_standard_streams()
     fit_threads()
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
@@ -35,35 +37,43 @@ def serve(package: str) -> None:
     try:
         # Only now: NumPy and the framework decide on their threads when they are imported.
         from ..contract import import_model
+        from .hooks import find_hooks
         from .server import main
 
-        model = import_model(package)
+        model, hooks = import_model(package), find_hooks(package)
     except Exception as error:
         print(cannot_import(error, Path(found.origin).parent), file=sys.stderr)
         sys.exit(1)
 
     try:
-        main(model)
+        main(model, hooks)
     except ValidationError as error:
-        for fault in error.errors():
-            name = ".".join(map(str, fault["loc"])).upper()
-            print(f"refusing to start: {name + ': ' if name else ''}{fault['msg']}", file=sys.stderr)
+        for fault in faults(error, hooks.settings):
+            print(f"refusing to start: {fault}", file=sys.stderr)
         sys.exit(EXIT_CONFIGURATION)
 
 
-def list_settings() -> None:
-    """Print every environment variable that sets the service, with its default and what it does."""
-    for name, field in Settings.model_fields.items():
-        print(f"{name.upper() + '=' + str(field.default):30} {field.description}")
+def list_settings(package: str | None) -> None:
+    """Print every environment variable that sets the service, the owner's too, with its default and what it does."""
+    from .hooks import find_hooks
+
+    for name, field in variables(find_hooks(package).settings if package else Settings).items():
+        print(f"{name + '=' + ('' if field.is_required() else str(field.default)):30} {field.description or ''}")
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m gpu_repo_runtime.serving", description=serve.__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m gpu_repo_runtime.serving", description=serve.__doc__, add_help=False
+    )
     parser.add_argument("package", nargs="?", help="the package that holds model.py")
     parser.add_argument("--settings", action="store_true", help="only list the environment variables that set it")
+    parser.add_argument("--help", "-h", action="store_true", help="show this and the environment variables")
     options = parser.parse_args()
-    if options.settings:
-        list_settings()
+    if options.help:
+        parser.print_help()
+        print("\nenvironment variables:")
+    if options.help or options.settings:
+        list_settings(options.package)
     elif options.package:
         serve(options.package)
     else:

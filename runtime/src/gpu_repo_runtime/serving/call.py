@@ -1,43 +1,72 @@
 """One request on its way through the model, and what the batcher asks of its owner."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from .errors import DeviceLost, ServiceError
 
-Answer = dict[str, Any]
+Answer = Any
 
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """The texts of one request and what became of them; times in seconds of ``time.perf_counter``."""
+    """The items of one request and what became of them; times in seconds of ``time.perf_counter``.
 
-    texts: Sequence[str]
+    ``sizes`` is what ordering goes by, one for each item. Items of different ``group`` never share a batch. ``client``
+    is whose turn it is.
+    """
+
+    items: Sequence[Any]
+    sizes: Sequence[int]
+    group: Hashable
+    client: Hashable
     answers: list[Answer]
     done: "asyncio.Future[list[Answer]]"
     queued_at: float
-    waiting: int  # texts not yet taken from the queue; 0 as well when the call was dropped
-    left: int  # texts not yet answered
+    waiting: int  # items that are neither answered nor in the model now
+    left: int  # items not yet answered
+    next: int = 0  # the first item that is still in its lane
+    gone: bool = False  # dropped: nobody waits for an answer
+    quarantined: bool = False  # shares no batch with other calls
+
+    @property
+    def lane(self) -> Hashable:
+        """Calls of one lane may share a batch."""
+        return self.group, self.quarantined
+
     started_at: float = 0.0
     batch_size: int = 0
 
 
-Batch = list[tuple[Call, int]]
+Entry = tuple[Call, int]
+Batch = list[Entry]
+
+
+def size_of(entry: Entry) -> int:
+    """The size of an item of a batch."""
+    call, index = entry
+    return call.sizes[index]
 
 
 class Owner(Protocol):
     """Who owns the batcher. All but ``device_lost`` is called in the model's thread."""
 
-    def predict(self, texts: list[str]) -> list[Answer]:
-        """One answer for each text."""
+    def predict(self, items: list[Any], group: Hashable) -> Sequence[Answer | ServiceError]:
+        """One answer for each item, or the error that this item alone ends with.
+
+        ``group`` is what ``submit`` was given for all of them.
+        """
 
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
-        """What an error of ``predict`` means: DeviceLost ends all, OutOfMemory halves the limit for good.
+        """What an error of ``predict`` means: DeviceLost ends all, OutOfMemory asks for a smaller batch.
 
-        ``index`` is the text's place in its request when it was alone in the batch.
+        ``index`` is the item's place in its request when it was alone in the batch.
         """
+
+    def too_large(self, index: int) -> ServiceError:
+        """What a request ends with of which this item does not fit into memory, although others do."""
 
     def release(self) -> None:
         """Give cached device memory back."""

@@ -11,12 +11,13 @@ class ServiceError(Exception):
     """An error with a place in the HTTP protocol.
 
     ``status`` is the HTTP status, ``code`` a word for programs, ``title`` a sentence for people;
-    ``retry_after`` (seconds) becomes the header of that name.
+    ``retry_after`` (seconds) becomes the header of that name, ``headers`` are sent with it.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "The service made a mistake"
+    headers: ClassVar[dict[str, str]] = {}
 
     def __init__(
         self, detail: str, *, retry_after: int | None = None, errors: list[dict[str, str]] | None = None
@@ -33,10 +34,29 @@ class InvalidRequest(ServiceError):
     status, code, title = 422, "invalid_request", "The request is not valid"
 
 
+class InvalidTensor(ServiceError):
+    """The tensors of a request do not fit each other, their heads or the model's Input."""
+
+    status, code, title = 400, "invalid_tensor", "The tensors are not valid"
+
+
 class NotJson(ServiceError):
     """The request does not say that its body is JSON."""
 
     status, code, title = 415, "not_json", "The body must be JSON"
+
+
+class Encoded(ServiceError):
+    """The body is compressed."""
+
+    status, code, title = 415, "encoded", "The body must not be compressed"
+    headers: ClassVar[dict[str, str]] = {"accept-encoding": "identity"}
+
+
+class BadHost(ServiceError):
+    """HTTP/1.1 asks for exactly one header Host (RFC 9112, section 3.2)."""
+
+    status, code, title = 400, "bad_host", "The request must name its host once"
 
 
 class UpgradeAsked(ServiceError):
@@ -55,6 +75,7 @@ class BodyTooSlow(ServiceError):
     """The body was not complete within BODY_SECONDS."""
 
     status, code, title = 408, "body_too_slow", "The body did not arrive in time"
+    headers: ClassVar[dict[str, str]] = {"connection": "close"}  # the rest of the body may never come
 
 
 class ClientGone(ServiceError):
@@ -85,6 +106,12 @@ class OutOfMemory(ServiceError):
     """Not even a batch of one fits into memory."""
 
     status, code, title = 503, "out_of_memory", "The text does not fit into memory"
+
+
+class InputTooLarge(ServiceError):
+    """One input alone needs more memory than there is; another one may fit."""
+
+    status, code, title = 413, "input_too_large", "An input does not fit into memory"
 
 
 class DeadlineExceeded(ServiceError):

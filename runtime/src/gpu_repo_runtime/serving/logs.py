@@ -1,16 +1,41 @@
 """Logs on standard output: one JSON object a line, or short text on a terminal."""
 
+import hashlib
 import logging
+import os
 import sys
 import time
+import traceback
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from .settings import Settings
+from .writer import Stream, Writer
+
+# Time for the last lines when the process ends.
+FLUSH_SECONDS = 0.4
+writers: list[Writer] = []
 
 
-class JsonFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    """``whole``: with the messages of exceptions, which may hold what a client sent."""
+
+    def __init__(self, *, whole: bool = False) -> None:
+        super().__init__()
+        self._whole = whole
+
+    def traceback(self, record: logging.LogRecord) -> str | None:
+        """The traceback of a record; of messages only length and hash, unless the record has ``whole`` set."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return None
+        if self._whole or getattr(record, "whole", False):
+            return "".join(traceback.format_exception(error)).rstrip()
+        return "\n".join(_without_messages(error, set())).rstrip()
+
+
+class JsonFormatter(_Formatter):
     """A record as one line of JSON: time (UTC), level, logger, message, the record's ``fields`` and its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -23,33 +48,100 @@ class JsonFormatter(logging.Formatter):
             **getattr(record, "fields", {}),
         }
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return to_json(line, fallback=str).decode()
+            line["traceback"] = self.traceback(record)
+        try:
+            text = to_json(line, fallback=str).decode()
+        except PydanticSerializationError:  # half a character, as file names may have
+            text = to_json({key: printable(str(value)) for key, value in line.items()}).decode()
+        return text if text.isascii() and text.isprintable() else "".join(map(_json_sign, text))
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(_Formatter):
     """The same for people: ``12:30:01 info message key=value``, escaped where it could steer the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line of text, and the traceback under it."""
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
         fields = "".join(f" {key}={value}" for key, value in getattr(record, "fields", {}).items())
-        text = _printable(f"{clock} {record.levelname.lower()} {record.getMessage()}{fields}")
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        text = printable(f"{clock} {record.levelname.lower()} {record.getMessage()}{fields}")
+        lines = (self.traceback(record) or "").split("\n")
+        return "\n".join([text, *map(printable, filter(None, lines))])
 
 
-def _printable(text: str) -> str:
-    return "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+def printable(text: str) -> str:
+    """``text`` with everything escaped that is no visible sign: control, line ends, direction of writing."""
+    return text if text.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
+
+
+def _json_sign(sign: str) -> str:
+    if sign.isprintable():
+        return sign
+    code = ord(sign)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def _without_messages(error: BaseException, seen: set[int]) -> list[str]:
+    """The traceback of ``error`` and of what led to it: places and types, of each message its length and hash."""
+    seen.add(id(error))
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    lines = []
+    if before is not None and id(before) not in seen:
+        how = "caused" if error.__cause__ else "came before"
+        lines = [*_without_messages(before, seen), f"-- the above {how} the following --"]
+    lines += ["Traceback (most recent call last):", *"".join(traceback.format_tb(error.__traceback__)).splitlines()]
+    message = str(error)
+    digest = hashlib.sha256(message.encode(errors="backslashreplace")).hexdigest()[:12]
+    kept = f"{len(message)} characters, sha256 {digest}; whole with LOG_LEVEL=debug" if message else "no message"
+    return [*lines, f"{type(error).__qualname__}: ({kept})"]
+
+
+class _Handler(logging.Handler):
+    def __init__(self, writer: Writer) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._writer.put(self.format(record) + "\n")
+        except Exception:
+            self.handleError(record)
 
 
 def configure(settings: Settings) -> None:
-    """Send every logger of the process to standard output in the chosen format."""
-    text = settings.log_format == "text" or (settings.log_format == "auto" and sys.stdout.isatty())
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(TextFormatter() if text else JsonFormatter())
+    """Send every logger of the process to standard output in the chosen format, and what is printed with it."""
+    writers.clear()
+    streams = [_stream(number) for number in (1, 2)]
+    text = settings.log_format == "text" or (settings.log_format == "auto" and streams[0].isatty())
+    whole = settings.log_level == "debug"
+    handler = _Handler(writers[0])
+    handler.setFormatter(TextFormatter(whole=whole) if text else JsonFormatter(whole=whole))
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
+    logging.captureWarnings(True)
+    sys.stdout, sys.stderr = streams
     # What nobody reads is not collected: it would cost time on every line (the logging documentation lists these).
     logging._srcfile = None
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):
         setattr(logging, name, False)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def fill_standard_streams() -> None:
+    """Open what is closed of the first three file descriptors: a socket must not become the standard output."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def flush() -> None:
+    """Write the last lines, as far as somebody reads them soon."""
+    for writer in writers:
+        writer.flush(FLUSH_SECONDS / len(writers))
+
+
+def _stream(number: int) -> Stream:
+    writers.append(Writer(number))
+    return Stream(writers[-1], number)

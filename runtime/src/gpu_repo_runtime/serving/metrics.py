@@ -13,7 +13,7 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from .call import Batch
@@ -25,7 +25,13 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 class Metrics:
     """All metrics in a registry of their own, so that several services can live in one test process."""
 
-    def __init__(self, waiting: Callable[[], int], limit: Callable[[], int], memory: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        waiting: Callable[[], int],
+        limit: Callable[[], int],
+        shortages: Callable[[], int],
+        memory: Callable[[], Any],
+    ) -> None:
         self.registry = registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
@@ -37,7 +43,7 @@ class Metrics:
         )
         self.request_seconds = Histogram(
             "service_request_seconds",
-            "Time from request to answer of /predict, where it was 200",
+            "Time from request to answer of predictions, where it was 200",
             buckets=SECONDS,
             registry=registry,
         )
@@ -60,6 +66,7 @@ class Metrics:
         )
         Gauge("service_queue_depth", "Texts that wait for the model now", registry=registry).set_function(waiting)
         Gauge("service_batch_limit", "Largest batch the model gets now", registry=registry).set_function(limit)
+        registry.register(Shortages(shortages))
         registry.register(GpuMemory(memory))
 
     def batch_done(self, batch: Batch, seconds: float) -> None:
@@ -69,6 +76,18 @@ class Metrics:
         self.batch_size.observe(len(batch))
         for call, _ in batch:
             self.queue_wait_seconds.observe(started - call.queued_at)
+
+
+class Shortages(Collector):
+    """How often a batch was too large for the memory that was left."""
+
+    def __init__(self, count: Callable[[], int]) -> None:
+        self._count = count
+
+    def collect(self) -> Iterator[Metric]:
+        """The counter."""
+        text = "Batches that did not fit into memory and were made smaller"
+        yield CounterMetricFamily("service_memory_shortages", text, self._count())
 
 
 class GpuMemory(Collector):

@@ -3,6 +3,7 @@
 Plain ASGI on purpose: Starlette's BaseHTTPMiddleware hides from the application that a client has gone.
 """
 
+import asyncio
 import logging
 import random
 import re
@@ -13,12 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from .errors import ServiceError
+from .errors import NotReady, ServiceError
+from .head import check_head
 from .schemas import Problem
 from .service import Service
 
 log = logging.getLogger("request")
-QUIET = frozenset({"/livez", "/readyz", "/metrics"})  # asked every few seconds by machines
+# Asked every few seconds by machines.
+QUIET = frozenset({"/", "/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 _usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
 
 
@@ -27,50 +30,65 @@ class RequestMiddleware:
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app, self._service = app, service
+        self._root = service.settings.root_path
+        self._version = (b"x-model-version", service.settings.app_version.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and answer for what it raises."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         started = time.perf_counter()
+        method = scope["method"]
+        if method == "HEAD":  # answered like GET, less the body
+            scope = {**scope, "method": "GET"}
+        if self._root:
+            scope["root_path"] = self._root
         fields = scope["fields"] = {"request_id": _request_id(scope)}
-        status = 0
+        status, version = 0, self._version
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", fields["request_id"].encode())]
+                message["headers"] = [*message["headers"], (b"x-request-id", fields["request_id"].encode()), version]
                 if self._service.state == "draining":
                     message["headers"].append((b"connection", b"close"))
+            elif method == "HEAD":
+                message = {**message, "body": b""}
             await send(message)
 
         try:
+            check_head(scope)
             await self._app(scope, receive, send_with_id)
         except ServiceError as error:
             status = error.status
             self._service.metrics.rejected.labels(error.code).inc()
             if error.status != 499:
-                await problem(error, fields["request_id"])(scope, receive, send_with_id)
+                await problem(error, scope)(scope, receive, send_with_id)
+        except asyncio.CancelledError:  # the time to stop is over
+            self._service.unfinished += 1
+            if not status:
+                stopped = NotReady("the service stopped before the answer was there", retry_after=1)
+                await problem(stopped, scope)(scope, receive, send_with_id)
         except Exception:
             log.exception("the service made a mistake", extra={"fields": fields})
             if status:  # half an answer is out: only closing the connection can tell
                 raise
             fault = ServiceError("the log has the traceback under this request id")
-            await problem(fault, fields["request_id"])(scope, receive, send_with_id)
+            await problem(fault, scope)(scope, receive, send_with_id)
         finally:
-            self._finish(scope, status or 499, time.perf_counter() - started)
+            self._finish(scope, method, status or 499, time.perf_counter() - started)
 
-    def _finish(self, scope: Scope, status: int, seconds: float) -> None:
+    def _finish(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         metrics = self._service.metrics
         metrics.requests.labels(route, str(status)).inc()
-        if route == "/predict" and status == 200:
+        if status == 200 and "batch" in scope["fields"]:
             metrics.request_seconds.observe(seconds)
         if route not in QUIET or status == 500:
             fields: dict[str, Any] = scope["fields"]
             fields |= {
-                "method": scope["method"],
+                "method": method,
                 "path": scope["path"],
                 "status": status,
                 "ms": round(seconds * 1e3, 2),
@@ -78,18 +96,23 @@ class RequestMiddleware:
             log.log(logging.ERROR if status == 500 else logging.INFO, "request", extra={"fields": fields})
 
 
-def problem(error: ServiceError | HTTPException, request_id: str) -> Response:
+def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
     """The answer that tells a client about ``error``."""
+    request_id = scope["fields"]["request_id"]
     if isinstance(error, HTTPException):
         status, headers = error.status_code, dict(error.headers or {})
         body = Problem(title=error.detail, status=status, code="http", detail=error.detail, request_id=request_id)
+        body.error = error.detail
     else:
-        status, headers = error.status, {"retry-after": str(error.retry_after)} if error.retry_after else {}
-        if status == 408:  # the rest of the body may never come
-            headers["connection"] = "close"
+        status, headers = error.status, dict(error.headers)
+        if error.retry_after:
+            headers["retry-after"] = str(error.retry_after)
         about: dict[str, Any] = {"title": error.title, "status": status, "code": error.code, "detail": error.detail}
-        body = Problem(**about, request_id=request_id, errors=error.errors)
-    return Response(body.model_dump_json(exclude_none=True), status, headers, "application/problem+json")
+        body = Problem(**about, error=error.detail, request_id=request_id, errors=error.errors)
+    # Clients of these protocols look for the error only in what is called plain JSON.
+    plain = scope["path"].removeprefix(scope.get("root_path", "")).startswith(("/v1/", "/v2/"))
+    media_type = "application/json" if plain else "application/problem+json"
+    return Response(body.model_dump_json(exclude_none=True), status, headers, media_type)
 
 
 def _request_id(scope: Scope) -> str:

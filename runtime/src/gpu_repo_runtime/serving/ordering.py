@@ -4,15 +4,17 @@ A model computes every text of a batch as long as the longest one; what is more 
 """
 
 from bisect import bisect
-from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 
-from .call import Batch, Call
+from .call import Batch
+from .lanes import Lane, Lanes, Turn
 
-# How many of the oldest batches are planned together. All of them go before any newer text, so that no text waits for
-# more than these, however many short ones arrive.
+# How many batches are planned together at most. All of them go before any newer text, so that no text waits for more
+# than these, however many short ones arrive.
 TOGETHER = 8
+# How many where only clients wait who have more texts than one turn takes.
+ALONE = 4
 # Texts go in the order of arrival unless another one takes at most this share of its time and saves more seconds than
 # the planning takes.
 WORTH, LEAST = 0.8, 0.005
@@ -48,6 +50,11 @@ class Cost:
         power = texts.bit_length()
         self._least[power] = min(seconds, self._least.get(power, seconds))
 
+    @property
+    def highest(self) -> float:
+        """The seconds of the longest calls so far, on average."""
+        return self._line[-1][1] if self._line else 0.0
+
     def of(self, texts: int, longest: int) -> float:
         """Return the seconds of a call, 0 when none is known."""
         return max(self.least(texts), self.by_characters(texts * longest))
@@ -72,27 +79,46 @@ class Cost:
 
 
 class Ordering:
-    """Puts the head of a queue in the order in which it goes to the model; learns from the batches what that takes."""
+    """Chooses the items of the next batch; learns from the batches what that takes."""
 
     def __init__(self) -> None:
         self.cost = Cost()
-        self._sizes: list[int] = []  # of the batches at the head of the queue, the next one last
 
     def learn(self, batch: Batch, seconds: float) -> None:
         """Take in how long a batch took."""
-        self.cost.learn(len(batch), max(len(call.texts[index]) for call, index in batch), seconds)
+        self.cost.learn(len(batch), max(call.sizes[index] for call, index in batch), seconds)
 
-    def next_size(self, queue: deque[tuple[Call, int]], limit: int) -> int:
-        """Return how many texts from the head of the queue the next batch may have, at most ``limit``."""
-        if sum(self._sizes) > len(queue):  # texts that were planned have been dropped
-            self._sizes = []
-        if not self._sizes:
-            # Of several batches whole ones: what is left over may fill one later.
-            count = min(len(queue), TOGETHER * limit)
-            oldest = [queue.popleft() for _ in range(count - count % limit if count > limit else count)]
-            order, self._sizes = plan([len(call.texts[index]) for call, index in oldest], limit, self.cost)
-            queue.extendleft(oldest[i] for i in reversed(order))
-        return min(limit, self._sizes.pop()) if self._sizes else limit
+    def next_batch(self, lanes: Lanes, lane: Lane, limit: int) -> Batch:
+        """Take the next batch from a lane, at most ``limit`` items."""
+        lanes.limit = limit
+        if lane.flows and not lane.planned and not lane.quarantine:
+            self._plan(lanes, lane, limit)
+        size = min(limit, lane.sizes.pop()) if lane.sizes else limit
+        batch = [lane.planned.pop() for _ in range(min(size, len(lane.planned)))]
+        if not lane.planned:
+            lane.sizes = []
+        if len(batch) < size and not lane.planned:
+            batch += lanes.take(lane, size - len(batch))
+        lanes.forget(lane)
+        return batch
+
+    def _plan(self, lanes: Lanes, lane: Lane, limit: int) -> None:
+        """Put the head of a lane in the order that takes the least time, where one is worth it."""
+        if self.cost.highest * TOGETHER <= LEAST:
+            return
+        turns: list[Turn] = []
+        stamp = lane.stamp
+        head = lanes.take_rounds(lane, limit, TOGETHER * limit, turns)
+        if all(flow.calls for flow, *_ in turns):  # nobody small is waiting, who would gain from a short plan
+            head += lanes.take_rounds(lane, ALONE * limit - len(head), ALONE * limit - len(head), turns)
+        if len(head) > limit and len(head) % limit:  # whole batches: what is left over may fill one later
+            lanes.undo(lane, turns)
+            turns.clear()
+            head = lanes.take(lane, len(head) - len(head) % limit, turns)
+        order, sizes = plan([call.sizes[index] for call, index in head], limit, self.cost)
+        if not sizes:
+            return lanes.undo(lane, turns)
+        lane.planned, lane.sizes, lane.planned_at = [head[i] for i in reversed(order)], sizes, stamp
 
 
 def plan(lengths: list[int], limit: int, cost: Cost) -> tuple[Sequence[int], list[int]]:

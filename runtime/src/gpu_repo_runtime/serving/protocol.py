@@ -7,24 +7,30 @@ limit counts all that is not body: the head, and what stands around and behind a
 from asyncio import TimerHandle
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from .connection import Connection, Limits
 
 HEAD_BYTES = 65_536
+URL_BYTES = 8_192
+HEADER_FIELDS = 100
 # The smallest chunk is one byte of body in six bytes.
 BYTES_AROUND_A_BYTE = 8
 
 
-def http_protocol(head_seconds: float) -> type[HttpToolsProtocol]:
-    """A protocol that closes connections which are silent, or take longer than ``head_seconds`` over a head."""
-    return type("Protocol", (LimitedProtocol,), {"head_seconds": head_seconds})
+def http_protocol(limits: Limits) -> type["LimitedProtocol"]:
+    """A protocol that closes connections which are silent, or are slower than ``limits`` allow."""
+    return type("Protocol", (LimitedProtocol,), {"limits": limits})
 
 
-class LimitedProtocol(HttpToolsProtocol):
-    """One connection; 408 or 431 is the last answer of one that does not keep the limits."""
+class Refused(Exception):
+    """The head of a request is not taken; its status stands in the protocol."""
 
-    head_seconds: float
-    _in_head, _not_body = False, 0
+
+class LimitedProtocol(Connection):
+    """One connection; 400, 408, 414 or 431 is the last answer of one that does not keep the limits."""
+
+    _in_head, _arrived, _not_body, _data = False, 0, 0, 0
     _late: TimerHandle | None = None
+    _refusal = b""
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first byte no longer than for the next request."""
@@ -39,22 +45,33 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request; the next ones are read only within the limits."""
-        self._not_body += len(data)
+        self._data = len(data)
+        self._arrived += self._data
+        self._not_body += self._data
         super().data_received(data)
         if self._not_body > HEAD_BYTES:
-            self._end(b"431 Request Header Fields Too Large")
+            self.refuse(b"431 Request Header Fields Too Large")
         elif self._in_head and self._late is None:
-            self._late = self.loop.call_later(self.head_seconds, self._end, b"408 Request Timeout")
+            self._late = self.loop.call_later(self.limits.client_seconds, self.refuse, b"408 Request Timeout")
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
-        self._in_head, self._not_body = True, 0
+        self._in_head, self._not_body, self._arrived = True, 0, self._data
         super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the request's target."""
+        super().on_url(url)
+        if len(self.url) > URL_BYTES:
+            self._refuse_head(b"414 URI Too Long")
 
     def on_headers_complete(self) -> None:
         """The head is whole."""
-        self._in_head = False
         self._head_is_here()
+        # Most heads came with so few bytes that nothing need be counted.
+        if len(self.headers) > HEADER_FIELDS or (self._arrived > HEAD_BYTES and self._head_size() > HEAD_BYTES):
+            self._refuse_head(b"431 Request Header Fields Too Large")
+        self._in_head = False
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -67,15 +84,18 @@ class LimitedProtocol(HttpToolsProtocol):
         self._not_body = 0
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """What uvicorn answers when the parser stops: here the reason why it stopped."""
+        self.refuse(self._refusal or b"400 Bad Request")
+
+    def _refuse_head(self, status: bytes) -> None:
+        self._refusal = status
+        raise Refused(status)  # the parser stops here, and send_400_response is called
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
     def _head_is_here(self) -> None:
         if self._late:
             self._late.cancel()
             self._late = None
-
-    def _end(self, status: bytes) -> None:
-        if self.transport.is_closing():
-            return
-        self.logger.warning("closing a connection: %s", status.decode())
-        if self.cycle is None or self.cycle.response_complete:  # else the bytes would fall into another answer
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
-        self.transport.close()

@@ -9,18 +9,23 @@ import sys
 import threading
 import time
 from types import FrameType
+from typing import NoReturn
 
 import uvicorn
 
-from ..contract import Model
+from ..contract import ContractError, Model
 from ..device import DeviceError
 from . import logs
 from .app import create_app
+from .connection import Limits
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
+from .hooks import Hooks
+from .listener import HANDSHAKE_SECONDS, CannotListen, drain, listen
 from .protocol import http_protocol
 from .service import Service
 from .settings import Settings, misspelled
+from .writer import Dropped
 
 log = logging.getLogger(__name__)
 # Between closing the listener and closing idle connections, where a request may be on its way.
@@ -28,29 +33,31 @@ LAST_REQUESTS_SECONDS = 0.3
 # /livez stays red and reachable this long before the process ends.
 LOST_SECONDS = 1.0
 # Of shutdown_seconds, to leave in order.
-RESERVE_SECONDS = 0.5
+RESERVE_SECONDS = 0.8
 
 
 class Server(uvicorn.Server):
     """uvicorn with a drain that loses no request, and with an exit code."""
 
-    def __init__(self, model: Model, settings: Settings) -> None:
+    def __init__(self, model: Model, settings: Settings, hooks: Hooks) -> None:
         self.settings, self.exit_code, self.signal = settings, 0, 0
         self._ending = threading.Event()
-        self.app = create_app(model, settings, on_start=self._start)
+        self.app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
         self.service: Service = self.app.state.service
-        drain = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - RESERVE_SECONDS
+        self.service.metrics.registry.register(Dropped(logs.writers))
+        self.limits = Limits(settings.body_seconds)
+        last_answers = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - HANDSHAKE_SECONDS - RESERVE_SECONDS
         super().__init__(
             uvicorn.Config(
                 self.app,
                 host=settings.listen_host,
                 port=settings.port,
-                http=http_protocol(settings.body_seconds),
+                http=http_protocol(self.limits),
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=max(drain, 0.1),  # type: ignore[arg-type]  # passed on to asyncio.wait_for
+                timeout_graceful_shutdown=max(last_answers, 0.1),  # type: ignore[arg-type]  # passed on to asyncio.wait_for
                 timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
                 backlog=2048,
             )
@@ -70,7 +77,7 @@ class Server(uvicorn.Server):
             cause = await asyncio.to_thread(gpu_cause)
             log.critical("refusing to start: %s", error, extra={"fields": cause})
             self.end(EXIT_CONFIGURATION)
-        except StartRefused as error:
+        except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
@@ -84,16 +91,18 @@ class Server(uvicorn.Server):
         self._ending.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """On SIGTERM or SIGINT drain; on a second one end at once."""
-        if self.should_exit:
+        """On SIGTERM, SIGINT or SIGHUP drain; on a second SIGTERM or SIGINT end at once."""
+        if self.signal and signal.SIGHUP not in (sig, self.signal):
             os._exit(128 + sig)
         # Nothing that takes a lock, such as logging: this may have interrupted the code that holds it.
-        self.signal = sig
+        if sig != signal.SIGHUP or not self.signal:
+            self.signal = sig
         self.end(0)
 
     def _end_in_time(self) -> None:
         self._ending.wait()
-        time.sleep(self.settings.shutdown_seconds)
+        time.sleep(self.settings.shutdown_seconds - logs.FLUSH_SECONDS)
+        logs.flush()
         os._exit(self.exit_code or EXIT_UNFINISHED)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -104,41 +113,63 @@ class Server(uvicorn.Server):
         log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": port}})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close the listener, serve what is on its way on open connections, then what was accepted."""
+        """Accept who waits, close the listener, serve what is on its way, then what was accepted."""
         log.info("draining", extra={"fields": {"cause": signal.Signals(self.signal).name if self.signal else "own"}})
+        self.limits.draining = True
         self.service.drain()
+        await drain([listener for server in self.servers for listener in server.sockets])
         for server in self.servers:
             server.close()
         await asyncio.sleep(LAST_REQUESTS_SECONDS)
         await super().shutdown(sockets)
+        cut = self.limits.cut + sum(getattr(open_, "cut_off", False) for open_ in self.server_state.connections)
+        if cut:
+            log.error("%d answers were cut off: their clients did not read them", cut)
         if self.service.unfinished:
             log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
+        if cut or self.service.unfinished:
             self.exit_code = self.exit_code or EXIT_UNFINISHED
 
 
 def _not_loaded(error: Exception) -> None:
-    log.critical("the model could not be loaded: %s: %s", type(error).__name__, error, exc_info=error)
+    about = "the model could not be loaded: %s: %s"
+    log.critical(about, type(error).__name__, error, exc_info=error, extra={"whole": True})
 
 
-def main(model: Model) -> None:
+def main(model: Model, hooks: Hooks) -> None:
     """Run the service around ``model`` until it is told to stop; ends the process."""
-    settings = Settings()
+    settings = hooks.settings()
     logs.configure(settings)
-    for name, setting in sorted(misspelled(os.environ).items()):
+    for name, setting in sorted(misspelled(os.environ, hooks.settings).items()):
         log.warning("%s is no setting and changes nothing: did you mean %s?", name, setting)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
+    if hooks.unused:
+        log.warning(hooks.unused)
     try:
-        server = Server(model, settings)
+        server = Server(model, settings, hooks)
+    except (StartRefused, ContractError) as error:
+        log.critical("refusing to start: %s", error)
+        _leave(EXIT_CONFIGURATION)
     except Exception as error:
         _not_loaded(error)
-        sys.exit(1)
+        _leave(1)
+    for line in server.service.interface.deprecations:
+        log.warning("deprecated: %s", line)
     try:
-        server.run()
-    except SystemExit:  # uvicorn could not listen and has said why
-        log.critical("port %d cannot be used: take another one with PORT, or stop what listens there", settings.port)
-        server.exit_code = server.exit_code or 1
+        sockets = listen(settings.listen_host, settings.port)
+    except CannotListen as error:
+        log.critical("refusing to start: %s", error)
+        _leave(error.exit_code)
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(sig) is not signal.SIG_IGN:  # as nohup sets it for SIGHUP
+            signal.signal(sig, server.handle_exit)
+    server.run(sockets)
     log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
-    logging.shutdown()
+    _leave(server.exit_code)
+
+
+def _leave(code: int) -> NoReturn:
+    logs.flush()
     # Not sys.exit: a call of the model that never ends must not keep the process alive.
-    os._exit(server.exit_code)
+    os._exit(code)

@@ -2,14 +2,19 @@
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from .. import device
 from ..contract import Model
-from . import startup
+from ..interface import Interface, WrongAnswer
+from . import startup, tracing
 from .batcher import Batcher
 from .call import Call
 from .errors import (
@@ -17,6 +22,7 @@ from .errors import (
     ClientGone,
     DeadlineExceeded,
     DeviceLost,
+    InputTooLarge,
     NotReady,
     OutOfMemory,
     PredictionFailed,
@@ -32,6 +38,23 @@ log = logging.getLogger(__name__)
 def _stay(_: int) -> None: ...
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The parameters of a request: inputs share a batch where they are equal."""
+
+    parameters: Any
+
+    def __hash__(self) -> int:
+        return hash(repr(self.parameters))
+
+
+@dataclass(frozen=True, eq=False)
+class Errand:
+    """A function of the owner to be called in the model's thread; no two share a batch."""
+
+    function: Callable[[], Any]
+
+
 class Service:
     """One model on one device.
 
@@ -45,8 +68,16 @@ class Service:
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
         self.unfinished = 0
         self.on_end: Callable[[int], None] = _stay
-        self.request = PredictRequest(settings, list(self.model.examples))
-        self.metrics = Metrics(lambda: self.batcher.waiting, lambda: self.batcher.limit, self._memory)
+        self.interface = Interface(model)
+        self.request = PredictRequest(settings, self.interface)
+        self.name = settings.model_name or type(model).__module__.split(".")[0]
+        self.tracing = tracing.start(os.environ, self.name)
+        self.metrics = Metrics(
+            lambda: self.batcher.queue.depth,
+            lambda: self.batcher.limit,
+            lambda: self.batcher.memory.shortages,
+            self._memory,
+        )
         self.batcher = Batcher(_Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
 
     async def start(self) -> None:
@@ -57,7 +88,7 @@ class Service:
 
         def prepare() -> bool:
             try:
-                result = startup.start(self.model, self.settings)
+                result = startup.start(self.interface, self.settings)
             except BaseException as error:
                 loop.call_soon_threadsafe(started.set_result, error)
                 return False
@@ -100,17 +131,91 @@ class Service:
             return f"a call of the model has run for {seconds:.0f} s (STUCK_SECONDS={self.settings.stuck_seconds:g})"
         return None
 
-    async def predict(self, texts: list[str], receive: Receive) -> Call:
-        """Answer the texts; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
+    async def predict(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
+        """Return one output for each input: for an owner's own endpoints, in batches with all other requests.
+
+        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError.
+        """
+        return self.outputs(await self.call(inputs, parameters))
+
+    async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function of the owner in the model's thread, between two batches, and return what it returns.
+
+        Raises what it raises, or ServiceError where it does not come to its turn.
+        """
+        outcome: list[Any] = []
+
+        def errand() -> None:
+            try:
+                outcome.extend((function(*arguments), None))
+            except Exception as error:
+                if device.is_device_lost(error):
+                    raise
+                outcome.extend((None, error))
+
+        await self._wait(self._submit([None], group=Errand(errand)), None)
+        result, error = outcome
+        if error is not None:
+            raise error
+        return result
+
+    async def call(
+        self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
+    ) -> Call:
+        """Answer the inputs; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
+        own = parameters is not None and parameters != self.interface.no_parameters
+        group = Choice(parameters) if own else None
+        call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
+        if self.tracing:
+            self.tracing.answered(call)
+        return call
+
+    def outputs(self, call: Call) -> list[Any]:
+        """Return the outputs of a call that is done, held to the model's ``Output``. Raises PredictionFailed."""
+        try:
+            return self.interface.checked(call.answers)
+        except WrongAnswer as error:
+            log.error("the model gave a wrong answer: %s", error)
+            reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
+            raise PredictionFailed(f"instances.{error.index}: {error}", errors=reason) from None
+
+    def _sizes(self, inputs: Sequence[Any]) -> list[int] | None:
+        size = self.interface.size
+        if size is None:
+            return None
+        sizes: list[int] = []
+        try:
+            for one in inputs:
+                sizes.append(int(size(one)))
+        except Exception as error:
+            log.error("Model.size failed on an input", exc_info=error)
+            name = f"Model.size raised {type(error).__name__}"
+            reason = [{"field": f"instances.{len(sizes)}", "reason": name}]
+            raise PredictionFailed(f"{name} for instances.{len(sizes)}", errors=reason) from None
+        return sizes
+
+    def _submit(
+        self,
+        inputs: Sequence[Any],
+        sizes: Sequence[int] | None = None,
+        group: Hashable = None,
+        client: Hashable = None,
+    ) -> Call:
         if self.state == "starting":
             raise NotReady(self.reason, retry_after=1)
-        call = self.batcher.submit(texts)
-        watcher = asyncio.create_task(self._drop_when_gone(call, receive))
+        return self.batcher.submit(inputs, sizes=sizes, group=group, client=client)
+
+    async def _wait(self, call: Call, receive: Receive | None) -> Call:
+        watcher = asyncio.create_task(self._drop_when_gone(call, receive)) if receive else None
         seconds = self.settings.request_seconds
         late = DeadlineExceeded(f"no answer within {seconds:g} s")
         deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
         try:
             await call.done
+        except ServiceError as failed:
+            # The call may stay in the model for long; an error that knows the frames of this request would hold them.
+            failed.__traceback__ = None
+            raise copy(failed) from None
         except asyncio.CancelledError:  # the time to stop is over
             self.unfinished += 1
             error = NotReady("the service stopped before the answer was there", retry_after=1)
@@ -118,8 +223,19 @@ class Service:
             raise error from None
         finally:
             deadline.cancel()
-            watcher.cancel()
+            if watcher:
+                watcher.cancel()
         return call
+
+    def client_of(self, scope: Scope) -> Hashable:
+        """Whose turn a request counts for: the value of CLIENT_HEADER, else the connection."""
+        name = self.settings.client_header.lower().encode()
+        if name:
+            for header, value in scope["headers"]:
+                if header == name:
+                    return bytes(value)
+        address = scope.get("client")
+        return tuple(address) if address else None
 
     async def _drop_when_gone(self, call: Call, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -140,20 +256,35 @@ class _Engine:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.predict = service.model.predict
         self.batch_done = service.metrics.batch_done
+
+    def predict(self, items: list[Any], group: Hashable) -> Sequence[Any]:
+        """Call the model with inputs of the same parameters, or do an errand of the owner."""
+        if isinstance(group, Errand):
+            group.function()
+            return items
+        started = time.perf_counter()
+        answers = self._service.interface.call(items, group.parameters if isinstance(group, Choice) else None)
+        if self._service.tracing:
+            self._service.tracing.model_called(started, len(items))
+        return answers
 
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""
-        if device.is_device_lost(error) or not isinstance(error, Exception):
+        if device.is_device_lost(error):
             return DeviceLost(f"{type(error).__name__}: {_first_line(error)}")
         if device.is_out_of_memory(error):
-            log.warning("out of memory: smaller batches from now on", extra={"fields": {"error": _first_line(error)}})
-            return OutOfMemory("not even one text fits into the memory that is left", retry_after=5)
+            log.warning("out of memory: trying with less", extra={"fields": {"error": _first_line(error)}})
+            return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
         if index is not None:
-            log.error("the model failed on a text", exc_info=error)
-        reason = [{"field": f"texts.{index}", "reason": f"the model raised {type(error).__name__}"}]
-        return PredictionFailed(f"the model failed on texts.{index}; the log has the traceback", errors=reason)
+            log.error("the model failed on an input", exc_info=error)
+        reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]
+        return PredictionFailed(f"the model failed on instances.{index}; the log has the traceback", errors=reason)
+
+    def too_large(self, index: int) -> ServiceError:
+        """Name the input."""
+        reason = [{"field": f"instances.{index}", "reason": "the model ran out of memory with this input alone"}]
+        return InputTooLarge(f"instances.{index} does not fit into memory; a smaller one may", errors=reason)
 
     def release(self) -> None:
         """Give cached device memory back."""

@@ -2,10 +2,21 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+A_DAY = 86_400
+MOST = 1_000_000
+MOST_BYTES = 2_000_000_000
+# In JSON a character outside the basic plane may be written as two escapes: \ud83d\ude00.
+BYTES_OF_A_CHARACTER = 12
+# Quotes, a comma and some white space; around all of them the braces, the field's name and parameters.
+BYTES_AROUND_A_TEXT = 16
+BYTES_AROUND_ALL = 10_000
+_KINDS: dict[Any, str] = {int: "a whole number", int | None: "a whole number", float: "a number"}
 
 
 class Settings(BaseSettings):
@@ -13,26 +24,53 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    listen_host: str = Field(default="0.0.0.0", description="Address to listen on")
-    port: int = Field(default=8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one")
+    listen_host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on")
+    port: int = Field(
+        default=8000,
+        ge=0,
+        le=65535,
+        validation_alias=AliasChoices("port", "aip_http_port"),
+        description="Port to listen on; 0 takes a free one",
+    )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="cuda refuses to start without a usable GPU"
     )
 
-    max_batch_size: int = Field(default=32, ge=1, description="Largest number of texts in one call of the model")
-    max_queue: int = Field(
-        default=256, ge=1, description="Texts that may wait for the model; more are refused with 503"
+    max_batch_size: int = Field(
+        default=32, ge=1, le=MOST, description="Largest number of inputs in one call of the model"
     )
-    max_texts: int = Field(default=64, ge=1, description="Texts in one request")
-    max_text_chars: int = Field(default=10_000, ge=1, description="Characters in one text")
-    max_body_bytes: int = Field(default=1_000_000, ge=100, description="Size of a request body")
+    max_queue: int = Field(
+        default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more are refused with 503"
+    )
+    max_texts: int = Field(default=64, ge=1, le=MOST, description="Inputs in one request")
+    max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one input that is a text")
+    max_body_bytes: int | None = Field(
+        default=None,
+        ge=100,
+        le=MOST_BYTES,
+        description="Size of a request body; None: as large as MAX_TEXTS and MAX_TEXT_CHARS need it",
+    )
+    client_header: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9-]*$",
+        description="Header with a client's identity; each has its turn and half of the queue. Else: each connection",
+    )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
-    body_seconds: float = Field(default=10, gt=0, description="Time a client has for a head, and for a body; then 408")
-    request_seconds: float = Field(default=30, gt=0, description="Time until an accepted request is given up with 504")
-    shutdown_seconds: float = Field(default=30, ge=1, description="Time from SIGTERM to the end of the process")
+    body_seconds: float = Field(
+        default=10,
+        gt=0,
+        le=A_DAY,
+        description="Time a client has for a head, for a body (then 408), and to read an answer",
+    )
+    request_seconds: float = Field(
+        default=30, gt=0, le=A_DAY, description="Time until an accepted request is given up with 504"
+    )
+    shutdown_seconds: float = Field(
+        default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end of the process"
+    )
     stuck_seconds: float = Field(
-        default=120, gt=0, description="A call of the model that takes longer turns /livez red"
+        default=120, gt=0, le=A_DAY, description="A call of the model that takes longer turns /livez red"
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -41,8 +79,37 @@ class Settings(BaseSettings):
     log_format: Literal["auto", "json", "text"] = Field(
         default="auto", description="auto: text on a terminal, else JSON"
     )
-    app_version: str = Field(default="unknown", description="Version of the code, shown by /livez")
+    model_name: str = Field(
+        default="",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        description="Name in /v1/models/NAME and /v2/models/NAME; empty: the package's",
+    )
+    aip_predict_route: str = Field(
+        default="", pattern="^(/.*)?$", description="One more path of POST /predict; Vertex AI sets it"
+    )
+    aip_health_route: str = Field(
+        default="", pattern="^(/.*)?$", description="One more path of GET /readyz; Vertex AI sets it"
+    )
+    root_path: str = Field(
+        default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="Path under which a gateway shows the service"
+    )
+    app_version: str = Field(
+        default="unknown",
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        description="Version of the code, shown by /livez and in each answer's X-Model-Version",
+    )
     app_image: str = Field(default="unknown", description="Image the code runs in, shown by /livez")
+
+    @field_validator("log_level", "log_format", "device", mode="before")
+    @classmethod
+    def _in_small_letters(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+    @property
+    def body_limit(self) -> int:
+        """The most bytes that a request body may have."""
+        largest = self.max_texts * (BYTES_OF_A_CHARACTER * self.max_text_chars + BYTES_AROUND_A_TEXT) + BYTES_AROUND_ALL
+        return self.max_body_bytes or largest
 
     @model_validator(mode="after")
     def _a_full_request_fits_the_queue(self) -> Self:
@@ -54,8 +121,33 @@ class Settings(BaseSettings):
         return self
 
 
-def misspelled(environment: Iterable[str]) -> dict[str, str]:
+def variables(settings: type[Settings] = Settings) -> dict[str, FieldInfo]:
+    """Return the environment variables that set the service, each with its field."""
+    return {name.upper(): field for name, field in settings.model_fields.items()}
+
+
+def misspelled(environment: Iterable[str], settings: type[Settings] = Settings) -> dict[str, str]:
     """Return the variables that are no setting but look like one, each with the setting that it looks like."""
-    settings = [name.upper() for name in Settings.model_fields]
-    looks_like = {name: get_close_matches(name.upper(), settings, 1, 0.85) for name in environment}
+    names = [*variables(settings), "AIP_HTTP_PORT"]
+    looks_like = {name: get_close_matches(name.upper(), names, 1, 0.85) for name in environment}
     return {name: found[0] for name, found in looks_like.items() if found and found[0] != name.upper()}
+
+
+def faults(error: ValidationError, settings: type[BaseSettings] = Settings) -> list[str]:
+    """Return a line for each setting that is wrong: its variable and what would be right, never its value."""
+    return [_fault(fault, settings) for fault in error.errors(include_input=False, include_url=False)]
+
+
+def _fault(fault: Any, settings: type[BaseSettings]) -> str:
+    place = str(fault["loc"][0]) if fault["loc"] else ""
+    field = settings.model_fields.get(place.lower())
+    if field is None:
+        return f"{place.upper()}: {fault['msg']}" if place else str(fault["msg"]).removeprefix("Value error, ")
+    limits: dict[str, Any] = {}
+    for rule in field.metadata:
+        limits |= {name: getattr(rule, name) for name in ("ge", "gt", "le", "lt") if hasattr(rule, name)}
+    kind = _KINDS.get(field.annotation)
+    if kind is None:
+        return f"{place.upper()}: {fault['msg']}"
+    words = {"ge": "from", "gt": "above", "le": "to", "lt": "to below"}
+    return f"{place.upper()}: take {' '.join([kind, *(f'{words[name]} {limit}' for name, limit in limits.items())])}"

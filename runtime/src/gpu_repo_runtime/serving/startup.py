@@ -2,13 +2,15 @@
 
 import gc
 import logging
-import math
+import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import device
-from ..contract import Model
+from ..cores import usable_cores
+from ..device import placement
+from ..interface import Interface, WrongAnswer, finite
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
 from .settings import Settings
@@ -26,8 +28,8 @@ class Started:
     seconds: float
 
 
-def start(model: Model, settings: Settings) -> Started:
-    """Load and warm ``model``. Raises DeviceError (no such device) or StartRefused (does not fit)."""
+def start(interface: Interface, settings: Settings) -> Started:
+    """Load and warm the model. Raises DeviceError (no such device) or StartRefused (does not fit)."""
     started = time.perf_counter()
     name = device.choose(settings.device)
     about = device.describe(name)
@@ -38,22 +40,27 @@ def start(model: Model, settings: Settings) -> Started:
         lambda: device.release(name),
         device.is_out_of_memory,
     )
-    before = _load(model, name, gauge)
-    examples = list(model.examples)
-    longest = stretch(examples, settings.max_text_chars)
+    before = _load(interface.model, name, gauge)
+    check_placement(interface.model, name, settings)
+    examples = interface.examples()
     plan = make_plan(
-        model.predict, gauge, longest, most=settings.max_batch_size, margin=settings.memory_margin, before=before
+        interface.call,
+        gauge,
+        largest(interface, examples, settings.max_text_chars),
+        most=settings.max_batch_size,
+        margin=settings.memory_margin,
+        before=before,
     )
     log.info("memory plan: %s", plan)
-    _answer_one(model, examples[:1], gauge)
-    plan = replace(plan, batch=_warm_up(model, examples, plan.batch, gauge))
+    _answer_one(interface, examples[:1], gauge)
+    plan = replace(plan, batch=_warm_up(interface, examples, plan.batch, gauge))
     # What exists now lives as long as the process: the garbage collector need not walk it again and again.
     gc.collect()
     gc.freeze()
     return Started(name, about, plan, time.perf_counter() - started)
 
 
-def _load(model: Model, name: str, gauge: Gauge) -> int:
+def _load(model: Any, name: str, gauge: Gauge) -> int:
     """Load the model; returns the bytes that this process held on the device before."""
     memory = gauge.memory()
     try:
@@ -70,26 +77,37 @@ def _load(model: Model, name: str, gauge: Gauge) -> int:
     return memory.used if memory else 0
 
 
-def _answer_one(model: Model, texts: list[str], gauge: Gauge) -> None:
+def check_placement(model: Any, name: str, settings: Settings) -> None:
+    """Look where the loaded model is. Raises StartRefused for one on the CPU when DEVICE=cuda; else warns."""
+    for faults in placement.left_on_cpu(model) if name == "cuda" else ():
+        if settings.device == "cuda":
+            raise StartRefused(f"DEVICE=cuda, but {faults}")
+        log.warning("a GPU is here, but %s, or set DEVICE=cpu", faults)
+    if usable_cores() < (os.cpu_count() or 1):
+        for path in placement.unlimited_sessions(model):
+            log.warning("%s starts a thread for each core of the machine: use gpu_repo_runtime.onnx.session", path)
+
+
+def _answer_one(interface: Interface, inputs: list[Any], gauge: Gauge) -> None:
     try:
-        check(model.predict(texts), 1)
+        check(interface, inputs)
     except Exception as error:
         if not gauge.is_out_of_memory(error):
             raise
-        raise StartRefused(f"the model runs out of memory with a single text ({error})") from error
+        raise StartRefused(f"the model runs out of memory with a single input ({error})") from error
 
 
-def _warm_up(model: Model, examples: list[str], size: int, gauge: Gauge) -> int:
+def _warm_up(interface: Interface, examples: list[Any], size: int, gauge: Gauge) -> int:
     """Run a full batch once, halved until it fits; returns the size that does."""
     try:
-        check(model.predict((examples * size)[:size]), size)
+        check(interface, (examples * size)[:size])
         return size
     except Exception as error:
         if size == 1 or not gauge.is_out_of_memory(error):
             raise
     gauge.release()
-    log.warning("out of memory with %d texts: trying %d", size, size // 2)
-    return _warm_up(model, examples, size // 2, gauge)
+    log.warning("out of memory with %d inputs: trying %d", size, size // 2)
+    return _warm_up(interface, examples, size // 2, gauge)
 
 
 def stretch(examples: list[str], characters: int) -> str:
@@ -98,27 +116,18 @@ def stretch(examples: list[str], characters: int) -> str:
     return (unit * (characters // len(unit) + 1))[:characters]
 
 
-def check(answers: Any, count: int) -> None:
+def largest(interface: Interface, examples: list[Any], characters: int) -> Any:
+    """The input that takes most memory: a text as long as a request may have, else the largest of the examples."""
+    if interface.is_text:
+        return stretch(examples, characters)
+    return max(examples, key=interface.size or (lambda one: len(interface.inputs.dump_json(one))))
+
+
+def check(interface: Interface, inputs: list[Any]) -> None:
     """Hold the first answers of a model to its contract. Raises StartRefused naming what is wrong."""
-    if not isinstance(answers, list) or len(answers) != count:
-        what = f"{len(answers)} answers" if isinstance(answers, list) else type(answers).__name__
-        raise StartRefused(
-            f"Model.predict returned {what} for {count} texts: return a list with one dict for each text"
-        )
-    for answer in answers:
-        if not isinstance(answer, dict):
-            raise StartRefused(
-                f"Model.predict returned a list of {type(answer).__name__}: return one dict for each text"
-            )
-        for key, value in answer.items():
-            if not isinstance(key, str) or not _is_plain(value):
-                raise StartRefused(
-                    f"Model.predict returned {type(value).__name__} for {key!r}: "
-                    "return str, bool, int, finite float or a list of finite floats (.item() and .tolist() make them)"
-                )
-
-
-def _is_plain(value: Any) -> bool:
-    if type(value) is list:
-        return all(type(part) is float and math.isfinite(part) for part in value)
-    return type(value) in (str, bool, int) or (type(value) is float and math.isfinite(value))
+    try:
+        outputs = interface.checked(interface.call(inputs))
+    except WrongAnswer as error:
+        raise StartRefused(f"{interface.file}: {error}") from error
+    if not finite(interface.outputs.dump_python(outputs)):
+        raise StartRefused(f"{interface.file}: predict returned a number that is not finite, which JSON does not have")

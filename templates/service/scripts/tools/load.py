@@ -11,6 +11,7 @@ import time
 import urllib.request
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 import httptools
@@ -111,14 +112,14 @@ class Tally:
 class Target:
     """A service and the request that is sent to it."""
 
-    def __init__(self, url: str, texts: list[str] | None = None) -> None:
+    def __init__(self, url: str, instances: list[Any] | None = None) -> None:
         parts = urlsplit(url)
         self.url, self.host, self.port = url, parts.hostname or "localhost", parts.port or 80
-        self.texts = texts or self._examples()
+        self.instances = instances or self._examples()
 
-    def request(self, texts: list[str]) -> bytes:
-        """The bytes of a request for the texts."""
-        body = json.dumps({"texts": texts}).encode()
+    def request(self, instances: list[Any]) -> bytes:
+        """The bytes of a request for the inputs."""
+        body = json.dumps({"instances": instances}).encode()
         head = f"POST /predict HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
         return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
@@ -129,7 +130,7 @@ class Target:
         async def client(number: int) -> None:
             connection, turn = Connection(), number
             while (now := time.perf_counter()) < started + seconds:
-                request, turn = self.request([self.texts[turn % len(self.texts)]]), turn + 1
+                request, turn = self.request([self.instances[turn % len(self.instances)]]), turn + 1
                 tally.add(await self._ask(connection, request), time.perf_counter() - now)
 
         await asyncio.gather(*map(client, range(clients)))
@@ -142,16 +143,16 @@ class Target:
         for _ in range(OPEN_CONNECTIONS):
             free.put_nowait(Connection())
 
-        async def one(text: str, due: float) -> None:
+        async def one(instance: Any, due: float) -> None:
             connection = await free.get()
-            status = await self._ask(connection, self.request([text]))
+            status = await self._ask(connection, self.request([instance]))
             tally.add(status, time.perf_counter() - started - due)
             free.put_nowait(connection)
 
         while (due := due + random.expovariate(rate)) < seconds:
             if (ahead := due - (time.perf_counter() - started)) > 0:
                 await asyncio.sleep(ahead)
-            task = asyncio.create_task(one(random.choice(self.texts), due))
+            task = asyncio.create_task(one(random.choice(self.instances), due))
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
@@ -166,9 +167,7 @@ class Target:
             return 0
         return status
 
-    def _examples(self) -> list[str]:
+    def _examples(self) -> list[Any]:
         with urllib.request.urlopen(f"{self.url}/openapi.json") as answer:
-            schema = json.load(answer)["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"][
-                "schema"
-            ]
-        return schema["properties"]["texts"]["examples"][0]
+            content = json.load(answer)["paths"]["/predict"]["post"]["requestBody"]["content"]
+        return content["application/json"]["example"]["instances"]

@@ -43,15 +43,16 @@ def wait() -> float:
 def main() -> None:
     """Ask, check every answer, say how fast they were."""
     ready = wait()
-    schema = ask("/openapi.json")[1]["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]
-    texts = schema["schema"]["properties"]["texts"]["examples"][0]
+    content = ask("/openapi.json")[1]["paths"]["/predict"]["post"]["requestBody"]["content"]
+    example = content["application/json"]["example"]
+    inputs = len(example["instances"])
     times = []
     for _ in range(REQUESTS):
         started = time.perf_counter()
-        status, answer = ask("/predict", {"texts": texts})
+        status, answer = ask("/predict", example)
         times.append((time.perf_counter() - started) * 1e3)
-        if status != 200 or len(answer["predictions"]) != len(texts):
-            sys.exit(f"probe: {len(texts)} texts were answered with {status} {answer}")
+        if status != 200 or len(answer["predictions"]) != inputs:
+            sys.exit(f"probe: {inputs} inputs were answered with {status} {answer}")
     p95 = sorted(times)[int(REQUESTS * 0.95)]
     device = ask("/livez")[1]["device"]
     said = f"ready after {ready:.1f} s, {REQUESTS} requests on {device}, 95 % within {p95:.1f} ms"

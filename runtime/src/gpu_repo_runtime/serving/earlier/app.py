@@ -1,5 +1,8 @@
 """``<package>.serving.app``, as versions 0.1 and 0.2 had it."""
 
+# In an ejected copy this package is a third party, here it is the first.
+# isort: skip_file
+
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +11,7 @@ from fastapi import FastAPI
 
 from gpu_repo_runtime.contract import Model, import_model
 from gpu_repo_runtime.serving import app
+from gpu_repo_runtime.serving.hooks import find_hooks
 from gpu_repo_runtime.serving.service import Service
 from gpu_repo_runtime.serving.settings import Settings
 
@@ -25,4 +29,8 @@ def create_app(
         DeprecationWarning,
         stacklevel=2,
     )
-    return app.create_app(model or import_model(__name__.split(".")[0]), settings, on_start=on_start)
+    package = __name__.split(".")[0]
+    hooks = find_hooks(package)
+    return app.create_app(
+        model or import_model(package), settings or hooks.settings(), extend=hooks.extend, on_start=on_start
+    )

@@ -1,7 +1,3 @@
-"""The batch job around the model: files in, one prediction for each row out, every row exactly once.
+"""The way to the batch job in wheels/: for `python -m`, and for imports of job.cli."""
 
-    python -m <package>.job run --input texts.jsonl --output result
-
-The output folder holds `data/*.parquet` and `_SUCCESS` when the job is done. While it runs, finished parts wait in
-`_parts`, which readers of Parquet folders pass over as they do with every name that begins with an underscore.
-"""
+from gpu_repo_runtime.batch.earlier import PATH as __path__  # noqa: F401

@@ -1,0 +1,35 @@
+"""What a person at a terminal sees while the walk runs: the layers being asked, and how far a long step has come."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+BAR = 24
+CLEAR = "\r\x1b[K"
+
+
+class Progress:
+    """One line that is overwritten; nothing where standard output or standard error is no terminal."""
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr.isatty() and sys.stdout.isatty()
+
+    def names(self, layers: list[str]) -> None:
+        """Show which layers are asked next."""
+        self._draw(f"checking {', '.join(layers[:3])} ...")
+
+    def share(self, share: float, text: str) -> None:
+        """Show a bar for a long step, and what it has done."""
+        done = round(min(1.0, max(0.0, share)) * BAR)
+        self._draw(f"[{'#' * done}{'.' * (BAR - done)}] {text}")
+
+    def clear(self) -> None:
+        """Leave no half line behind."""
+        if self.shown:
+            print(CLEAR, end="", file=sys.stderr, flush=True)
+
+    def _draw(self, text: str) -> None:
+        if self.shown:
+            width = shutil.get_terminal_size().columns - 1
+            print(f"{CLEAR}{text[:width]}\r", end="", file=sys.stderr, flush=True)

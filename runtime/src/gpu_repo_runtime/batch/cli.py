@@ -1,0 +1,193 @@
+"""The command line: `run` predicts, `merge` completes what shards did, `train` learns, `profile` measures."""
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from .addresses import masked
+from .arguments import above_zero, address, positive, seconds, share, whole
+from .exits import BAD_CONFIGURATION, RETRY, JobError, is_refused
+from .parts import Limits
+from .settings import RunOptions, Shard, find_shard
+from .workers import own_number, run_workers, take_local_gpu, visible_gpus
+
+
+class Parser(argparse.ArgumentParser):
+    """Ends with the exit code for bad configuration, so that a Kubernetes Job does not try again."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong and how to get help."""
+        self.exit(BAD_CONFIGURATION, masked(f"job: {message}; see {self.prog} --help\n"))
+
+
+def main(package: str, arguments: Sequence[str]) -> int:
+    """Run the command line around an owner's package and return the exit code (exits.py says what each means)."""
+    try:
+        options = _parser(package).parse_args(arguments)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    try:
+        return int(options.start(options, arguments))
+    except JobError as error:
+        print(masked(f"job: {error}"), file=sys.stderr)
+        return error.code
+    except OSError as error:
+        if is_refused(error):
+            print(masked(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
+            return BAD_CONFIGURATION
+        print(masked(f"job: {error}; another try may help"), file=sys.stderr)
+        return RETRY
+    except (Exception, SystemExit):
+        print(masked(traceback.format_exc()), file=sys.stderr)
+        print("job: an error that the job does not know (above); another try may help", file=sys.stderr)
+        return RETRY
+
+
+def _parser(package: str) -> Parser:
+    parser = Parser(prog=f"python -m {package}.job", description=__doc__)
+    parser.set_defaults(package=package)
+    commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
+    run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
+    run.set_defaults(start=_run)
+    what = run.add_argument_group("what")
+    what.add_argument(
+        "--input", nargs="+", required=True, type=address, metavar="PATH", help="files, folders, quoted wildcards, URIs"
+    )
+    what.add_argument(
+        "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
+    )
+    what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
+    what.add_argument("--column", default="text", help="the column with the text")
+    what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
+    errors = run.add_argument_group("bad rows")
+    modes = ["fail", "skip", "quarantine"]
+    errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
+    errors.add_argument("--max-bad", type=share, default=0.1, help="give up when more than this share of rows is bad")
+    errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
+    speed = run.add_argument_group("how")
+    device = os.environ.get("DEVICE", "auto")
+    speed.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
+    speed.add_argument("--batch-size", type=positive, default=64, help="rows for one call of the model")
+    speed.add_argument(
+        "--part-rows", type=positive, default=10_000, help="rows of an output file; a kill loses as many"
+    )
+    speed.add_argument("--part-bytes", type=positive, default=64 << 20, help="a part of large rows ends here")
+    speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
+    speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not said")
+    speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
+    speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
+    speed.add_argument("--push-gateway", type=address, metavar="URL", help="Prometheus push gateway")
+    _add_merge(commands)
+    _add_train(commands)
+    _add_profile(commands)
+    return parser
+
+
+def _add_merge(commands: Any) -> None:
+    merge = commands.add_parser("merge", help="check that all shards are done and publish the result")
+    merge.set_defaults(start=_merge)
+    merge.add_argument("--output", required=True, type=address, metavar="FOLDER")
+
+
+def _add_train(commands: Any) -> None:
+    train = commands.add_parser("train", help="train the task of src/<package>/task.py", formatter_class=_Help)
+    train.set_defaults(start=_train)
+    train.add_argument(
+        "--output", required=True, type=address, metavar="FOLDER", help="checkpoints, best weights, metrics, plot"
+    )
+    train.add_argument("--epochs", type=positive, default=20)
+    train.add_argument("--batch-size", type=positive, default=64, help="examples of one pass on one GPU")
+    train.add_argument("--accumulate", type=positive, default=1, help="batches for one change of the weights")
+    train.add_argument("--learning-rate", type=above_zero, default=0.003)
+    train.add_argument("--clip", type=above_zero, default=1.0, help="the largest norm of the gradients")
+    precisions = ["auto", "float32", "bfloat16", "float16"]
+    train.add_argument("--precision", choices=precisions, default="auto", help="auto: bfloat16 where the GPU has it")
+    train.add_argument(
+        "--patience", type=whole, default=3, help="stop after so many epochs without a better one; 0: no"
+    )
+    train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
+    train.add_argument("--seed", type=whole, default=0)
+    device = os.environ.get("DEVICE", "auto")
+    train.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
+
+
+class _Help(argparse.ArgumentDefaultsHelpFormatter):
+    """Leaves out defaults that say nothing."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default is None else super()._get_help_string(action)
+
+
+def _add_profile(commands: Any) -> None:
+    profile = commands.add_parser("profile", help="show where the time goes on a small input", formatter_class=_Help)
+    profile.set_defaults(start=_profile)
+    profile.add_argument("--input", nargs="+", required=True, type=address, metavar="PATH")
+    profile.add_argument(
+        "--output", default="build/profile", type=address, metavar="FOLDER", help="for the chart and the trace"
+    )
+    profile.add_argument("--column", default="text", help="the column with the text")
+    profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
+    sizes = [8, 32, 64, 128, 256]
+    profile.add_argument("--batch-sizes", type=positive, nargs="+", default=sizes, help="the sizes to compare")
+    device = os.environ.get("DEVICE", "auto")
+    profile.add_argument(
+        "--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment"
+    )
+
+
+def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    index, count = find_shard(options.shard)
+    worker, workers = own_number()
+    gpus = 0 if options.device == "cpu" or "LOCAL_RANK" in os.environ else len(visible_gpus())
+    wanted = options.workers or max(1, gpus)
+    if wanted > 1 and workers == 1:
+        return run_workers(options.package, arguments, wanted, on_gpus=gpus >= wanted)
+    take_local_gpu()
+    # Only now: the framework looks for its GPU when it is imported.
+    from .job import run_job
+
+    return run_job(_options(options, Shard(index, count, worker, workers)), arguments)
+
+
+def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from .job import merge_job
+
+    return merge_job(options.output)
+
+
+def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    take_local_gpu()
+    # Only now: the framework looks for its GPU when it is imported.
+    from ..training.job import TrainOptions, train_job
+
+    return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
+
+
+def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    take_local_gpu()
+    from .profiling import ProfileOptions, profile_job
+
+    return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
+
+
+def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
+    return RunOptions(
+        package=options.package,
+        input=options.input,
+        output=options.output,
+        format=options.format,
+        column=options.column,
+        keep=[name for name in options.keep.split(",") if name] if options.keep is not None else None,
+        on_error=options.on_error,
+        max_bad=options.max_bad,
+        device=options.device,
+        batch_size=options.batch_size,
+        limits=Limits(options.part_rows, options.part_bytes, options.max_row_bytes),
+        shard=shard,
+        grace=options.grace,
+        metrics_file=options.metrics_file,
+        push_gateway=options.push_gateway,
+    )

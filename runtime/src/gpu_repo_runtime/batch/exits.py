@@ -1,0 +1,69 @@
+"""The exit codes of the job. They are a contract: the rules of the Kubernetes Job in deploy/base read them.
+
+| code | meaning | what the Job does |
+|---|---|---|
+| 0 | done, every row accounted for | the index is complete |
+| 1 | something outside the input and the settings failed: GPU, disk, network | tries again |
+| 65 | bad input (EX_DATAERR of sysexits.h) | gives up this index |
+| 78 | bad configuration (EX_CONFIG of sysexits.h) | gives up the whole job |
+| 130 | stopped by Ctrl-C; start again to go on | - |
+| 143 | stopped by SIGTERM; start again to go on | starts again |
+"""
+
+import errno
+import re
+
+DONE = 0
+RETRY = 1
+BAD_INPUT = 65
+BAD_CONFIGURATION = 78
+SIGNAL = 128
+
+
+class JobError(Exception):
+    """The job ends, the message says why in one line; another try may work."""
+
+    code = RETRY
+
+
+class BadInput(JobError):
+    """The input is wrong; another try gives the same."""
+
+    code = BAD_INPUT
+
+
+class BadConfiguration(JobError):
+    """The options, the model's code or the output folder are wrong; no worker can go on."""
+
+    code = BAD_CONFIGURATION
+
+
+class Stopped(JobError):
+    """A signal asked the job to stop; what is finished is kept and the next start goes on from there."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__("stopped before the end; start the same command again to go on")
+        self.code = SIGNAL + signal
+
+
+_REFUSED = re.compile(
+    r"access.?denied|\b403\b|forbidden|no.?such.?bucket|invalid.?access.?key|signature.?does.?not.?match", re.IGNORECASE
+)
+
+_NO_SUCH_PLACE = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EROFS}
+MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
+
+
+def is_refused(error: OSError) -> bool:
+    """Tell whether a disk or an object store says no and will say so again: no permission, no such bucket, a
+    name that no disk takes.
+
+    A token that has expired is another matter, the next process gets a new one.
+    """
+    named = isinstance(error, PermissionError) or error.errno in _NO_SUCH_PLACE or bool(_REFUSED.search(str(error)))
+    return named and "expired" not in str(error).lower()
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Tell whether an error of the owner's code is one that every other try meets again."""
+    return isinstance(error, MISTAKES)

@@ -1,0 +1,237 @@
+"""Which files are the input: files, folders and wildcards on any filesystem that pyarrow or fsspec knows."""
+
+import glob
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pyarrow import ArrowException, fs
+
+from .addresses import masked
+from .exits import BadConfiguration
+from .messages import say
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "txt",
+}
+COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
+_WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
+
+    0 stands for what is not known.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+    format: str
+    filesystem: fs.FileSystem = field(compare=False, repr=False)
+    inode: int = 0
+
+    def blames(self, error: Exception) -> bool:
+        """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
+
+        pyarrow raises OSError for broken content too, then without an errno; but so it does for a network that fails.
+        """
+        if not isinstance(error, OSError):
+            return isinstance(error, ArrowException)
+        return not error.errno and isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what has to stay the same between two starts."""
+        return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
+
+
+def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
+    """Return the filesystem of a local path or a URI such as s3://bucket/key, and the path in it."""
+    if "://" not in location:
+        return fs.LocalFileSystem(), Path(location).absolute().as_posix()
+    scheme = location.partition("://")[0]
+    try:
+        filesystem, path = fs.FileSystem.from_uri(location)
+        return filesystem, path
+    except (ArrowException, ValueError):
+        pass
+    try:
+        from fsspec.core import url_to_fs
+
+        found, path = url_to_fs(location)
+    except (ImportError, ValueError) as error:
+        hint = f"pyarrow does not know {scheme}://; add fsspec and its package for {scheme} to the dependencies"
+        raise BadConfiguration(f"{location} cannot be opened: {hint} ({error})") from None
+    return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+
+def find_files(locations: Sequence[str], form: str | None = None, output: str | None = None) -> list[InputFile]:
+    """Return the files of all locations (paths, folders, wildcards, URIs), sorted by name, each once.
+
+    form: parquet, jsonl, csv, tsv or txt for all files; None takes each file's from its name. output: the folder that
+    is written, whose files are not read. Raises BadConfiguration when there is nothing to read.
+    """
+    found: dict[tuple[str, str], InputFile] = {}
+    left_out = again = 0
+    for location in locations:
+        filesystem, base, infos = _list(location)
+        for info in _outside(infos, filesystem, base, output):
+            own = form or format_of(info.path)
+            if own is None:
+                left_out += 1
+                continue
+            real = _real(filesystem, info.path)
+            if (filesystem.type_name, real) in found:
+                again += 1
+                # Of two paths the one that is no link counts, in whatever order they come.
+                if real != info.path:
+                    continue
+            name = str(PurePosixPath(info.path).relative_to(base))
+            modified = int(info.mtime_ns or 0)
+            inode = os.stat(info.path).st_ino if isinstance(filesystem, fs.LocalFileSystem) else 0
+            found[filesystem.type_name, real] = InputFile(
+                name, info.path, int(info.size or 0), modified, own, filesystem, inode
+            )
+    if not found:
+        what = f"{left_out} files there, none named {', '.join(FORMATS)}; --format says what they are"
+        raise BadConfiguration(f"no input in {' '.join(locations)}: {what if left_out else 'no files there'}")
+    if again:
+        say(f"{again} more paths lead to files that are read already: each is read once")
+    return sorted(_with_clear_names(list(found.values())), key=lambda file: file.name)
+
+
+def format_of(path: str) -> str | None:
+    """Return the format that the name of the file tells, None when it tells none."""
+    suffixes = PurePosixPath(path.lower()).suffixes
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return FORMATS.get(suffixes[-1]) if suffixes else None
+
+
+def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
+    """Return the filesystem, the folder that names are relative to and the files of one location."""
+    location, query = _without_query(location)
+    wildcard = _WILDCARD.search(location)
+    if wildcard and not ("://" not in location and Path(location).exists()):
+        head = location[: wildcard.start()].rpartition("/")[0]
+        filesystem, base = open_filesystem((head or ("/" if location.startswith("/") else ".")) + query)
+        if isinstance(filesystem, fs.LocalFileSystem) and "**" not in location:
+            paths = glob.glob(f"{glob.escape(base.rstrip('/'))}/{location[len(head) :].lstrip('/')}")
+            return filesystem, base, _readable(filesystem.get_file_info(paths), base)
+        pattern = _as_regex(f"{base.rstrip('/')}/{location[len(head) :].lstrip('/')}")
+        return filesystem, base, [info for info in _below(filesystem, base, location) if pattern.fullmatch(info.path)]
+    filesystem, path = open_filesystem(location + query)
+    info = filesystem.get_file_info(path)
+    if info.type == fs.FileType.NotFound:
+        raise BadConfiguration(f"the input {location} does not exist")
+    if info.type == fs.FileType.Directory:
+        return filesystem, path, _below(filesystem, path, location)
+    if info.type != fs.FileType.File:
+        raise BadConfiguration(f"the input {location} is neither a file nor a folder: copy what it holds to a file")
+    return filesystem, str(PurePosixPath(path).parent), [info]
+
+
+def _without_query(location: str) -> tuple[str, str]:
+    """Return a URI and its options, such as ?endpoint_override=...; a path has none."""
+    body, mark, query = location.rpartition("?")
+    return (body, mark + query) if mark and "://" in body and "=" in query else (location, "")
+
+
+def _outside(infos: list[fs.FileInfo], filesystem: fs.FileSystem, base: str, output: str | None) -> list[fs.FileInfo]:
+    """Return the files that are not the output's. Raises BadConfiguration when these were asked for."""
+    if output is None:
+        return infos
+    other, path = open_filesystem(output)
+    if other.type_name != filesystem.type_name:
+        return infos
+    root = PurePosixPath(_real(other, path))
+    start = PurePosixPath(_real(filesystem, base))
+    kept = []
+    for info in infos:
+        real = PurePosixPath(_real(filesystem, info.path))
+        if not real.is_relative_to(root):
+            kept.append(info)
+        elif start.is_relative_to(root):
+            if real.relative_to(root).parts[0] == "data":
+                raise BadConfiguration(f"the input {info.path} is in the output {output}: take another --output")
+            kept.append(info)
+    return kept
+
+
+def _real(filesystem: fs.FileSystem, path: str) -> str:
+    return os.path.realpath(path) if isinstance(filesystem, fs.LocalFileSystem) else path
+
+
+def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.FileInfo]:
+    """Return the files under a folder, without hidden ones and those that jobs mark with an underscore."""
+    try:
+        if isinstance(filesystem, fs.LocalFileSystem):
+            infos = filesystem.get_file_info(_walk(folder))
+        else:
+            infos = filesystem.get_file_info(fs.FileSelector(folder, recursive=True))
+    except PermissionError as error:
+        raise BadConfiguration(f"the input {location} may not be read: {error}") from None
+    except FileNotFoundError:
+        raise BadConfiguration(f"the input {location} does not exist: there is no folder {folder}") from None
+    return _readable(infos, folder)
+
+
+def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
+    depth = len(PurePosixPath(folder).parts)
+    return [
+        info
+        for info in infos
+        if info.type == fs.FileType.File
+        and not any(part.startswith((".", "_")) for part in PurePosixPath(info.path).parts[depth:])
+    ]
+
+
+def _walk(folder: str) -> list[str]:
+    """Return the paths of all files under a folder. A link that leads to a folder around it is not followed."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found = []
+    for path, folders, files in os.walk(folder, onerror=fail, followlinks=True):
+        around = os.path.realpath(path) + "/"
+        folders[:] = [f for f in folders if not around.startswith(os.path.realpath(f"{path}/{f}").rstrip("/") + "/")]
+        found += [f"{path.rstrip('/')}/{name}" for name in files]
+    return found
+
+
+def _as_regex(pattern: str) -> re.Pattern[str]:
+    """Translate the wildcards *, ?, [...], [!...] and ** (any number of folders) into a regular expression."""
+    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
+    return re.compile("".join(parts.get(token) or _one_of(token) or re.escape(token) for token in tokens))
+
+
+def _one_of(token: str) -> str:
+    """Return the regular expression for [...], which stands for one character and never for a slash, or ""."""
+    if not re.fullmatch(r"\[.+\]", token):
+        return ""
+    inside = token[1:-1]
+    negated = inside.startswith("!") and len(inside) > 1
+    characters = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if negated else inside)
+    return f"(?!/)[{'^' if negated else ''}{characters}]"
+
+
+def _with_clear_names(files: list[InputFile]) -> list[InputFile]:
+    """Return the files; those that share a name with another one are called by their whole path."""
+    count = Counter(file.name for file in files)
+    if max(count.values()) == 1:
+        return files
+    return [replace(file, name=masked(file.path)) if count[file.name] > 1 else file for file in files]

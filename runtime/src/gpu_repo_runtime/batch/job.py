@@ -1,0 +1,187 @@
+"""The whole job of one worker: plan, model, parts, and the end when nothing is missing."""
+
+import contextlib
+import gc
+import importlib
+import json
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from .. import device
+from .contents import Checksums, Watch
+from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
+from .inputs import find_files
+from .manifest import Ledger
+from .messages import one_line, say
+from .plan import NAME as PLAN
+from .plan import Plan, code_fingerprint
+from .predicting import Model, Predictor
+from .progress import Metrics, Progress
+from .provenance import RunRecord, provenance
+from .publishing import Damaged, check_ours, check_published, finish, missing_parts, reopen_when_damaged
+from .reading import find_columns
+from .run import Run
+from .settings import Repair, RunOptions
+from .stop import Stop
+from .store import SUCCESS, FinishedElsewhere, Store, open_store
+
+RESERVED = ["file", "row"]
+REPAIRS = 3
+
+
+def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
+    """Do the work of this process and return the exit code 0. Raises JobError."""
+    with Stop(options.grace) as stop:
+        return _run_until(stop, options, arguments)
+
+
+def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
+    with stop.at_once("the input was looked at and the model loaded"):
+        store, plan, predictor, device_name = _prepare(options)
+    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
+        say(f"{options.output} is complete already; nothing to do")
+        return DONE
+    try:
+        _work(options, arguments, store, plan, predictor, stop, device_name)
+    except FinishedElsewhere:
+        say("another worker has finished the same output")
+    return DONE
+
+
+def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
+    store = open_store(options.output)
+    check_ours(store, options.output)
+    files = find_files(options.input, options.format, options.output)
+    columns = find_columns(files, options.column, options.keep, options.limits)
+    clash = set(columns.kept.names) & set(RESERVED)
+    if clash:
+        raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
+    device_name = choose_device(options.device)
+    with Checksums(files) as checksums:
+        model = load_model(options.package, device_name)
+        # Nothing that is loaded by now goes away: the garbage collector need not walk through it again and again.
+        gc.freeze()
+        predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+        plan = Plan(
+            files,
+            columns,
+            options.limits,
+            options.shard.count,
+            options.on_error,
+            predictor.schema,
+            code_fingerprint(options.package),
+        )
+        plan.settle(store, checksums)
+    return store, plan, predictor, device_name
+
+
+def merge_job(output: str) -> int:
+    """Check that every part of all shards is there and publish the result; return 0. Raises JobError."""
+    store = open_store(output, make=False)
+    plan = store.read(PLAN)
+    if plan is None:
+        raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
+    missing = missing_parts(store, len(json.loads(plan)["files"]))
+    # Only now: the records that say what is there go when the result is published.
+    if store.read(SUCCESS) is not None:
+        check_published(store)
+        say(f"{output} is complete already")
+        return DONE
+    if missing:
+        some = ", ".join(missing[:5])
+        raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
+    _publish(store, output, None)
+    return DONE
+
+
+def choose_device(requested: str) -> str:
+    """Return the device to use and say why. Raises JobError when the one asked for cannot be used."""
+    try:
+        chosen = device.choose(requested)
+    except device.DeviceError as error:
+        raise JobError(str(error)) from error
+    say(device.reason(chosen))
+    return chosen
+
+
+def load_model(package: str, device_name: str) -> Model:
+    """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
+    try:
+        own = importlib.import_module(f"{package}.model").Model
+    except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
+        raise BadConfiguration(f"src/{package}/model.py cannot be imported: {error}") from error
+    try:
+        model: Model = own()
+        model.load(device_name)
+    except (SystemExit, KeyboardInterrupt) as ended:
+        raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
+    except Exception as error:
+        if not is_mistake(error):
+            raise
+        traceback.print_exc()
+        raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}") from error
+    return model
+
+
+def _work(
+    options: RunOptions,
+    arguments: Sequence[str],
+    store: Store,
+    plan: Plan,
+    predictor: Predictor,
+    stop: Stop,
+    device_name: str,
+) -> None:
+    shard = options.shard
+    name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
+    record = RunRecord(store, options.package, arguments, device_name, name)
+    progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
+    progress.batch_size = options.batch_size
+    ledger = Ledger(store, shard.wants)
+    if ledger.records:
+        say(f"going on: {len(ledger.records)} parts are done")
+    code = JobError.code
+    try:
+        Run(plan, ledger, shard, predictor, progress)(stop, options.max_bad)
+        code = DONE
+    except FinishedElsewhere:
+        code = DONE
+        raise
+    except JobError as error:
+        code = error.code
+        raise
+    finally:
+        progress.close(code == DONE)
+        say(progress.line())
+        with contextlib.suppress(FinishedElsewhere, OSError):
+            record.end(code, progress.rows)
+    for _ in range(REPAIRS):
+        try:
+            missing = missing_parts(store, len(plan.files))
+            # Only now: the records that say what is there go when the result is published.
+            if store.read(SUCCESS) is not None:
+                return
+            if missing:
+                rest = f"{len(missing)} parts or more are missing from others"
+                say(f"shard {name} is done; {rest}, the last one publishes")
+                return
+            Watch().check_all(plan.files)
+            _publish(store, options.output, record.content)
+            return
+        except Damaged as damage:
+            say(f"{damage.found}: made anew")
+            repair = Progress(Metrics(None, None, name), device_name)
+            Run(plan, Ledger(store), Repair(parts=damage.parts), predictor, repair)(stop, options.max_bad)
+            repair.close(True)
+    raise JobError(f"parts in {options.output} are lost again and again: does another program write there?")
+
+
+def _publish(store: Store, output: str, current: dict[str, Any] | None) -> None:
+    try:
+        counts = finish(store, provenance(store, current))
+    except FinishedElsewhere:
+        return
+    bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
+    bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
+    say(f"complete: {counts['written']:,} of {counts['rows']:,} rows in {output}/data{bad}")

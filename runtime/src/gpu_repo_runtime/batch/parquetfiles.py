@@ -1,0 +1,168 @@
+"""Parts of a Parquet file. A row group without a wanted part is not read; the others are read batch by batch."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .exits import BadInput
+from .inputs import InputFile
+from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
+from .widening import fitting
+
+READ_ROWS = 16_384
+
+
+def parquet_parts(
+    file: InputFile, file_index: int, columns: Columns, limits: Limits, first: int, wanted: Callable[[int], bool]
+) -> Iterator[Part | int]:
+    """Yield the wanted parts of a file from part `first` on, and at its end the number of its parts.
+
+    Raises BadInput when a column is missing or of another type. A file or a row group that cannot be read is a bad row
+    for all the rows in it; an error of the disk or the network is raised.
+    """
+    try:
+        source = pq.ParquetFile(file.filesystem.open_input_file(file.path), memory_map=False, pre_buffer=False)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error):
+            raise
+        if wanted(0):
+            bad = [BadRow(0, f"{UNCOUNTED}the file cannot be read: {error}", uncounted=True)]
+            yield Part(file, file_index, 0, 0, 1, True, 0, empty_table(columns), bad=bad)
+        yield 1
+        return
+    total = source.metadata.num_rows
+    rows = _rows_of_part(source.metadata, limits)
+    count = max(1, -(-total // rows))
+    _check(source.schema_arrow, columns, file.name)
+    wanted_parts = [index for index in range(first, count) if wanted(index)]
+    for index, tables, bad in _cut(file, source, columns, rows, wanted_parts):
+        start, end = index * rows, min((index + 1) * rows, total)
+        table, unfit = _checked(tables, columns, file.name)
+        bad = sorted(bad + unfit, key=lambda b: b.row)
+        through = end / max(1, total)
+        yield Part(file, file_index, index, start, end - start, index == count - 1, 0, table, through, bad)
+    yield count
+
+
+def _rows_of_part(metadata: pq.FileMetaData, limits: Limits) -> int:
+    """Return the rows of each part of the file: less than limits.rows where the rows are large."""
+    size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
+    mean = size / max(1, metadata.num_rows)
+    return max(1, min(limits.rows, int(limits.size / max(1.0, mean))))
+
+
+def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
+    for column in columns.names:
+        if column not in schema.names:
+            raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
+        if schema.names.count(column) > 1:
+            raise BadInput(f"{name}: {schema.names.count(column)} columns {column!r}: which one is meant?")
+    form = schema.field(columns.text).type
+    value = form.value_type if pa.types.is_dictionary(form) else form
+    allowed = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
+    if not any(is_text(value) for is_text in allowed):
+        raise BadInput(f"{name}: column {columns.text!r} holds {form}, the model needs text")
+
+
+def _cut(
+    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, wanted: list[int]
+) -> Iterator[tuple[int, list[pa.Table], list[BadRow]]]:
+    """Yield (index, tables, bad rows) of each wanted part; the tables have a column with the row's number."""
+    group_end = np.cumsum([source.metadata.row_group(g).num_rows for g in range(source.metadata.num_row_groups)])
+    pending = list(wanted)
+    tables: list[pa.Table] = []
+    bad: list[BadRow] = []
+    for group, end in enumerate(group_end):
+        begin = end - source.metadata.row_group(group).num_rows
+        if not pending or end <= pending[0] * rows:
+            continue
+        position = int(begin)
+        for table, broken in _read_group(file, source, group, columns, min(rows, READ_ROWS), position, int(end)):
+            size = broken.count if broken else len(table)
+            while pending and position + size > pending[0] * rows:
+                start, stop = max(position, pending[0] * rows), min(position + size, (pending[0] + 1) * rows)
+                if broken:
+                    bad.append(BadRow(start, broken.reason, stop - start))
+                elif start < stop:
+                    tables.append(table.slice(start - position, stop - start))
+                if position + size < (pending[0] + 1) * rows:
+                    break
+                yield pending.pop(0), tables, bad
+                tables, bad = [], []
+            position += size
+    if pending:
+        yield pending.pop(0), tables, bad
+
+
+def _read_group(
+    file: InputFile, source: pq.ParquetFile, group: int, columns: Columns, rows: int, begin: int, end: int
+) -> Iterator[tuple[pa.Table, BadRow | None]]:
+    """Yield a row group, `rows` at a time; what cannot be read of it comes last, as one bad row for all of it."""
+    position = begin
+    try:
+        for batch in source.iter_batches(rows, row_groups=[group], columns=columns.names, use_threads=False):
+            table = pa.Table.from_batches([batch])
+            numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
+            kept = [table[name] for name in columns.kept.names]
+            fields = [ROW, TEXT, *columns.kept.names]
+            yield pa.table([pa.chunked_array([numbers]), table[columns.text], *kept], names=fields), None
+            position += len(table)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error):
+            raise
+        reason = " ".join(str(error).split())
+        yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
+
+
+def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
+    """Return the rows with text in the schema of a part, and the others as bad rows."""
+    if not tables:
+        return table_schema(columns).empty_table(), []
+    table, bad = _fitting(pa.concat_tables(tables), columns, name)
+    if table[TEXT].null_count:
+        missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
+        bad += [BadRow(row, f"no value in column {columns.text!r}") for row in missing]
+        table = table.filter(pc.is_valid(table[TEXT]))
+    try:
+        table.validate(full=True)
+    except pa.ArrowException:
+        broken = [_is_broken(value) for value in table[TEXT]]
+        bad += [
+            BadRow(row, f"column {columns.text!r} is no UTF-8")
+            for row in table[ROW].filter(pa.array(broken)).to_pylist()
+        ]
+        table = table.filter(pa.array([not b for b in broken]))
+    return table, bad
+
+
+def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
+    """Return the rows whose kept columns fit those of the plan, in a type that holds both, and the others."""
+    bad: list[BadRow] = []
+    arrays = [whole[ROW], whole[TEXT].cast(pa.string())]
+    unfit = None
+    for field in columns.kept:
+        values = whole[field.name]
+        try:
+            array, strange = fitting(values, field)
+        except pa.ArrowException as error:
+            held = f"column {field.name!r} holds {values.type}, at first it held {field.type}"
+            raise BadInput(f"{name}: {held}: {error}") from None
+        if strange is not None:
+            reason = f"column {field.name!r} holds a number that is not exact where it held {field.type} at first"
+            numbers = whole[ROW].filter(strange if unfit is None else pc.and_not(strange, unfit))
+            bad += [BadRow(row, reason) for row in numbers.to_pylist()]
+            unfit = strange if unfit is None else pc.or_(unfit, strange)
+        arrays.append(array)
+    table = pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
+    return (table if unfit is None else table.filter(pc.invert(unfit))), bad
+
+
+def _is_broken(value: pa.Scalar) -> bool:
+    try:
+        value.as_buffer().to_pybytes().decode()
+    except UnicodeDecodeError:
+        return True
+    return False

@@ -1,0 +1,140 @@
+"""The plan beside the output: what a restart must not change. A restart with another one is refused."""
+
+import hashlib
+import importlib.util
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from .exits import BadConfiguration
+from .inputs import InputFile
+from .parts import Columns, Limits
+from .store import Store
+
+NAME = "_plan.json"
+
+
+def code_fingerprint(package: str) -> str:
+    """Return the SHA-256 of all Python files of the owner's package and of the runtime."""
+    digest = hashlib.sha256()
+    for folder in (folder_of(package), Path(__file__).resolve().parent.parent):
+        for path in sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).as_posix()):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def folder_of(package: str) -> Path:
+    """Return the folder of the owner's package. Raises BadConfiguration when there is none."""
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise BadConfiguration(f"there is no package {package} here: call it where src/ is on PYTHONPATH")
+    return Path(found.origin).resolve().parent
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What decides which rows are in which part and what is computed from them."""
+
+    files: list[InputFile]
+    columns: Columns
+    limits: Limits
+    shards: int
+    on_error: str
+    result: pa.Schema
+    code: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is written beside the output."""
+        return {
+            "shards": self.shards,
+            "part_rows": self.limits.rows,
+            "part_bytes": self.limits.size,
+            "max_row_bytes": self.limits.row_size,
+            "column": self.columns.text,
+            "keep": _types(self.columns.kept),
+            "result": _types(self.result),
+            "on_error": self.on_error,
+            "code": self.code,
+            "files": [file.identity() for file in self.files],
+        }
+
+    def settle(self, store: Store, checksums: Callable[[], dict[str, str]]) -> None:
+        """Write the plan, or compare it with the one that is there. Raises BadConfiguration when they differ.
+
+        checksums: returns those of the files by their names. A file of the same content may have another time.
+        """
+        own = self.as_dict()
+        content = store.read(NAME)
+        if content is None:
+            _add_checksums(own, checksums())
+            if store.create(NAME, to_json(own)):
+                return
+            content = store.read(NAME)
+        there = _parsed(content or b"{}")
+        before = {file["name"]: file for file in there.get("files", [])}
+        if any(before.get(file["name"], {}).get("modified") != file["modified"] for file in own["files"]):
+            _add_checksums(own, checksums())
+        changes = _changes(there, own)
+        if changes:
+            raise BadConfiguration(
+                f"this output was begun otherwise: {'; '.join(changes)}. "
+                "Go on as it was begun, or take another --output (or delete this one)"
+            )
+
+
+def to_json(value: Any) -> bytes:
+    """Return the value as JSON for people to read, the same bytes for the same value."""
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+def _add_checksums(plan: dict[str, Any], checksums: dict[str, str]) -> None:
+    for file in plan["files"]:
+        if file["name"] in checksums:
+            file["sha256"] = checksums[file["name"]]
+
+
+def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Tell whether a file is the same: by its time, or by its content where that is known of both."""
+    passing = ("modified", "sha256")
+    if {k: v for k, v in before.items() if k not in passing} != {k: v for k, v in now.items() if k not in passing}:
+        return False
+    known = before.get("sha256") and now.get("sha256")
+    key = "sha256" if known else "modified"
+    return bool(before[key] == now[key])
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    try:
+        return dict(json.loads(content))
+    except ValueError:
+        raise BadConfiguration(
+            f"{NAME} of this output is cut or no JSON: take another --output, or delete it"
+        ) from None
+
+
+def _types(schema: pa.Schema) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema}
+
+
+def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
+    """Say in a few words what differs between the plan that is there and the one of this start."""
+    changes = [
+        f"--{key.replace('_', '-')} was {there.get(key)}, now {own[key]}" if key != "code" else "the code has changed"
+        for key in own
+        if key != "files" and there.get(key) != own[key]
+    ]
+    before = {file["name"]: file for file in there.get("files", [])}
+    after = {file["name"]: file for file in own["files"]}
+    for word, names in [
+        ("new", after.keys() - before.keys()),
+        ("gone", before.keys() - after.keys()),
+        ("changed", {name for name in before.keys() & after.keys() if not _is_same(before[name], after[name])}),
+    ]:
+        if names:
+            some = ", ".join(sorted(names)[:3])
+            changes.append(f"{len(names)} input files {word}: {some}{' ...' if len(names) > 3 else ''}")
+    return changes

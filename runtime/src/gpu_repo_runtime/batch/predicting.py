@@ -1,0 +1,140 @@
+"""The model over a part: sorted by length, halved when memory runs out, bad rows found one by one."""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from .. import device
+from .exits import RETRY, BadConfiguration, JobError
+from .lengths import OwnLengths
+from .messages import one_line, say
+from .ordering import Sorted
+from .results import Answers, Outcome, check_count, schema_of, to_table
+from .stop import Stop
+from .widening import UNFIT
+
+
+class Model(Protocol):
+    """What the job needs of src/<package>/model.py. A method `lengths` may come to it: see lengths.py."""
+
+    examples: Any
+
+    def load(self, device: str) -> None:
+        """Bring the model to "cpu" or "cuda"."""
+
+    def predict(self, batch: list[str]) -> Answers:
+        """Return a dict for each text."""
+
+
+class BatchSize:
+    """The size of a batch for texts of a length: the wanted one, less where memory has run out.
+
+    Lengths count in powers of two. What does not fit for some length does not fit for longer texts either.
+    """
+
+    def __init__(self, wanted: int) -> None:
+        self.wanted = wanted
+        self._limits: dict[int, int] = {}
+
+    def of(self, length: int) -> int:
+        """Return how many texts that are up to `length` long go into a batch."""
+        if not self._limits:
+            return self.wanted
+        step = length.bit_length()
+        return min([size for limit, size in self._limits.items() if limit <= step], default=self.wanted)
+
+    def too_large(self, size: int, length: int) -> None:
+        """Remember that `size` texts that are up to `length` long do not fit."""
+        step = length.bit_length()
+        self._limits[step] = min(self._limits.get(step, size), max(1, size // 2))
+
+    @property
+    def smallest(self) -> int:
+        """Return the size that the longest texts are left with."""
+        return min(self._limits.values(), default=self.wanted)
+
+
+class Predictor:
+    """Runs the model over parts on a device ("cpu" or "cuda")."""
+
+    def __init__(self, model: Model, device_name: str, batch_size: int, names: list[str]) -> None:
+        self.batch_size = BatchSize(batch_size)
+        self._model = model
+        self._device = device_name
+        self._process = os.getpid()
+        try:
+            answers = model.predict(list(model.examples))
+        except BaseException as error:
+            if device.is_device_lost(error) or device.is_out_of_memory(error):
+                raise JobError(f"the model fails on its own examples: {one_line(error)}") from error
+            raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
+        check_count(answers, len(model.examples))
+        self.schema = schema_of(answers, names)
+        try:
+            to_table(answers, self.schema)
+        except UNFIT as error:
+            text = "the model's answers to its own examples do not fit one column"
+            raise BadConfiguration(f"{text}: {one_line(error)}") from error
+        self._own_lengths = OwnLengths(model) if callable(getattr(model, "lengths", None)) else None
+
+    def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:
+        """Return what the model says of a part.
+
+        done: called with the number of rows after each batch. Raises Stopped, JobError.
+        """
+        lengths = self._own_lengths.of(rows.texts, stop.between_parts) if self._own_lengths else None
+        if lengths is not None:
+            rows = rows.by(lengths)
+        outcome = Outcome(rows, self.schema)
+        count, position, start = len(rows.texts), 0, time.monotonic()
+        while position < count:
+            if position:
+                stop.between_batches((time.monotonic() - start) / position * (count - position))
+            size = min(self.batch_size.of(int(rows.lengths[position])), count - position)
+            self._predict(rows, range(position, position + size), outcome)
+            position += size
+            done(size)
+        outcome.convert()
+        self._check_model(count, len(outcome.bad))
+        return outcome
+
+    def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
+        """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
+        memory, texts = False, rows.texts[batch.start : batch.stop]
+        try:
+            answers = self._model.predict(texts)
+        # Ctrl-C raises nothing here, see stop.py: what comes is the model's own, sys.exit() too.
+        except BaseException as error:
+            if device.is_device_lost(error):
+                raise JobError(f"the GPU is lost, only a new process can use it: {one_line(error)}") from error
+            memory = device.is_out_of_memory(error)
+            reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
+        else:
+            self._stay_one()
+            outcome.add(batch, answers)
+            return
+        # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
+        if memory:
+            self.batch_size.too_large(len(batch), int(rows.lengths[batch.start]))
+            device.release(self._device)
+        if len(batch) == 1:
+            outcome.bad[batch.start] = reason
+            return
+        middle = len(batch) // 2
+        self._predict(rows, batch[:middle], outcome)
+        self._predict(rows, batch[middle:], outcome)
+
+    def _stay_one(self) -> None:
+        """End this process when it is a copy that the model has made of it."""
+        if os.getpid() != self._process:
+            say("the model has forked, and the copy came back from predict: it ends here")
+            os._exit(RETRY)
+
+    def _check_model(self, rows: int, bad: int) -> None:
+        """Raise JobError when it is the model that fails and not the rows."""
+        if rows and bad == rows:
+            try:
+                self._model.predict(list(self._model.examples))
+            except BaseException as error:
+                raise JobError(f"the model fails on its own examples now: {one_line(error)}") from error

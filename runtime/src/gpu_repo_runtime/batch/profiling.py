@@ -1,0 +1,172 @@
+"""Where the time goes on a small input, and what each batch size needs: a table, a chart and a trace."""
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from .. import device
+from .exits import DONE
+from .inputs import InputFile, find_files
+from .job import RESERVED, choose_device, load_model
+from .manifest import as_parquet
+from .messages import say
+from .ordering import Sorted
+from .parts import Columns, Limits, Part
+from .predicting import Predictor
+from .reading import find_columns, read_parts
+from .stop import Stop
+from .store import DiskStore
+from .textfiles import Start
+
+LIMITS = Limits(10_000, 64 << 20, 16 << 20)
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """The options of `profile`; see its --help for each."""
+
+    package: str
+    input: list[str]
+    output: str
+    column: str
+    rows: int
+    batch_sizes: list[int]
+    device: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows per second of a batch size in the model, and the highest memory in bytes (0: not known)."""
+
+    size: int
+    rate: float
+    memory: int
+
+
+def profile_job(options: ProfileOptions) -> int:
+    """Profile a small input and return the exit code 0. Raises JobError."""
+    folder = Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = choose_device(options.device)
+    model = load_model(options.package, chosen)
+    files = find_files(options.input)
+    columns = find_columns(files, options.column, [], LIMITS)
+    begin = time.perf_counter()
+    rows = _read(files, columns, options.rows)
+    seconds = {"input": time.perf_counter() - begin}
+    predictor = Predictor(model, chosen, options.batch_sizes[-1], RESERVED)
+    _predict(predictor, rows)
+    kinds, table = _traced(lambda: _predict(predictor, rows), chosen, folder)
+    begin = time.perf_counter()
+    outcomes = _predict(predictor, rows)
+    whole = time.perf_counter() - begin
+    begin = time.perf_counter()
+    _write(folder, outcomes)
+    seconds |= kinds | {"output": time.perf_counter() - begin}
+    seconds["Python"] = max(0.0, whole - sum(kinds.values()))
+    measured = [_measure(model, chosen, size, rows) for size in options.batch_sizes]
+    _print(seconds, measured, table, sum(len(part.texts) for part in rows))
+    (folder / "profile.png").write_bytes(_chart(seconds, measured))
+    say(f"chart and trace are in {folder}")
+    return DONE
+
+
+def _traced(work: Callable[[], object], chosen: str, folder: Path) -> tuple[dict[str, float], str]:
+    """Do the work under the profiler of the framework in use; see traced_*.py for what comes back."""
+    if device.framework() == "torch":
+        from .traced_torch import traced
+    elif device.framework() == "tensorflow":
+        from .traced_tensorflow import traced
+    else:
+        from .traced_plain import traced
+    return traced(work, chosen, folder)
+
+
+def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
+    limits = Limits(min(count, LIMITS.rows), LIMITS.size, LIMITS.row_size)
+    parts = islice(_parts(files, columns, limits), -(-count // limits.rows))
+    return [Sorted.of(part) for part in parts]
+
+
+def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
+    for index, file in enumerate(files):
+        for part in read_parts(file, index, columns, limits, Start(), lambda _: True):
+            if isinstance(part, Part):
+                yield part
+
+
+def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
+    return [predictor.run(part, Stop(0), lambda _: None) for part in rows]
+
+
+def _write(folder: Path, outcomes: list[Any]) -> None:
+    store = DiskStore(folder, for_parts=False)
+    for outcome in outcomes:
+        store.write("sample.parquet", as_parquet(outcome.table()))
+    store.tidy("_tmp")
+
+
+def _measure(model: Any, chosen: str, size: int, rows: list[Sorted]) -> Measured:
+    predictor = Predictor(model, chosen, size, RESERVED)
+    reset_peak(chosen)
+    begin = time.perf_counter()
+    _predict(predictor, rows)
+    rate = sum(len(part.texts) for part in rows) / (time.perf_counter() - begin)
+    return Measured(predictor.batch_size.smallest, rate, peak(chosen))
+
+
+def reset_peak(chosen: str) -> None:
+    """Forget the highest memory so far: the GPU's, or on Linux the process's own."""
+    if chosen == "cuda":
+        device.reset_peak(chosen)
+        return
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")
+
+
+def peak(chosen: str) -> int:
+    """Return the highest memory in bytes since `reset_peak`; 0 where it is not known."""
+    memory = device.memory(chosen)
+    if memory:
+        return memory.peak
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0
+    lines = (line.split() for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return next((int(words[1]) * 1024 for words in lines), 0)
+
+
+def _print(seconds: dict[str, float], measured: list[Measured], table: str, count: int) -> None:
+    total = sum(seconds.values())
+    print(f"{count:,} rows\n\nwhere the time goes")
+    for name, value in seconds.items():
+        print(f"  {name:8} {value:8.3f} s {value / total:6.1%}")
+    print("\nbatch size    rows/s    peak memory")
+    for one in measured:
+        print(f"  {one.size:8} {one.rate:9,.0f} {one.memory / 2**20:10,.0f} MiB")
+    print(f"\n{table}")
+
+
+def _chart(seconds: dict[str, float], measured: list[Measured]) -> bytes:
+    """Return a PNG: the shares of the time, and rate and memory over the batch size."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.barh(list(seconds)[::-1], list(seconds.values())[::-1])
+    left.set(xlabel="seconds", title="where the time goes")
+    sizes = [one.size for one in measured]
+    right.plot(sizes, [one.rate for one in measured], marker="o", label="rows/s")
+    right.set(xlabel="batch size", ylabel="rows/s", title="batch size", xscale="log")
+    right.set_xticks(sizes, [str(size) for size in sizes])
+    memory = right.twinx()
+    memory.plot(sizes, [one.memory / 2**20 for one in measured], marker="s", color="tab:orange", linestyle="--")
+    memory.set_ylabel("peak memory, MiB (dashed)")
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=120)
+    return content.getvalue()

@@ -1,0 +1,122 @@
+"""How far the job is: a bar on a terminal, a line every 30 s elsewhere, metrics for Prometheus."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, push_to_gateway, write_to_textfile
+from tqdm import tqdm
+
+from .. import device
+from .exits import BadConfiguration
+from .messages import say
+
+LINE_SECONDS = 30
+METRICS_SECONDS = 15
+
+
+class Metrics:
+    """Gauges in a file for the node exporter's textfile collector, or at a push gateway; or nowhere."""
+
+    def __init__(self, file: str | None, gateway: str | None, shard: str) -> None:
+        self._file, self._gateway, self._shard = file, gateway, shard
+        if file and not Path(file).absolute().parent.is_dir():
+            raise BadConfiguration(f"--metrics-file {file}: there is no such folder")
+        self._registry = CollectorRegistry()
+        self._gauges: dict[str, Gauge] = {}
+        self._next = 0.0
+
+    def write(self, values: dict[str, float], now: bool = False) -> None:
+        """Write the values, but not before METRICS_SECONDS are over, unless `now`. What fails does not end the job."""
+        if not (self._file or self._gateway) or (time.monotonic() < self._next and not now):
+            return
+        self._next = time.monotonic() + METRICS_SECONDS
+        for name, value in values.items():
+            if name not in self._gauges:
+                self._gauges[name] = Gauge(f"job_{name}", name.replace("_", " "), ["shard"], registry=self._registry)
+            self._gauges[name].labels(self._shard).set(value)
+        if self._file:
+            try:
+                write_to_textfile(self._file, self._registry)
+            except OSError as error:
+                say(f"the metrics could not be written: {error}")
+        if self._gateway:
+            try:
+                push_to_gateway(self._gateway, "batch", self._registry, {"shard": self._shard}, timeout=5)
+            except (OSError, ValueError) as error:
+                say(f"the metrics did not reach the push gateway: {error}")
+
+
+class Progress:
+    """Counts rows; the share of the input that is through tells how many there will be and how long it takes."""
+
+    def __init__(self, metrics: Metrics, device_name: str) -> None:
+        self.rows = 0
+        self.bad = 0
+        self.batch_size = 0
+        self.share = self.share_before = 0.0
+        self._metrics = metrics
+        self._device = device_name
+        self._start = time.monotonic()
+        self._next_line = self._start + LINE_SECONDS
+        self._next_details = 0.0
+        self._bar: Any = tqdm(unit=" rows", unit_scale=True, disable=None, smoothing=0.1, dynamic_ncols=True)
+
+    def add(self, rows: int) -> None:
+        """Count the rows of a batch."""
+        self.rows += rows
+        self._bar.update(rows)
+        now = time.monotonic()
+        if self._bar.disable and now >= self._next_line:
+            self._next_line = now + LINE_SECONDS
+            say(self.line())
+        if now >= self._next_details:
+            self._next_details = now + 0.5
+            self._bar.set_postfix(self._details(), refresh=False)
+            self._bar.total = self._total() or None
+            self._metrics.write(self.values())
+
+    def through(self, share: float) -> None:
+        """Say that this share of the whole input, 0 to 1, is read and computed."""
+        self.share = share
+
+    def rate(self) -> float:
+        """Return rows per second since the start."""
+        return self.rows / max(1e-9, time.monotonic() - self._start)
+
+    def line(self) -> str:
+        """Return the state in one line."""
+        total = self._total()
+        rest = f" of about {total:,}, {_clock((total - self.rows) / self.rate())} left" if total > self.rows else ""
+        details = ", ".join(f"{key} {value}" for key, value in self._details().items())
+        return f"{self.rows:,} rows{rest}, {self.rate():,.0f} rows/s, {details}"
+
+    def values(self) -> dict[str, float]:
+        """Return the values of the metrics."""
+        values = {"rows": self.rows, "bad_rows": self.bad, "rows_per_second": self.rate()}
+        values |= {"batch_size": self.batch_size, "share_done": self.share}
+        memory = device.memory(self._device)
+        return values | ({"gpu_memory_used_bytes": memory.used, "gpu_memory_peak_bytes": memory.peak} if memory else {})
+
+    def close(self, done: bool) -> None:
+        """Take the bar away and write the last metrics."""
+        self._bar.close()
+        self._metrics.write(self.values() | {"done": float(done)}, now=True)
+
+    def _total(self) -> int:
+        """Return the rows of this start, guessed from those so far; 0 while nothing is through."""
+        computed = self.share - self.share_before
+        return round(self.rows * (1 - self.share_before) / computed) if computed > 0 else 0
+
+    def _details(self) -> dict[str, str]:
+        memory = device.memory(self._device)
+        details = {"batch": str(self.batch_size)}
+        if self.bad:
+            details["bad"] = str(self.bad)
+        return details | ({"GPU": f"{memory.used / 2**30:.1f} of {memory.total / 2**30:.0f} GiB"} if memory else {})
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{seconds:02d}"

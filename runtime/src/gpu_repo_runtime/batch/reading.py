@@ -1,0 +1,118 @@
+"""From the input's files to parts: which columns there are, and the parts that are still to be done."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .exits import BadConfiguration, BadInput
+from .inputs import InputFile
+from .parquetfiles import parquet_parts
+from .parts import Columns, Limits, Part
+from .textfiles import DELIMITERS, Start, first_lines, read_header, text_parts
+from .widening import LARGEST, UNFIT, field_of, typed
+
+LINE_COLUMN = "text"
+
+
+def find_columns(files: list[InputFile], text: str, keep: list[str] | None, limits: Limits) -> Columns:
+    """Return the columns to read; their types are those of the first file that has some, as its first rows tell them.
+
+    keep: columns that go to the output too, None for the one with the text.
+    Raises BadConfiguration when a column is not there or holds lists or objects.
+    """
+    schema = next((found for found in (_schema(file, limits) for file in files) if found is not None), None)
+    names = [text] if keep is None else keep
+    if schema is None:
+        return Columns(text, pa.schema([(name, pa.string()) for name in names]))
+    for name in [text, *names]:
+        if name not in schema.names:
+            known = ", ".join(schema.names) or "none"
+            raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
+        if schema.names.count(name) > 1:
+            raise BadConfiguration(f"the input has {schema.names.count(name)} columns {name!r}: which one is meant?")
+        if pa.types.is_nested(schema.field(name).type):
+            raise BadConfiguration(f"column {name!r} holds {schema.field(name).type}: lists and objects cannot be kept")
+    fields = [pa.field(n, pa.string()) if n == text else _plain(schema.field(n)) for n in names]
+    return Columns(text, pa.schema(fields))
+
+
+def read_parts(
+    file: InputFile, file_index: int, columns: Columns, limits: Limits, start: Start, wanted: Callable[[int], bool]
+) -> Iterator[Part | int]:
+    """Yield the wanted parts of a file from `start` on, and at its end the number of its parts. Raises BadInput."""
+    try:
+        if file.format == "parquet":
+            yield from parquet_parts(file, file_index, columns, limits, start.index, wanted)
+        else:
+            yield from text_parts(file, file_index, columns, limits, start, wanted)
+    except FileNotFoundError:
+        raise BadInput(f"{file.name} was there at the start and is gone now") from None
+    except PermissionError as error:
+        raise BadInput(f"{file.name} may not be read: {error}") from None
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """Return the column with the type of its values for a dictionary type, string for a null type."""
+    if pa.types.is_dictionary(field.type):
+        return field.with_type(field.type.value_type)
+    return field.with_type(pa.string()) if pa.types.is_null(field.type) else field
+
+
+def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
+    """Return the columns of a file, None where it cannot be known (nothing in it, or nothing readable)."""
+    if file.format == "txt":
+        return pa.schema([(LINE_COLUMN, pa.string())])
+    try:
+        if file.format == "parquet":
+            return _parquet_schema(file)
+        lines = first_lines(file, limits)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error) and not isinstance(error, PermissionError | FileNotFoundError):
+            raise
+        return None
+    if file.format in DELIMITERS:
+        return pa.schema([(name, pa.string()) for name in read_header(lines[0], file.format)]) if lines else None
+    return _json_schema(lines)
+
+
+def _parquet_schema(file: InputFile) -> pa.Schema:
+    metadata = pq.read_metadata(file.filesystem.open_input_file(file.path))
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    schema = metadata.schema.to_arrow_schema()
+    times = Counter(schema.names)
+    wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64 and times[f.name] == 1]
+    exact = {name for name in wide if any(_may_be_large(group.column(place[name])) for group in groups)}
+    return pa.schema([field_of(f.name, f.type, f.name in exact) for f in schema])
+
+
+def _may_be_large(chunk: pq.ColumnChunkMetaData) -> bool:
+    """Tell whether whole numbers of a row group may be too large for fractions beside them."""
+    found = chunk.statistics
+    if found is None or not found.has_min_max:
+        return found is None or found.null_count != chunk.num_values
+    return bool(found.min < -LARGEST or found.max > LARGEST)
+
+
+def _json_schema(lines: list[bytes]) -> pa.Schema | None:
+    found: dict[str, list[Any]] = {}
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        for name, value in record.items() if isinstance(record, dict) else ():
+            found.setdefault(name, []).append(value)
+    return pa.schema([_json_field(name, values) for name, values in found.items()]) if found else None
+
+
+def _json_field(name: str, values: list[Any]) -> pa.Field:
+    """Return the column; what pyarrow has no column for is text, so that every such value is a bad row."""
+    try:
+        return typed(name, values)
+    except UNFIT:
+        return pa.field(name, pa.string())

@@ -1,0 +1,253 @@
+"""Records of text formats: take some from a file, then parse them into a table and bad rows."""
+
+import contextlib
+import csv
+import json
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import json as pa_json
+
+from .exits import BadInput
+from .lines import Line, LineReader, TooLong
+from .parts import ROW, TEXT, BadRow, Columns, table_schema
+from .widening import LARGEST, UNFIT, column, extremes, together, within
+
+Parsed = tuple[pa.Table, list[BadRow]]
+# What pyarrow reads from JSON without changing a value; whole numbers as double have to be looked at.
+_READ_AS_WRITTEN = (pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+Record = list[str] | str
+
+
+class CsvReader:
+    """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them.
+
+    Where a quote is not closed, or text follows a closed one, the line on which the record begins is a broken record,
+    and the next one begins on the line after it.
+    """
+
+    def __init__(self, lines: LineReader, limit: int, delimiter: str) -> None:
+        self._lines = lines
+        self.position = self._read = lines.position
+        csv.field_size_limit(max(limit, csv.field_size_limit()))
+        self._delimiter = delimiter
+        self._fed: list[tuple[str, int]] = []
+        self._again: deque[tuple[str, int]] = deque()
+        self._records = self._reader()
+        self._ahead: Record | None = None
+        self._advance()
+
+    def take(self, count: int, budget: int) -> list[Record]:
+        """Return the next records, at most `count` and about `budget` bytes; a broken one is its reason."""
+        taken: list[Record] = []
+        end = self.position + budget
+        while self._ahead is not None and len(taken) < count and self.position < end:
+            taken.append(self._ahead)
+            self.position = self._read
+            self._advance()
+        return taken
+
+    def at_end(self) -> bool:
+        """Tell whether no record is left."""
+        return self._ahead is None
+
+    @property
+    def broken(self) -> str:
+        """Say why the rest of the file cannot be read."""
+        return self._lines.broken
+
+    def _advance(self) -> None:
+        try:
+            while True:
+                self._fed.clear()
+                self._ahead = next(self._records, None)
+                if self._ahead != []:
+                    return
+        except csv.Error as error:
+            self._ahead = f"no CSV: {error}"
+        self._read -= sum(size for _, size in self._fed[1:])
+        self._again.extendleft(reversed(self._fed[1:]))
+        self._records = self._reader()
+
+    def _reader(self) -> Iterator[list[str]]:
+        return csv.reader(self._texts(), delimiter=self._delimiter, strict=True)
+
+    def _texts(self) -> Iterator[str]:
+        fed = self._fed
+        while self._again or self._more():
+            line = self._again.popleft()
+            self._read += line[1]
+            fed.append(line)
+            yield line[0]
+
+    def _more(self) -> bool:
+        for line in self._lines.take(1000, 1 << 20):
+            if isinstance(line, TooLong):
+                # A line that was not kept becomes a record of one strange field, which no header asks for.
+                self._again.append(("\0too long", 1 + line.size))
+            else:
+                self._again.append((line.decode("utf-8", "surrogateescape") + "\n", 1 + len(line)))
+        return bool(self._again)
+
+
+def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Parse lines of plain text: each one is a row."""
+    good: list[tuple[int, str, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        if isinstance(line, TooLong):
+            bad.append(BadRow(row, too_long(line)))
+            continue
+        text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
+        good.append((row, text, (text,) * len(columns.kept)))
+    return to_table(good, bad, columns)
+
+
+def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Parse JSON Lines. pyarrow reads them all at once; where it cannot, halves of them, and a line alone is Python's.
+
+    So what becomes of a line does not depend on the lines around it.
+    """
+    for wanted in _ways_to_read(columns):
+        with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
+            return _parse_json_at_once(lines, first_row, columns, wanted), []
+    if len(lines) == 1:
+        return _parse_json_alone(lines[0], first_row, columns)
+    middle = len(lines) // 2
+    first, bad = parse_json(lines[:middle], first_row, columns)
+    second, more = parse_json(lines[middle:], first_row + middle, columns)
+    return together([first, second], table_schema(columns)), bad + more
+
+
+def _ways_to_read(columns: Columns) -> list[pa.Schema]:
+    """Return the types to ask pyarrow for: the plan's, and fractions where it has whole numbers so far."""
+    fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
+    if not all(field.type in _READ_AS_WRITTEN for field in fields):
+        return []
+    wider = [pa.field(f.name, pa.float64()) if f.type == pa.int64() and not f.metadata else f for f in fields]
+    return [pa.schema(fields)] if wider == fields else [pa.schema(fields), pa.schema(wider)]
+
+
+def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns, wanted: pa.Schema) -> pa.Table:
+    block = b"\n".join(lines)  # type: ignore[arg-type]  # TypeError where a line was too long
+    # pyarrow does not mind line ends: two objects on a line and an empty line would look like one object on each.
+    if max(block.count(b"}\n{"), block.count(b"}\r\n{")) != len(lines) - 1 or not block.startswith(b"{"):
+        raise ValueError("not every line begins and ends an object")
+    options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
+    read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
+    text = table[columns.text]
+    if len(table) != len(lines) or text.null_count:
+        raise ValueError("two objects on a line, or one without text")
+    table.validate(full=True)
+    for field in columns.kept:
+        found = within(table[field.name], field)
+        # Such a number may have been a whole one, which would not be the same any more.
+        if pa.types.is_floating(found.type) and max(map(abs, extremes(found))) >= LARGEST:
+            raise ValueError("a number that may have been rounded")
+    rows = pa.array(range(first_row, first_row + len(table)), pa.int64())
+    kept = columns.kept.names
+    return pa.table([rows, text, *(table[name] for name in kept)], names=[ROW, TEXT, *kept])
+
+
+def _parse_json_alone(line: Line, row: int, columns: Columns) -> Parsed:
+    if isinstance(line, bytes) and not line.strip():
+        return to_table([], [], columns)
+    try:
+        record = _json_object(line)
+    except (ValueError, RecursionError) as error:
+        return to_table([], [BadRow(row, str(error))], columns)
+    return to_table([(row, record.get(columns.text), tuple(map(record.get, columns.kept.names)))], [], columns)
+
+
+def _json_object(line: Line) -> dict[str, Any]:
+    if isinstance(line, TooLong):
+        raise ValueError(too_long(line))
+    try:
+        record = json.loads(line)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"no UTF-8: {error.reason} at byte {error.start}") from None
+    except ValueError as error:
+        raise ValueError(f"no JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"no JSON object but {type(record).__name__}")
+    return record
+
+
+def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], int, Columns], Parsed]:
+    """Return the function that parses records under this header."""
+    position = {name: index for index, name in enumerate(header)}
+
+    def parse(records: Sequence[Any], first_row: int, columns: Columns) -> Parsed:
+        missing = [name for name in columns.names if name not in position]
+        if missing:
+            raise BadInput(f"{file_name}: no column {missing[0]!r}; there are {', '.join(header)}")
+        double = [name for name in columns.names if header.count(name) > 1]
+        if double:
+            raise BadInput(f"{file_name}: {header.count(double[0])} columns {double[0]!r}: which one is meant?")
+        text, kept = position[columns.text], [position[name] for name in columns.kept.names]
+        good: list[tuple[int, str, tuple[Any, ...]]] = []
+        bad: list[BadRow] = []
+        for row, record in enumerate(records, first_row):
+            if isinstance(record, list) and len(record) == len(header):
+                good.append((row, record[text], tuple(record[index] for index in kept)))
+            elif isinstance(record, list):
+                strange = f"{len(record)} fields where the header has {len(header)}"
+                bad.append(BadRow(row, "the row is too long" if record[0].startswith("\0") else strange))
+            else:
+                bad.append(BadRow(row, str(record)))
+        return to_table(good, bad, columns)
+
+    return parse
+
+
+def too_long(line: TooLong) -> str:
+    """Say why a line was not kept."""
+    return f"the row has {line.size} bytes, more than --max-row-bytes"
+
+
+def to_table(rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns) -> Parsed:
+    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones."""
+    try:
+        table = _columns(rows, columns)
+        if not table[TEXT].null_count:
+            return table, bad
+    except UNFIT:
+        pass
+    good = []
+    for entry in rows:
+        reason = _why_bad(entry, columns)
+        if reason:
+            bad.append(BadRow(entry[0], reason))
+        else:
+            good.append(entry)
+    return _columns(good, columns), sorted(bad, key=lambda b: b.row)
+
+
+def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns) -> pa.Table:
+    arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], pa.string())]
+    arrays += [column([entry[2][index] for entry in rows], field) for index, field in enumerate(columns.kept)]
+    return pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
+
+
+def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns) -> str:
+    _, text, kept = entry
+    if text is None:
+        return f"no value in column {columns.text!r}"
+    if not isinstance(text, str):
+        return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
+    checked = [(pa.field(columns.text, pa.string()), text), *zip(columns.kept, kept, strict=True)]
+    for field, value in checked:
+        try:
+            column([value], field)
+        except UnicodeError:
+            return f"column {field.name!r} is no UTF-8"
+        except UNFIT as error:
+            number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
+            return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
+    return ""

@@ -1,0 +1,137 @@
+"""One worker's run: read, predict and write at the same time, part after part, until nothing is left."""
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+
+import pyarrow as pa
+
+from .ahead import ahead
+from .contents import Watch
+from .exits import BadInput
+from .manifest import Ledger, Record
+from .ordering import Sorted
+from .parts import ROW, BadRow, Part
+from .plan import Plan
+from .predicting import Predictor
+from .progress import Progress
+from .reading import read_parts
+from .results import Outcome
+from .settings import Shard
+from .stop import Stop
+from .textfiles import Start
+from .widening import without_notes
+
+# Parts that are computed and not yet written: a process that is killed has to do them again.
+WRITES_WAITING = 1
+# The share of bad rows is judged from here on, so that one bad row at the beginning is not all of them.
+ENOUGH_ROWS = 1000
+
+
+class Run:
+    """Does the parts of a shard that no record tells of."""
+
+    def __init__(self, plan: Plan, ledger: Ledger, shard: Shard, predictor: Predictor, progress: Progress) -> None:
+        self._plan, self._ledger, self._shard = plan, ledger, shard
+        self._predictor, self._progress = predictor, progress
+        self._watch = Watch()
+        self._rows = sum(record.rows for record in ledger.records.values())
+        self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
+        self._uncounted = sum(record.uncounted for record in ledger.records.values())
+        ends = [0]
+        for file in plan.files:
+            ends.append(ends[-1] + max(1, file.size))
+        self._share_at = [end / ends[-1] for end in ends]
+
+    def __call__(self, stop: Stop, max_bad: float) -> None:
+        """Do all parts. Raises Stopped, BadInput or another JobError; what is written by then is kept.
+
+        max_bad: the share of bad rows, 0 to 1, from which on the input as a whole is bad.
+        """
+        with ThreadPoolExecutor(1, "writer") as writer:
+            waiting: deque[Future[Record]] = deque()
+            try:
+                with closing(ahead(map(Sorted.of, self._parts()), 1)) as parts:
+                    while True:
+                        with stop.waiting():
+                            rows = next(parts, None)
+                        if rows is None:
+                            break
+                        outcome = self._predictor.run(rows, stop, self._progress.add)
+                        bad = outcome.bad_rows()
+                        self._count(rows.part, bad, max_bad)
+                        waiting.append(writer.submit(self._write, rows.part, outcome, bad))
+                        while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
+                            waiting.popleft().result()
+            finally:
+                while waiting:
+                    waiting.popleft().result()
+        self._judge(max_bad, 1)
+
+    def _parts(self) -> Iterator[Part]:
+        """Yield the parts that are to be done, file by file."""
+        for file_index, file in enumerate(self._plan.files):
+            start = self._start(file_index)
+            if start is None:
+                continue
+
+            def wanted(index: int, file_index: int = file_index) -> bool:
+                return self._shard.wants(file_index, index) and (file_index, index) not in self._ledger.records
+
+            self._watch.begin(file)
+            for part in read_parts(file, file_index, self._plan.columns, self._plan.limits, start, wanted):
+                if isinstance(part, Part):
+                    yield part
+
+    def _start(self, file_index: int) -> Start | None:
+        """Return where the first part to be done may begin, None when the file has none any more."""
+        start, index = Start(), 0
+        while not self._shard.wants(file_index, index) or (file_index, index) in self._ledger.records:
+            record = self._ledger.records.get((file_index, index))
+            if record and record.last:
+                return None
+            if record:
+                start = Start(index + 1, record.first_row + record.rows, record.end)
+            elif index > start.index + self._shard.count * self._shard.workers:
+                break
+            index += 1
+        return start
+
+    def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
+        self._watch.check(part.file)
+        table = outcome.table()
+        names = pa.repeat(pa.scalar(part.file.name, pa.string()), len(table))
+        planned = without_notes([*self._plan.columns.kept, *self._plan.result])
+        wider = not table.drop_columns([ROW]).schema.equals(planned)
+        table = table.add_column(0, "file", names)
+        quarantine = self._plan.on_error == "quarantine"
+        return self._ledger.write(part, table, bad, quarantine, wider, self._watch.tag(part.file))
+
+    def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
+        if bad:
+            # What looks bad may be two files in one.
+            self._watch.check(part.file)
+        if bad and self._plan.on_error == "fail":
+            first = bad[0]
+            raise BadInput(
+                f"{part.file.name}, row {first.row}: {first.reason} "
+                f"({sum(b.count for b in bad)} bad rows in this part; see --on-error)"
+            )
+        self._rows += part.rows
+        self._bad += sum(b.count for b in bad)
+        self._uncounted += sum(b.uncounted for b in bad)
+        before, after = self._share_at[part.file_index : part.file_index + 2]
+        self._progress.bad = self._bad
+        self._progress.batch_size = self._predictor.batch_size.smallest
+        self._progress.through(before + part.through * (after - before))
+        self._judge(max_bad, ENOUGH_ROWS)
+
+    def _judge(self, max_bad: float, enough: int) -> None:
+        if self._uncounted and max_bad < 1:
+            raise BadInput(
+                f"{self._uncounted} files or ends of files cannot be read, and nobody knows how many rows they held: "
+                "only --max-bad 1 goes on without them"
+            )
+        if self._rows >= enough and self._bad > max_bad * self._rows:
+            raise BadInput(f"{self._bad:,} of {self._rows:,} rows are bad, more than --max-bad {max_bad:g} allows")

@@ -1,0 +1,100 @@
+"""The options of a run and what the environment says about shards."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .exits import BadConfiguration
+from .parts import Limits
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of the work is this process's: shard `index` of `count`, and in it worker `worker` of `workers`."""
+
+    index: int = 0
+    count: int = 1
+    worker: int = 0
+    workers: int = 1
+
+    def wants(self, file_index: int, part: int) -> bool:
+        """Tell whether this process does a part. Neighbouring parts go to different shards."""
+        number = file_index + part
+        return number % self.count == self.index and number // self.count % self.workers == self.worker
+
+
+@dataclass(frozen=True)
+class Repair(Shard):
+    """The work of one who makes damaged parts anew, whosever they were."""
+
+    parts: frozenset[tuple[int, int]] = frozenset()
+
+    def wants(self, file_index: int, part: int) -> bool:
+        """Tell whether a part is one of them."""
+        return (file_index, part) in self.parts
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `run`; see its --help for each."""
+
+    package: str
+    input: list[str]
+    output: str
+    format: str | None
+    column: str
+    keep: list[str] | None
+    on_error: str
+    max_bad: float
+    device: str
+    batch_size: int
+    limits: Limits
+    shard: Shard
+    grace: float
+    metrics_file: str | None
+    push_gateway: str | None
+
+
+def find_shard(option: str | None, environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
+    """Return (index, count) of the shard: from --shard I/N, from a Kubernetes Indexed Job, from torchrun or both.
+
+    Raises BadConfiguration when they make no sense.
+    """
+    index, count = _given_shard(option, environment)
+    ranks = environment.get("LOCAL_WORLD_SIZE")
+    if ranks and ranks == environment.get("WORLD_SIZE") and (option or "JOB_COMPLETION_INDEX" in environment):
+        # torchrun counts from 0 in each pod of its own: the pods' shards are cut once more.
+        rank, ranks_there = _checked(environment.get("RANK", ""), ranks, "RANK and WORLD_SIZE")
+        return index * ranks_there + rank, count * ranks_there
+    if ranks and not option:
+        # One torchrun over several pods: its ranks count all of them.
+        return _checked(environment.get("RANK", ""), environment.get("WORLD_SIZE", ""), "RANK and WORLD_SIZE")
+    return index, count
+
+
+def _given_shard(option: str | None, environment: Mapping[str, str]) -> tuple[int, int]:
+    if option:
+        index, slash, count = option.partition("/")
+        return _checked(index, count if slash else "", f"--shard {option}")
+    if "JOB_COMPLETION_INDEX" in environment:
+        # Kubernetes gives the index and not the count, so the manifest has to pass it.
+        return _checked(
+            environment["JOB_COMPLETION_INDEX"],
+            environment.get("JOB_COMPLETIONS", ""),
+            "JOB_COMPLETION_INDEX and JOB_COMPLETIONS (it has to be the completions of the Job)",
+        )
+    if "WORLD_SIZE" in environment:
+        return _checked(environment.get("RANK", ""), environment["WORLD_SIZE"], "RANK and WORLD_SIZE")
+    return 0, 1
+
+
+def _checked(index: str, count: str, source: str) -> tuple[int, int]:
+    try:
+        pair = int(index), int(count)
+    except ValueError:
+        raise BadConfiguration(f"{source}: the shard needs an index and a count, for example 0/4") from None
+    if pair[1] < 1:
+        raise BadConfiguration(f"{source}: the count has to be 1 or more")
+    if not 0 <= pair[0] < pair[1]:
+        raise BadConfiguration(f"{source}: the index {pair[0]} has to be 0 to {pair[1] - 1}, below the count {pair[1]}")
+    return pair

@@ -1,0 +1,44 @@
+"""Types for the fields of an owner's ``Input``, ``Output`` and ``Parameters`` that pydantic does not have."""
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+
+class _Base64:
+    """bytes in Python; in JSON a string in base64, or ``{"b64": "..."}`` as TensorFlow Serving writes it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from_json = core_schema.no_info_before_validator_function(_decoded, core_schema.bytes_schema())
+        return core_schema.json_or_python_schema(
+            json_schema=from_json,
+            python_schema=core_schema.bytes_schema(),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                _encoded, return_schema=core_schema.str_schema(), when_used="json"
+            ),
+        )
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"type": "string", "format": "byte", "contentEncoding": "base64"}
+
+
+def _decoded(value: Any) -> bytes:
+    if isinstance(value, dict) and value.keys() == {"b64"}:
+        value = value["b64"]
+    if not isinstance(value, str):
+        raise PydanticCustomError("base64", "Input should be a string in base64")
+    try:
+        return base64.b64decode(value.replace("-", "+").replace("_", "/"), validate=True)
+    except (binascii.Error, ValueError):
+        raise PydanticCustomError("base64", "Input should be base64") from None
+
+
+def _encoded(value: bytes) -> str:
+    return base64.b64encode(value).decode()
+
+
+Bytes = Annotated[bytes, _Base64()]

@@ -1,0 +1,257 @@
+"""The types of an owner's model: what one input, one output and the parameters of a request are.
+
+They are the names ``Input``, ``Output`` and ``Parameters`` of its module, or what the annotations of ``predict`` say.
+A model of version 0.2, which takes texts and gives dicts without saying so, runs on with a deprecation.
+"""
+
+import collections.abc
+import inspect
+import math
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pydantic_core
+from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+
+from .contract import ContractError, Model
+
+Value = str | int | float | bool | list[float] | None
+# What a model of version 0.2 returned.
+Answer = dict[str, Value]
+
+DEPRECATED = (
+    "{file} says nothing about what goes in and comes out, as in version 0.2: texts are taken and dicts returned. "
+    "Write Input = str and a class Output(BaseModel) with the fields of an answer, "
+    "and def predict(self, batch: list[Input]) -> list[Output]"
+)
+LENGTHS = "{file}: lengths(texts) is from version 0.2: write def size(self, one: Input) -> int"
+
+
+class WrongAnswer(TypeError):
+    """The model returned something else than its ``Output``; ``index`` is the place of the first one in the batch."""
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class Interface:
+    """How ``model`` is called, and how its inputs and outputs are read, checked and written.
+
+    ``deprecations`` are sentences for its owner. Raises ContractError.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self._predict: Callable[..., Any] = getattr(model, "predict", None) or _no_predict(model)
+        module = sys.modules.get(type(model).__module__)
+        self.file = getattr(module, "__file__", None) or type(model).__module__
+        self.deprecations: list[str] = []
+        said = _Annotations(self._predict, self.file)
+        names = vars(module) if module else {}
+        self.input = self._type("Input", names, said.batch)
+        self.output = self._type("Output", names, said.answers)
+        self.parameters = self._parameters(names, said)
+        if self.input is None or self.output in (None, dict, dict[str, Any]):
+            self.deprecations.append(DEPRECATED.format(file=self.file))
+            self.input = self.input or str
+            self.output = Answer if self.output in (None, dict, dict[str, Any]) else self.output
+        size = getattr(model, "size", None)
+        self.size: Callable[[Any], int] | None = size if callable(size) else None
+        if self.size is None and hasattr(model, "lengths"):
+            self.deprecations.append(LENGTHS.format(file=self.file))
+        self.inputs = self._adapter("Input", self.input)
+        self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", list[self.output])  # type: ignore[name-defined]
+        self.no_parameters = self._defaults()
+        self.is_text = self.inputs.core_schema["type"] == "str"
+        self.blob = _only_bytes_field(self.input)
+
+    @property
+    def dated(self) -> bool:
+        """Whether the model says nothing about its output."""
+        return self.output is Answer
+
+    def examples(self) -> list[Any]:
+        """Return the model's examples as inputs. Raises ContractError where one is none."""
+        examples = []
+        for index, example in enumerate(self.model.examples):
+            try:
+                examples.append(self.inputs.validate_python(example))
+            except ValidationError as error:
+                raise ContractError(f"{self.file}: Model.examples[{index}] is no Input: {sentence(error)}") from None
+        if not examples:
+            raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
+        return examples
+
+    def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
+        """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them."""
+        if self.parameters is None:
+            answers = self._predict(batch)
+        else:
+            answers = self._predict(batch, self.no_parameters if parameters is None else parameters)
+        if type(answers) is not list and not isinstance(answers, list | tuple):
+            raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
+        if len(answers) != len(batch):
+            raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
+        return answers if isinstance(answers, list) else list(answers)
+
+    def checked(self, answers: Sequence[Any]) -> list[Any]:
+        """Return the answers as outputs. Raises WrongAnswer for the first one that is none."""
+        try:
+            return self.outputs.validate_python(answers)
+        except ValidationError as error:
+            [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
+            index, *field = first["loc"]
+        assert isinstance(index, int)
+        where = f" at {'.'.join(map(str, field))}" if field else ""
+        what = f"{_named(answers[index])}{where}, which is no Output: {first['msg']}"
+        raise WrongAnswer(f"predict returned {what}", index)
+
+    def answers(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
+        """Call the model with inputs as ``Model.examples`` has them, and return what JSON would say of its outputs."""
+        batch = [self.inputs.validate_python(one) for one in inputs]
+        found = self.outputs.dump_python(self.checked(self.call(batch, parameters)), mode="json")
+        assert isinstance(found, list)
+        return found
+
+    def _type(self, name: str, names: dict[str, Any], said: Any) -> Any:
+        named = names.get(name)
+        if named is not None and said is not None and named != said:
+            raise ContractError(
+                f"{self.file}: {name} is {shown(named)}, but predict says list[{shown(said)}]: say the same in both"
+            )
+        return said if named is None else named
+
+    def _parameters(self, names: dict[str, Any], said: "_Annotations") -> Any:
+        named, annotated = names.get("Parameters"), said.parameters
+        if said.arguments == 1:
+            if named is not None:
+                raise ContractError(
+                    f"{self.file}: there is a class Parameters, but predict does not take them: "
+                    "write def predict(self, batch: list[Input], parameters: Parameters)"
+                )
+            return None
+        if named is None and annotated is None:
+            raise ContractError(
+                f"{self.file}: predict takes a second argument and nothing says what it is: write "
+                "class Parameters(BaseModel) and def predict(self, batch: list[Input], parameters: Parameters)"
+            )
+        return annotated if named is None else named
+
+    def _adapter(self, name: str, type_: Any) -> TypeAdapter[Any]:
+        try:
+            adapter = TypeAdapter(type_)
+            schema = adapter.json_schema(mode="serialization" if name == "Output" else "validation")
+        except (PydanticSchemaGenerationError, PydanticUserError, pydantic_core.SchemaError) as error:
+            raise ContractError(
+                f"{self.file}: {name} is {shown(type_)}, which JSON does not have: write a class {name}(BaseModel), "
+                f"or str, float, list[...] ({str(error).splitlines()[0]})"
+            ) from error
+        if field := _raw_bytes(schema):
+            raise ContractError(
+                f"{self.file}: {name}{field} is bytes, which JSON does not have: write Bytes, "
+                "from gpu_repo_runtime.inputs import Bytes"
+            )
+        return adapter
+
+    def _defaults(self) -> Any:
+        if self.parameters is None:
+            return None
+        try:
+            return self._adapter("Parameters", self.parameters).validate_python({})
+        except ValidationError as error:
+            raise ContractError(
+                f"{self.file}: Parameters needs a default for each field, for requests without: {sentence(error)}"
+            ) from None
+
+
+class _Annotations:
+    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters."""
+
+    def __init__(self, predict: Callable[..., Any], file: str) -> None:
+        try:
+            taken = [
+                name
+                for name, parameter in inspect.signature(predict).parameters.items()
+                if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+                and (parameter.default is parameter.empty or name == "parameters")
+            ]
+        except (TypeError, ValueError):  # a wrapper without a signature
+            taken = ["batch"]
+        if len(taken) not in (1, 2):
+            raise ContractError(
+                f"{file}: predict takes {', '.join(taken) or 'nothing'}: "
+                "write def predict(self, batch: list[Input], parameters: Parameters), or without parameters"
+            )
+        self.arguments = len(taken)
+        try:
+            hints = typing.get_type_hints(inspect.unwrap(predict), include_extras=True)
+        except Exception:  # names that exist only for a type checker
+            hints = {}
+        self.batch, self.answers = _item(hints.get(taken[0])), _item(hints.get("return"))
+        self.parameters = hints.get(taken[1]) if self.arguments == 2 else None
+
+
+def _item(hint: Any) -> Any:
+    """Return ``X`` of ``list[X]`` or ``Sequence[X]``, else None."""
+    if typing.get_origin(hint) in (list, collections.abc.Sequence) and typing.get_args(hint)[0] is not Any:
+        return typing.get_args(hint)[0]
+    return None
+
+
+def _no_predict(model: Model) -> typing.NoReturn:
+    raise AttributeError(f"{type(model).__name__!r} object has no attribute 'predict'")
+
+
+def _only_bytes_field(type_: Any) -> str | None:
+    """Return the one field of bytes of a pydantic model whose other fields all have defaults."""
+    if not (isinstance(type_, type) and issubclass(type_, BaseModel)):
+        return None
+    fields = type_.model_fields
+    found = [name for name, field in fields.items() if field.annotation is bytes]
+    others = [name for name, field in fields.items() if field.is_required() and name not in found]
+    return found[0] if len(found) == 1 and not others else None
+
+
+def _raw_bytes(schema: Any, at: str = "") -> str | None:
+    """Return the place in a JSON schema that stands for bytes as they are; ``""`` in itself is a place too."""
+    if isinstance(schema, list):
+        return next((found for part in schema if (found := _raw_bytes(part, at))), None)
+    if not isinstance(schema, dict):
+        return None
+    if schema.get("type") == "string" and schema.get("format") == "binary":
+        return at or " "
+    for key, part in schema.items():
+        inside = part.items() if key in ("properties", "$defs") and isinstance(part, dict) else [("", part)]
+        for name, value in inside:
+            if found := _raw_bytes(value, f"{at}.{name}" if name and key == "properties" else at):
+                return found
+    return None
+
+
+def sentence(error: ValidationError) -> str:
+    """Return one line about the first fault, which repeats nothing of the value."""
+    [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def finite(value: Any) -> bool:
+    """Whether a value made of dicts and lists has no number that JSON lacks."""
+    if isinstance(value, dict):
+        return all(map(finite, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(finite, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def shown(type_: Any) -> str:
+    """Return a type as an owner would write it."""
+    return type_.__name__ if isinstance(type_, type) and not typing.get_args(type_) else str(type_)
+
+
+def _named(value: Any) -> str:
+    return "None" if value is None else type(value).__name__

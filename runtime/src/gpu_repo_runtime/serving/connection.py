@@ -1,0 +1,229 @@
+"""How a connection ends: no answer is lost on the way, and no client holds one open for ever.
+
+- A socket that is closed while bytes of the client are unread is reset by the kernel, and an answer on its way is
+  lost. So the service says that nothing more will come, reads on for a while and only then closes.
+- A client that does not read its answers keeps them in memory; it is given up after a while.
+- A client may say that it sends nothing more and wait for its answer. From here that looks like one that has gone.
+"""
+
+import logging
+import select
+import socket
+import struct
+from asyncio import TimerHandle
+from dataclasses import dataclass
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+log = logging.getLogger(__name__)
+# Time for a client that is still sending to notice the answer; a second of it when the service stops.
+LINGER_SECONDS = 5.0
+LINGER_AT_THE_END_SECONDS = 1.0
+# Time for the first request of a connection that was opened just before the service stops.
+FIRST_REQUEST_SECONDS = 1.0
+# A client that has gone is noticed by writing to it; most answers come before that is worth it.
+PROBE_SECONDS = 0.1
+INTERIM_ANSWER = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(slots=True)
+class Limits:
+    """``client_seconds``: time for a head, and for reading an answer. ``cut``: answers given up while draining."""
+
+    client_seconds: float
+    draining: bool = False
+    cut: int = 0
+
+
+class LingeringTransport:
+    """A transport that uvicorn closes at once, but that stays open until the client can have read its answer."""
+
+    def __init__(self, transport: Any, connection: "Connection") -> None:
+        self._transport, self._connection = transport, connection
+        self.lingering = False
+        # Bound here, as a method of this class would cost time for each answer.
+        self.write = transport.write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def is_closing(self) -> bool:
+        """Tell whether no more answers are written."""
+        return self.lingering or bool(self._transport.is_closing())
+
+    def close(self) -> None:
+        """Close when everything is sent, and when what the client still sends is read or its time is over."""
+        if self.is_closing():
+            return
+        connection = self._connection
+        connection.end_within(LINGER_SECONDS if connection.receiving else connection.limits.client_seconds)
+        if not connection.receiving:
+            self._transport.close()
+            return
+        self.lingering = True
+        try:
+            self._transport.write_eof()
+        except OSError:  # the client was faster
+            self._transport.abort()
+            return
+        connection.flow.resume_reading()
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's connection with an end that loses nothing; ``receiving`` while a request is not read to its end."""
+
+    limits: Limits
+    receiving = False
+    _spoke = _deaf = _keep_alive = _given_up = False
+    _end: TimerHandle | None = None
+    _stalled: TimerHandle | None = None
+    _probe: TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to serve a client."""
+        super().connection_made(LingeringTransport(transport, self))  # type: ignore[arg-type]
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clocks."""
+        for timer in (self._end, self._stalled, self._probe):
+            if timer:
+                timer.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of a request, or of one that nobody waits for any more."""
+        self._spoke = True
+        if not self._deaf and not self.transport.lingering:  # type: ignore[attr-defined]
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        self.receiving = True
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole. An answer that begins before the body is read ends the connection."""
+        before = self.cycle
+        super().on_headers_complete()
+        if self.cycle is not before:
+            self._keep_alive, self.cycle.keep_alive = self.cycle.keep_alive, False
+
+    def on_message_complete(self) -> None:
+        """The end of a request."""
+        self.receiving = False
+        if self.cycle and not self.cycle.response_started:
+            self.cycle.keep_alive = self._keep_alive
+        super().on_message_complete()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # What follows is in a protocol that is not spoken here.
+        self._last_is(self.cycle)
+        self.receiving = True
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """The client sends nothing more: what it has asked is answered, then the connection is closed."""
+        if self.receiving and not self.transport.is_closing():
+            self._answer(b"400 Bad Request")
+            return self._deaf
+        if self.transport.is_closing() or not self._busy():
+            return False
+        self._last_is(self.cycle)
+        if self.scope["http_version"] == "1.1":  # an older client knows no interim answer
+            self._probe = self.loop.call_later(PROBE_SECONDS, self._look_for_client)
+        return True
+
+    def refuse(self, status: bytes) -> None:
+        """Let ``status`` be the last answer of this connection; what was asked before is answered first."""
+        if self.transport.is_closing() or self._deaf:
+            return
+        log.warning("closing a connection: %s", status.decode())
+        self._answer(status)
+
+    def _answer(self, status: bytes) -> None:
+        cycle, self.receiving = self.cycle, True
+        if self._busy() and (self.pipeline or cycle.response_started or not cycle.more_body):
+            self._deaf = True
+            return self._last_is(cycle)
+        if self._busy():
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        self.transport.close()
+
+    def shutdown(self) -> None:
+        """Close when the client has its answers; a request that is on its way is answered too."""
+        if not self._spoke:
+            self.loop.call_later(FIRST_REQUEST_SECONDS, self._close_idle)
+        elif self.transport.lingering:  # type: ignore[attr-defined]
+            self.end_within(LINGER_AT_THE_END_SECONDS)
+        else:
+            self._close_idle()
+
+    def pause_writing(self) -> None:
+        """The client reads slower than it is answered."""
+        super().pause_writing()
+        self._stalled = self.loop.call_later(self.limits.client_seconds, self._give_up)
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        if self._stalled:
+            self._stalled.cancel()
+            self._stalled = None
+        super().resume_writing()
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the client would miss a part of an answer if the process ended now."""
+        half = self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete
+        return half or self.transport.get_write_buffer_size() > 0
+
+    def end_within(self, seconds: float) -> None:
+        """Give the connection up when it is still open then."""
+        if self._end:
+            self._end.cancel()
+        self._end = self.loop.call_later(seconds, self._abort)
+
+    def _busy(self) -> bool:
+        return self.cycle is not None and (bool(self.pipeline) or not self.cycle.response_complete)
+
+    def _last_is(self, cycle: Any) -> None:
+        cycle.keep_alive = self._keep_alive = False
+
+    def _close_idle(self) -> None:
+        if self._busy():
+            self._last_is(self.cycle)
+        elif not self.receiving and not self.transport.is_closing() and not _readable(self.transport):
+            self.transport.close()
+
+    def _give_up(self) -> None:
+        log.warning("closing a connection: its client has not read the answer for %g s", self.limits.client_seconds)
+        self._abort()
+
+    def _abort(self) -> None:
+        if self.cut_off and not self._given_up:
+            self._given_up = True
+            self.limits.cut += self.limits.draining
+            # A reset: the client is not to take half an answer for a whole one, and the kernel need not keep the rest.
+            _socket(self.transport).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _look_for_client(self, seconds: float = 0.0) -> None:
+        if self.transport.is_closing() or self.pipeline or self.cycle.response_started:
+            return
+        if not seconds:
+            self.transport.write(INTERIM_ANSWER)  # a host without this connection answers with a reset
+        elif _socket(self.transport).getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            return self.transport.abort()
+        seconds = min(1.0, 2 * seconds or 0.02)
+        self._probe = self.loop.call_later(seconds, self._look_for_client, seconds)
+
+
+def _readable(transport: Any) -> bool:
+    poll = select.poll()
+    poll.register(_socket(transport).fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _socket(transport: Any) -> Any:
+    return transport.get_extra_info("socket")

@@ -1,0 +1,56 @@
+"""The owner's side of the service: ``Settings`` and ``extend`` of ``<package>/service.py``, where it has them."""
+
+import importlib
+import importlib.util
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import FastAPI
+
+from .errors import StartRefused
+from .service import Service
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+def _add_nothing(_: FastAPI, __: Service) -> None: ...
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """The class of the settings, and what adds to the application."""
+
+    settings: type[Settings] = Settings
+    extend: Callable[[FastAPI, Service], Any] = _add_nothing
+    unused: str = ""
+
+
+def find_hooks(package: str) -> Hooks:
+    """Return the hooks of a package, which may have none. Raises whatever importing its service.py raises."""
+    if importlib.util.find_spec(f"{package}.service") is None:
+        return Hooks()
+    module = importlib.import_module(f"{package}.service")
+    settings, extend = getattr(module, "Settings", Settings), getattr(module, "extend", _add_nothing)
+    if not (isinstance(settings, type) and issubclass(settings, Settings)):
+        what = f"{module.__file__}: Settings is not used: let it extend Settings of gpu_repo_runtime.serving.settings"
+        return Hooks(extend=extend, unused=what)
+    return Hooks(settings, extend)
+
+
+def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], Any]) -> None:
+    """Call the owner's ``extend``. Raises StartRefused for what would not have the effect that it looks to have."""
+    own = {(route.path, method) for route in app.routes for method in getattr(route, "methods", None) or ()}  # type: ignore[attr-defined]
+    before = len(app.routes)
+    hook(app, service)
+    if app.router.dependencies:
+        raise StartRefused(
+            "extend in service.py: dependencies of the application do not reach the routes of the service: "
+            "write a middleware, app.add_middleware(...)"
+        )
+    for route in app.routes[before:]:
+        for method in getattr(route, "methods", None) or ():
+            if (path := getattr(route, "path", "")) and (path, method) in own:
+                raise StartRefused(f"extend in service.py: {method} {path} is the service's own: take another path")

@@ -1,0 +1,70 @@
+"""The OpenAPI document: every body typed by the model's own ``Input``, ``Output`` and ``Parameters``."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from .protocol_v2 import InferRequest, InferResponse
+from .schemas import Problem
+from .service import Service
+
+PROBLEMS = {
+    400: "The request asks for another protocol, or its tensors are not valid",
+    408: "The body did not arrive in time",
+    413: "The body is larger than MAX_BODY_BYTES",
+    415: "The body is not declared as JSON",
+    422: "The body is not valid; errors names the fields",
+    500: "The model failed on an input",
+    503: "Busy, starting, stopping or without its device; Retry-After says when to come back",
+    504: "No answer within REQUEST_SECONDS",
+}
+
+
+class Documents:
+    """Schemas of everything that is read and written without FastAPI's help."""
+
+    def __init__(self, service: Service) -> None:
+        request = service.request
+        bodies = [model for model in (request.model, request.texts_model) if model]
+        answers: list[type[BaseModel]] = [request.response, Problem, InferResponse]
+        refs, document = models_json_schema(
+            [*((model, "validation") for model in (*bodies, InferRequest)), *((a, "serialization") for a in answers)],
+            ref_template="#/components/schemas/{model}",
+        )
+        self.schemas: dict[str, Any] = document["$defs"]
+        problem = {"application/problem+json": {"schema": refs[Problem, "serialization"]}}
+        self.problems: dict[int | str, dict[str, Any]] = {
+            status: {"description": text, "content": problem} for status, text in PROBLEMS.items()
+        }
+        taken = [refs[model, "validation"] for model in bodies]
+        content: dict[str, Any] = {
+            "application/json": {
+                "schema": taken[0] if len(taken) == 1 else {"oneOf": taken},
+                "example": request.example,
+            }
+        }
+        if service.interface.blob:
+            # image/... is taken too; generators of clients stop at a media type that is a pattern.
+            content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+        answer = {"application/json": {"schema": refs[request.response, "serialization"]}}
+        self.predict: dict[str, Any] = {
+            "openapi_extra": {"requestBody": {"required": True, "content": content}},
+            "responses": {200: {"description": "The predictions", "content": answer}, **self.problems},
+        }
+
+    def into(self, app: FastAPI) -> None:
+        """Let the application's document have the schemas."""
+        make: Callable[[], dict[str, Any]] = app.openapi
+
+        def openapi() -> dict[str, Any]:
+            if not app.openapi_schema:
+                schemas = make().setdefault("components", {}).setdefault("schemas", {})
+                for name, schema in self.schemas.items():
+                    schemas.setdefault(name, schema)
+            assert app.openapi_schema
+            return app.openapi_schema
+
+        app.openapi = openapi  # type: ignore[method-assign]

@@ -1,0 +1,64 @@
+"""TensorFlow Serving's REST interface and KServe's V1 protocol: ``/v1/models/NAME`` and ``/v1/models/NAME:predict``."""
+
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel
+
+from .predictions import Predictions
+from .service import Service
+
+STATES = {"starting": "LOADING", "ready": "AVAILABLE", "draining": "UNLOADING", "failed": "END"}
+VERSION = "1"  # one model, one version: these protocols count them
+
+
+class Models(BaseModel):
+    """The names of the models here."""
+
+    models: list[str]
+
+
+class VersionStatus(BaseModel):
+    """One version as TensorFlow Serving has it."""
+
+    version: str
+    state: str
+    status: dict[str, str]
+
+
+class ModelStatus(BaseModel):
+    """What KServe and what TensorFlow Serving say of a model, in one."""
+
+    name: str
+    ready: bool
+    model_version_status: list[VersionStatus]
+
+
+def add_v1(app: FastAPI, service: Service, predictions: Predictions, documents: dict[str, Any]) -> str:
+    """Add the routes; ``documents`` describes the prediction in OpenAPI. Returns the path of predictions."""
+    name = service.name
+
+    @app.get("/v1/models", tags=["V1"])
+    async def models() -> Models:
+        """The models of this service."""
+        return Models(models=[name])
+
+    async def status() -> ModelStatus:
+        """Whether the model is ready."""
+        ready = service.state == "ready"
+        state = {"error_code": "OK" if ready else "UNAVAILABLE", "error_message": service.reason}
+        version = VersionStatus(version=VERSION, state=STATES[service.state], status=state)
+        return ModelStatus(name=name, ready=ready, model_version_status=[version])
+
+    async def predict(request: Request) -> Response:
+        """Predict one or many inputs, as POST /predict does."""
+        content = await predictions.answer_v1(request.scope, request.receive)
+        return Response(content, media_type="application/json")
+
+    for version in ("", f"/versions/{VERSION}"):
+        path, shown = f"/v1/models/{name}{version}", not version
+        app.add_api_route(path, status, methods=["GET"], tags=["V1"], include_in_schema=shown)
+        app.add_api_route(
+            f"{path}:predict", predict, methods=["POST"], tags=["V1"], include_in_schema=shown, **documents
+        )
+    return f"/v1/models/{name}:predict"

@@ -1,0 +1,119 @@
+"""Lines on their way out of the process, written by a thread of their own.
+
+Whoever reads standard output may stop: a full disk, a stalled log shipper, Ctrl-S in a terminal. A program that writes
+by itself then stands still in the middle of a request. Here lines wait in memory, so many and no more; what does not
+fit is dropped and counted.
+"""
+
+import io
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+MAX_WAITING_CHARACTERS = 4_000_000
+# Lines that come together are written together: for each line a thread would have to be woken.
+GATHER_SECONDS = 0.01
+
+
+class Writer:
+    """Writes to the file descriptor ``target``; ``put`` never waits."""
+
+    def __init__(self, target: int) -> None:
+        self.dropped = 0
+        self._target = target
+        self._start()
+        os.register_at_fork(after_in_child=self._start)
+
+    def _start(self) -> None:
+        self._told = self.dropped
+        self._put, self._written = 0, 0  # characters; the second is the thread's own
+        self._lock = threading.RLock()  # a signal may come while a line is put
+        self._queue: SimpleQueue[str] = SimpleQueue()
+        threading.Thread(target=self._work, name="log", daemon=True).start()
+
+    def put(self, text: str) -> None:
+        """Write ``text`` when its turn comes, or drop it when too much waits."""
+        with self._lock:
+            if self._put - self._written > MAX_WAITING_CHARACTERS:
+                self.dropped += 1
+                return
+            self._put += len(text)
+            self._queue.put(text)
+
+    def flush(self, seconds: float) -> None:
+        """Wait until everything is written, but no longer than ``seconds``."""
+        end = time.monotonic() + seconds
+        while self._written < self._put and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def _work(self) -> None:
+        while True:
+            first = self._queue.get()
+            time.sleep(GATHER_SECONDS)
+            lines = [first, *self._waiting()]
+            if not self._write("".join(lines)):
+                self.dropped += "".join(lines).count("\n") or 1
+            self._written += sum(map(len, lines))
+            missing = self.dropped - self._told
+            if missing and self._write(f"{missing} lines of the log were dropped here: nobody read them in time\n"):
+                self._told += missing
+
+    def _waiting(self) -> Iterator[str]:
+        with suppress(Empty):
+            while True:
+                yield self._queue.get_nowait()
+
+    def _write(self, text: str) -> bool:
+        rest = text.encode(errors="backslashreplace")
+        while rest:
+            try:
+                rest = rest[os.write(self._target, rest) :]
+            except BlockingIOError:  # somebody who has the same file wants it so
+                time.sleep(GATHER_SECONDS)
+            except OSError:  # the reader has gone, or the disk is full
+                return False
+        return True
+
+
+class Stream(io.TextIOBase):
+    """In the place of ``sys.stdout`` or ``sys.stderr``: what the model prints does not wait for a reader either."""
+
+    def __init__(self, writer: Writer, target: int) -> None:
+        self._writer, self._target = writer, target
+
+    encoding = "utf-8"
+
+    def write(self, text: str) -> int:
+        """Hand ``text`` over as it is."""
+        self._writer.put(text)
+        return len(text)
+
+    def writable(self) -> bool:
+        """Tell that it can be written to."""
+        return True
+
+    def isatty(self) -> bool:
+        """Tell whether a person reads it."""
+        return os.isatty(self._target)
+
+    def fileno(self) -> int:
+        """The file descriptor, for those who go past this."""
+        return self._target
+
+
+class Dropped(Collector):
+    """How much of the log was dropped, as a metric."""
+
+    def __init__(self, writers: list[Writer]) -> None:
+        self._writers = writers
+
+    def collect(self) -> Iterator[Metric]:
+        """The counter."""
+        about = "Lines of the log that were dropped because nobody read them in time"
+        yield CounterMetricFamily("service_log_dropped", about, sum(writer.dropped for writer in self._writers))

@@ -1,0 +1,85 @@
+"""What the training needs of a framework, and which one a task is for."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from ..batch.exits import BadConfiguration
+
+
+class Task(Protocol):
+    """What all tasks of src/<package>/task.py have; network or weights, and the loss, are in a framework's words."""
+
+    def data(self) -> tuple[Sequence[Any], Sequence[Any]]:
+        """Return the examples to learn from and those to check with."""
+
+    def collate(self, examples: list[Any]) -> Any:
+        """Return the examples as arrays or tensors on the CPU."""
+
+
+class Engine(Protocol):
+    """Holds weights and the optimizer's state. `rank` and `world` are this process's number and the count of all."""
+
+    suffix: str
+    rank: int
+    world: int
+    precision: str
+
+    def collate(self, examples: list[Any]) -> Any:
+        """Return examples as a batch."""
+
+    def step(self, batches: Sequence[Any], seed: int) -> None:
+        """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
+
+    def take_loss(self) -> float:
+        """Return the sum of the losses of all steps since the last call, the mean over all processes."""
+
+    def evaluate(self, batches: Iterator[tuple[int, Any]]) -> tuple[float, float]:
+        """Return mean loss and share of right answers over (size, batch)."""
+
+    def any(self, flag: bool) -> bool:
+        """Tell whether the flag is set in any process; all have to ask."""
+
+    def weights(self) -> bytes:
+        """Return the weights alone."""
+
+    def dump(self, extra: dict[str, Any]) -> bytes:
+        """Return everything that the next step depends on, and `extra`; all processes have to call it."""
+
+    def restore(self, content: bytes) -> dict[str, Any]:
+        """Take back what `dump` returned; return its `extra`."""
+
+    def close(self) -> None:
+        """Leave the group of processes."""
+
+
+def open_engine(task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> Engine:
+    """Return the engine of the framework that the task is written for. Raises BadConfiguration.
+
+    learning_rate and clip: of AdamW, and the largest norm of all gradients together.
+    """
+    kind: Any
+    found = framework_of(task)
+    if found == "torch":
+        from .with_torch import Engine as kind
+    elif found == "tensorflow":
+        from .with_tensorflow import Engine as kind
+    else:
+        from .with_numpy import Engine as kind
+    engine: Engine = kind(task, device, precision, learning_rate, clip, seed)
+    return engine
+
+
+def framework_of(task: Any) -> str:
+    """Return "plain" for a task that has weights, "torch" or "tensorflow" for one that has a network."""
+    if hasattr(task, "weights"):
+        return "plain"
+    if not hasattr(task, "network"):
+        raise BadConfiguration("the Task of task.py has no network (torch, tensorflow) and no weights (NumPy, CuPy)")
+    # What task.py itself imports counts before what else has come with it.
+    own = vars(sys.modules[type(task).__module__]).values()
+    roots = [str(getattr(value, "__name__", "")).partition(".")[0] for value in own]
+    for name in ("torch", "tensorflow"):
+        if name in roots:
+            return name
+    return "tensorflow" if "tensorflow" in sys.modules and "torch" not in sys.modules else "torch"

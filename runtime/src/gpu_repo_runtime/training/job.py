@@ -1,0 +1,238 @@
+"""Training that can be stopped at any step and goes on as if it had not been."""
+
+import importlib
+import math
+import random
+import signal
+import time
+import traceback
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import device
+from ..batch.ahead import ahead
+from ..batch.exits import DONE, MISTAKES, BadConfiguration, JobError, Stopped, is_mistake
+from ..batch.messages import one_line, say
+from ..batch.plan import to_json
+from ..batch.stop import Stop
+from ..batch.store import TEMPORARY, DiskStore
+from .engine import Engine, Task, open_engine
+from .history import Epoch, as_csv, as_png, read_epochs
+
+CHECKPOINT = "checkpoint"
+# For the step at work, and to write its checkpoint, until the process is ended.
+GRACE = 100.0
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """The options of `train`; see its --help for each."""
+
+    package: str
+    output: str
+    epochs: int
+    batch_size: int
+    accumulate: int
+    learning_rate: float
+    clip: float
+    precision: str
+    patience: int
+    checkpoint_steps: int
+    seed: int
+    device: str
+
+
+@dataclass
+class Position:
+    """Where the training is: the steps done of the epoch that comes next in `epochs`, and the best one so far."""
+
+    epochs: list[Epoch]
+    step: int = 0
+    best: int = 0
+    seconds: float = 0.0
+
+
+class Training:
+    """Trains a Task. One step is `accumulate` batches on each process, then one change of the weights."""
+
+    def __init__(self, task: Task, engine: Engine, options: TrainOptions, store: DiskStore) -> None:
+        self._engine, self._options, self._store = engine, options, store
+        self._examples, self._checks = task.data()
+        if not self._checks:
+            raise BadConfiguration("the task's data has no examples to check with")
+        self._each = options.batch_size * options.accumulate
+        self._steps = len(self._examples) // (self._each * engine.world)
+        if not self._steps:
+            raise BadConfiguration(
+                f"{len(self._examples)} examples do not fill one step of {self._each * engine.world}: "
+                "take a smaller --batch-size or --accumulate"
+            )
+        self._position = Position([])
+        self._settings = {key: value for key, value in asdict(options).items() if key not in _CHANGEABLE} | {
+            "world": engine.world,
+            "precision": engine.precision,
+            "examples": len(self._examples),
+        }
+
+    def resume(self) -> None:
+        """Go on from the checkpoint, if there is one. Raises BadConfiguration when it is of another training."""
+        content = self._store.read(CHECKPOINT + self._engine.suffix)
+        if content is None:
+            return
+        name = f"{self._options.output}/{CHECKPOINT}{self._engine.suffix}"
+        try:
+            extra = self._engine.restore(content)
+            before = dict(extra["settings"])
+        except Exception as error:
+            if device.is_device_lost(error) or device.is_out_of_memory(error):
+                raise
+            raise BadConfiguration(
+                f"{name} is cut, or not of this task's network ({one_line(error)}): bring back a whole one, take "
+                "another --output, or delete it to begin anew"
+            ) from error
+        changed = [f"{k} was {v}, now {self._settings.get(k)}" for k, v in before.items()
+                   if self._settings.get(k) != v]  # fmt: skip
+        if changed:
+            raise BadConfiguration(
+                f"the checkpoint in {self._options.output} is of another training: {'; '.join(changed)}. "
+                "Take another --output, or delete this one"
+            )
+        position = extra["position"]
+        self._position = Position(**{**position, "epochs": read_epochs(position["epochs"])})
+        say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
+
+    def run(self, stop: Stop) -> None:
+        """Train until the last epoch or until nothing gets better. Raises Stopped, with a checkpoint written."""
+        while len(self._position.epochs) < self._options.epochs and not self._stale():
+            self._epoch(stop)
+
+    def _stale(self) -> bool:
+        done = len(self._position.epochs)
+        return bool(self._options.patience) and done - self._position.best >= self._options.patience
+
+    def _epoch(self, stop: Stop) -> None:
+        position, number = self._position, len(self._position.epochs) + 1
+        start = time.monotonic() - position.seconds
+        with closing(ahead(self._batches(number, position.step), 4)) as steps:
+            for batches in steps:
+                self._engine.step(batches, self._seed(number, position.step))
+                position.step += 1
+                position.seconds = time.monotonic() - start
+                if self._engine.any(bool(stop.signal)):
+                    self._save()
+                    raise Stopped(stop.signal or signal.SIGTERM)
+                if position.step % self._options.checkpoint_steps == 0 and position.step < self._steps:
+                    self._save()
+        training_loss = self._engine.take_loss() / self._steps
+        with closing(ahead(self._check_batches(), 4)) as checks:
+            loss, accuracy = self._engine.evaluate(checks)
+        seconds = round(time.monotonic() - start, 3)
+        position.epochs.append(Epoch(number, self._steps, training_loss, loss, accuracy, seconds))
+        position.step, position.seconds = 0, 0.0
+        self._say(
+            f"epoch {number}: loss {training_loss:.4f}, validation {loss:.4f}, right {accuracy:.1%}, {seconds:.1f} s"
+        )
+        if not math.isfinite(loss) or math.isnan(training_loss):
+            raise BadConfiguration(f"the loss of epoch {number} is no number: try a smaller --learning-rate")
+        better = position.best == 0 or loss < position.epochs[position.best - 1].loss
+        position.best = number if better else position.best
+        self._save(better)
+
+    def _seed(self, epoch: int, step: int) -> int:
+        """Return what dropout and the like begin with in this step: so nothing random has to be kept."""
+        return zlib.crc32(f"{self._options.seed}-{epoch}-{step}-{self._engine.rank}".encode())
+
+    def _say(self, text: str) -> None:
+        if self._engine.rank == 0:
+            say(text)
+
+    def _batches(self, epoch: int, first: int) -> Iterator[list[Any]]:
+        """Yield the batches of this process for each step, in an order that only seed and epoch decide."""
+        order = list(range(len(self._examples)))
+        random.Random(f"{self._options.seed}-{epoch}").shuffle(order)
+        size, world = self._options.batch_size, self._engine.world
+        for step in range(first, self._steps):
+            begin = (step * world + self._engine.rank) * self._each
+            own = [self._examples[index] for index in order[begin : begin + self._each]]
+            yield [self._engine.collate(own[at : at + size]) for at in range(0, self._each, size)]
+
+    def _check_batches(self) -> Iterator[tuple[int, Any]]:
+        own = self._checks[self._engine.rank :: self._engine.world]
+        for at in range(0, len(own), self._options.batch_size):
+            batch = own[at : at + self._options.batch_size]
+            yield len(batch), self._engine.collate(list(batch))
+
+    def _save(self, better: bool = False) -> None:
+        """Write the checkpoint, and at the end of an epoch what people look at; the first process writes for all."""
+        position = asdict(self._position)
+        content = self._engine.dump({"settings": self._settings, "position": position})
+        if self._engine.rank:
+            return
+        if better:
+            self._store.write("best" + self._engine.suffix, self._engine.weights())
+        if not self._position.step:
+            self._store.write("metrics.csv", as_csv(self._position.epochs))
+            self._store.write("loss.png", as_png(self._position.epochs, self._position.best))
+        self._store.write(CHECKPOINT + self._engine.suffix, content)
+
+    def finish(self) -> None:
+        """Write the result's summary; its presence tells that the training is done."""
+        if self._engine.rank:
+            return
+        best = self._position.epochs[self._position.best - 1]
+        summary = {"best": asdict(best), "epochs": len(self._position.epochs), "settings": self._settings}
+        self._store.write("result.json", to_json(summary))
+        self._store.tidy(TEMPORARY)
+        say(f"done: epoch {best.epoch} is the best, loss {best.loss:.4f}, right {best.accuracy:.1%}")
+
+
+# What a restart may change without becoming another training.
+_CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision")
+
+
+def _load_task(package: str) -> Task:
+    """Return the owner's task. Raises BadConfiguration when it cannot be imported."""
+    try:
+        task: Task = importlib.import_module(f"{package}.task").Task()
+    except (ImportError, SyntaxError, *MISTAKES) as error:
+        raise BadConfiguration(f"src/{package}/task.py cannot be used: {error}") from error
+    return task
+
+
+def train_job(options: TrainOptions) -> int:
+    """Train and return the exit code 0. Raises JobError."""
+    if "://" in options.output:
+        raise BadConfiguration(f"--output {options.output}: a training writes to a folder on a disk")
+    try:
+        return _train(options)
+    except Exception as error:
+        if not is_mistake(error):
+            raise
+        traceback.print_exc()
+        raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
+
+
+def _train(options: TrainOptions) -> int:
+    with Stop(GRACE) as stop:
+        with stop.at_once("the training was prepared"):
+            task = _load_task(options.package)
+            try:
+                chosen = device.choose(options.device)
+            except device.DeviceError as error:
+                raise JobError(str(error)) from error
+            say(device.reason(chosen))
+            store = DiskStore(Path(options.output), for_parts=False)
+            engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
+        try:
+            with stop.at_once("the training was prepared"):
+                training = Training(task, engine, options, store)
+                training.resume()
+            training.run(stop)
+            training.finish()
+        finally:
+            engine.close()
+    return DONE

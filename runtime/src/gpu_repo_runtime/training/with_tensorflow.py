@@ -1,0 +1,166 @@
+"""One step of training with TensorFlow: several GPUs by tf.distribute, mixed precision by a policy of Keras.
+
+The GPUs of one machine are one process; several machines are told of each other by TF_CONFIG, as Kubeflow sets it.
+"""
+
+import io
+import json
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from ..batch.exits import BadConfiguration
+
+Batch = tuple[np.ndarray, ...]
+
+
+class Engine:
+    """Holds network, optimizer and their state. `rank` and `world` are this process's number and the count of all.
+
+    precision: "float32", "bfloat16", or "auto" for bfloat16 on GPUs that have it and float32 elsewhere.
+    learning_rate and clip: of AdamW, and the largest norm of all gradients together.
+    """
+
+    suffix = ".npz"
+
+    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
+        if precision == "float16":
+            raise BadConfiguration("--precision float16 is for torch; TensorFlow has float32 and bfloat16 here")
+        cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+        self._strategy = _strategy(device, cluster)
+        self.world = len(cluster.get("cluster", {}).get("worker", [None]))
+        self.rank = int(cluster.get("task", {}).get("index", 0))
+        self.precision = _precision(device) if precision == "auto" else precision
+        policy = "mixed_bfloat16" if self.precision == "bfloat16" else "float32"
+        tf.keras.mixed_precision.set_global_policy(policy)
+        tf.keras.utils.set_random_seed(seed)
+        self._task = task
+        with self._strategy.scope():
+            self._network = task.network()
+            self._optimizer = tf.keras.optimizers.AdamW(learning_rate, global_clipnorm=clip)
+            self._optimizer.build(self._network.trainable_variables)
+        # What Keras counts among the variables but not among the weights: the states of dropout and the like.
+        weights = {id(variable) for variable in self._network.weights}
+        self._generators = [v for v in self._network.variables if id(v) not in weights]
+        self._loss = 0.0
+        self._gradients = tf.function(self._gradients_of, reduce_retracing=True)
+        self._losses = tf.function(self._losses_of, reduce_retracing=True)
+
+    def collate(self, examples: list[Any]) -> Batch:
+        """Return examples as arrays."""
+        batch: Batch = self._task.collate(examples)
+        return batch
+
+    def step(self, batches: Sequence[Batch], seed: int) -> None:
+        """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
+        for generator in self._generators:
+            generator.assign([0, seed])
+        total: list[Any] | None = None
+        for batch in batches:
+            loss, gradients = self._strategy.run(self._gradients, (self._shared(batch),))
+            self._loss += float(self._mean(loss)) / len(batches)
+            total = gradients if total is None else self._strategy.run(_add, (total, gradients))
+        self._strategy.run(self._apply, (total, 1.0 / len(batches)))
+
+    def take_loss(self) -> float:
+        """Return the sum of the losses of all steps since the last call, the mean over all GPUs."""
+        total, self._loss = self._loss, 0.0
+        return total
+
+    def evaluate(self, batches: Iterator[tuple[int, Batch]]) -> tuple[float, float]:
+        """Return mean loss and share of right answers over (size, batch) of this process."""
+        loss_sum = right_sum = count = 0.0
+        for size, batch in batches:
+            loss, right = self._losses(batch)
+            loss_sum, right_sum, count = loss_sum + float(loss) * size, right_sum + float(right), count + size
+        return loss_sum / max(1, count), right_sum / max(1, count)
+
+    def any(self, flag: bool) -> bool:
+        """Tell whether the flag is set in any process; all have to ask."""
+        if self.world == 1:
+            return flag
+        value = self._strategy.run(lambda: tf.constant(float(flag)))
+        return bool(self._strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None).numpy())
+
+    def weights(self) -> bytes:
+        """Return the weights alone."""
+        return _to_bytes({f"weights-{n}": value for n, value in enumerate(self._network.get_weights())})
+
+    def dump(self, extra: dict[str, Any]) -> bytes:
+        """Return everything that the next step depends on, and `extra`."""
+        state = {f"weights-{n}": value for n, value in enumerate(self._network.get_weights())}
+        state |= {f"optimizer-{n}": v.numpy() for n, v in enumerate(self._optimizer.variables)}
+        notes = json.dumps({"loss": self._loss, "extra": extra})
+        return _to_bytes(state | {"notes": np.frombuffer(notes.encode(), np.uint8)})
+
+    def restore(self, content: bytes) -> dict[str, Any]:
+        """Take back what `dump` returned; return its `extra`."""
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            self._network.set_weights([stored[f"weights-{n}"] for n in range(len(self._network.get_weights()))])
+            for n, variable in enumerate(self._optimizer.variables):
+                variable.assign(stored[f"optimizer-{n}"])
+            notes = json.loads(stored["notes"].tobytes())
+        self._loss = notes["loss"]
+        extra: dict[str, Any] = notes["extra"]
+        return extra
+
+    def close(self) -> None:
+        """Do nothing: TensorFlow leaves its cluster when the process ends."""
+
+    def _gradients_of(self, batch: Any) -> tuple[Any, list[Any]]:
+        with tf.GradientTape() as tape:
+            loss, _ = self._task.loss(self._network, batch, True)
+        # As tensors: gradients of an embedding come as slices, which cannot be added up.
+        gradients = tape.gradient(loss, self._network.trainable_variables)
+        return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+    def _losses_of(self, batch: Any) -> tuple[Any, Any]:
+        loss, right = self._task.loss(self._network, batch, False)
+        return loss, right
+
+    def _apply(self, gradients: list[Any], factor: float) -> None:
+        replicas = tf.distribute.get_replica_context()
+        mean = [replicas.all_reduce(tf.distribute.ReduceOp.MEAN, gradient) * factor for gradient in gradients]
+        self._optimizer.apply(mean, self._network.trainable_variables)
+
+    def _shared(self, batch: Batch) -> Any:
+        """Return the batch for one device, or a share of it for each of this machine's."""
+        count = self._strategy.num_replicas_in_sync // self.world
+        if count == 1:
+            return batch
+        parts = [tuple(np.array_split(array, count)[n] for array in batch) for n in range(count)]
+        value = self._strategy.experimental_distribute_values_from_function
+        return value(lambda context: parts[context.replica_id_in_sync_group % count])
+
+    def _mean(self, value: Any) -> Any:
+        return self._strategy.reduce(tf.distribute.ReduceOp.MEAN, value, axis=None)
+
+
+def _strategy(device: str, cluster: dict[str, Any]) -> tf.distribute.Strategy:
+    if cluster:
+        return tf.distribute.MultiWorkerMirroredStrategy()
+    gpus = tf.config.list_logical_devices("GPU") if device == "cuda" else []
+    if len(gpus) > 1:
+        return tf.distribute.MirroredStrategy()
+    return tf.distribute.OneDeviceStrategy("/GPU:0" if gpus else "/CPU:0")
+
+
+def _precision(device: str) -> str:
+    """Return bfloat16 for GPUs of compute capability 8.0 or newer, float32 for others and the CPU."""
+    if device == "cpu":
+        return "float32"
+    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
+    return "bfloat16" if details.get("compute_capability", (0, 0)) >= (8, 0) else "float32"
+
+
+def _add(left: list[Any], right: list[Any]) -> list[Any]:
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def _to_bytes(arrays: dict[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()

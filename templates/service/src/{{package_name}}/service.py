@@ -1,0 +1,13 @@
+"""The service around the model: settings, routes and middleware of your own. It may stay as it is."""
+
+from fastapi import FastAPI
+from gpu_repo_runtime.serving import settings
+from gpu_repo_runtime.serving.service import Service
+
+
+class Settings(settings.Settings):
+    """A field here is an environment variable: `api_token: str` reads API_TOKEN."""
+
+
+def extend(app: FastAPI, service: Service) -> None:
+    """Add what you need: `app.add_middleware(...)`, or `@app.post(...)` with `await service.predict([...])` in it."""

@@ -1,1 +1,0 @@
-{% include "runtime/src/gpu_repo_runtime/cores.py" %}

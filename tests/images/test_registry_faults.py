@@ -1,0 +1,93 @@
+"""A registry that hangs, is busy, holds a list of images, or whose tags another hand has moved."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from image_tools import promote, registry
+from image_tools.catalog import ImageError, find_row, lock_path, sha256_of
+from image_tools.push import Pushed
+
+from .conftest import CATALOG
+
+DIGEST, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+REPOSITORY = "host/ml/plain-cu13"
+
+
+@pytest.fixture
+def skopeo(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return a list of what skopeo does next: an exception, or the text of its refusal; then it answers."""
+    faults: list[Any] = []
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        assert options["timeout"] > 0, "a registry that hangs would hang the pipeline"
+        fault = faults.pop(0) if faults else None
+        if isinstance(fault, Exception):
+            raise fault
+        return subprocess.CompletedProcess(command, 1 if fault else 0, "fine", fault or "")
+
+    monkeypatch.setattr(registry.subprocess, "run", run)
+    monkeypatch.setattr(registry.shutil, "which", lambda _: "/usr/bin/skopeo")
+    monkeypatch.setattr(registry, "PAUSES_S", (0, 0))
+    return faults
+
+
+BUSY = [
+    subprocess.TimeoutExpired("skopeo", 120),
+    "received unexpected HTTP status: 503 Service Unavailable",
+    "received unexpected HTTP status: 500 Internal Server Error",
+    "toomanyrequests: too many requests",
+    "Get https://host/v2/: read tcp: connection reset by peer",
+]
+
+
+@pytest.mark.parametrize("fault", BUSY, ids=str)
+def test_a_busy_registry_is_asked_again_within_a_limit(skopeo: list[Any], fault: Any) -> None:
+    skopeo += [fault, fault]
+    assert registry.skopeo("inspect", "x", problem="p") == "fine"
+    skopeo += [fault] * 3
+    with pytest.raises(ImageError, match=r"^p: "):
+        registry.skopeo("inspect", "x", problem="p")
+    assert skopeo == [], "it was not asked three times"
+
+
+def test_a_refusal_is_final(skopeo: list[Any]) -> None:
+    skopeo += ["unauthorized: authentication required", "never read"]
+    with pytest.raises(ImageError, match="unauthorized"):
+        registry.skopeo("inspect", "x", problem="p")
+    assert skopeo == ["never read"]
+
+
+def test_a_list_of_images_is_named_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([DIGEST, json.dumps({"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []})])
+    monkeypatch.setattr(registry, "skopeo", lambda *_, **__: next(answers))
+    with pytest.raises(ImageError, match="a list of images for several platforms"):
+        registry.look_up(f"{REPOSITORY}@{DIGEST}")
+
+
+@pytest.mark.parametrize("moved", [OTHER, None])
+def test_a_tag_that_another_hand_moved_is_set_again(
+    moved: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = {f"{REPOSITORY}:2026.11.03": DIGEST, f"{REPOSITORY}:2026.11": moved}
+    held = {name: registry.Manifest(digest, (), "") for name, digest in there.items() if digest}
+    monkeypatch.setattr(registry, "find", held.get)
+    set_again: list[tuple[str, ...]] = []
+    monkeypatch.setattr(registry, "set_tag", lambda *tag: set_again.append(tag))
+    promote.correct_tags(Pushed(f"host/ml-staging/plain-cu13@{DIGEST}", "", ""), REPOSITORY, ("2026.11.03", "2026.11"))
+    assert set_again == [(f"{REPOSITORY}@{DIGEST}", REPOSITORY, "2026.11")]
+    assert f"{REPOSITORY}:2026.11: was {moved or 'gone'}; set again" in capsys.readouterr().out
+
+
+def test_a_rollback_records_the_lock_of_the_old_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    row = find_row(CATALOG, "plain-cu13")
+    old = {"config": {"Labels": {"org.gpu-repo-family.lock-sha256": "f" * 64}}}
+    monkeypatch.setattr(registry, "config", lambda _: old)
+    bill = tmp_path / "sbom" / "plain-cu13.spdx.json"
+    made = registry.Manifest(DIGEST, (1,), "")
+    entry = promote.entry(row, f"{REPOSITORY}@{DIGEST}", "2026.11.03", made, {}, bill, tmp_path / "released.json")
+    assert entry["lock_sha256"] == "f" * 64 != sha256_of(lock_path(row["name"]))

@@ -1,0 +1,207 @@
+"""The edge of the service: what is asked of every request, what settings may be, what gateways need."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.runtime import raw
+from tests.runtime.standin_model import Model
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def make(serving: Callable) -> Callable[..., TestClient]:
+    """Return a function that makes a client of a service with settings."""
+
+    def client(**settings: Any) -> TestClient:
+        app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu", **settings))
+        return TestClient(app, raise_server_exceptions=False)
+
+    return client
+
+
+@pytest.fixture(scope="module")
+def client(make: Callable[..., TestClient]) -> Iterator[TestClient]:
+    with make(app_version="1.2.3") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/openapi.json", "/docs"])
+def test_head_is_get_without_its_body(client: TestClient, path: str) -> None:
+    got, head = client.get(path), client.head(path)
+    assert (head.status_code, head.content) == (got.status_code, b"")
+    assert head.headers["content-type"] == got.headers["content-type"]
+    assert int(head.headers["content-length"]) > 0
+    assert client.head("/predict").status_code == 405
+
+
+def test_head_over_the_wire_leaves_the_connection_usable(start: Start) -> None:
+    service = start()
+    request = b"HEAD /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+    answer = raw.ask(service, request + b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+    first, second = answer.split(b"\r\n\r\n", 1)
+    assert first.startswith(b"HTTP/1.1 200")
+    assert second.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("", 400),
+        ("host: a\r\nhost: a\r\n", 400),
+        ("host: a b\r\n", 400),
+        ("host: a/b\r\n", 400),
+        ("host: user@a\r\n", 400),
+        ("host: a:b\r\n", 400),
+        ("host:\r\n", 200),
+        ("host: a.example:8000\r\n", 200),
+        ("host: [::1]:8000\r\n", 200),
+    ],
+)
+def test_a_request_names_its_host_once(host_service: Any, host: str, status: int) -> None:
+    answer = raw.ask(host_service, f"GET /livez HTTP/1.1\r\n{host}connection: close\r\n\r\n".encode())
+    assert answer.startswith(f"HTTP/1.1 {status}".encode()), answer
+    assert raw.ask(host_service, f"GET /livez HTTP/1.0\r\n{host}\r\n".encode())[9:12] == b"%d" % (
+        status if host else 200
+    )
+
+
+@pytest.fixture(scope="module")
+def host_service(child: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    from tests.runtime.services import Process
+
+    service = Process(child, tmp_path_factory.mktemp("host") / "log")
+    service.wait_for("/readyz", 200)
+    yield service
+    service.popen.kill()
+    service.popen.wait()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br", "deflate", "gzip, identity"])
+def test_a_compressed_body_is_refused_with_what_would_be_taken(client: TestClient, encoding: str) -> None:
+    body = gzip.compress(b'{"texts": ["a"]}')
+    headers = {"content-type": "application/json", "content-encoding": encoding}
+    refused = client.post("/predict", content=body, headers=headers)
+    assert (refused.status_code, refused.json()["code"]) == (415, "encoded")
+    assert refused.headers["accept-encoding"] == "identity"
+
+
+def test_a_body_that_says_it_is_as_it_is_is_taken(client: TestClient) -> None:
+    headers = {"content-encoding": "identity"}
+    assert client.post("/predict", json={"texts": ["a"]}, headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("sign", ["a", "é", "語", "😀", '"', "\n"])
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_what_passes_each_limit_of_characters_passes_that_of_bytes(
+    make: Callable[..., TestClient], sign: str, ascii_only: bool
+) -> None:
+    body = json.dumps({"texts": [sign * 500] * 8}, ensure_ascii=ascii_only).encode()
+    with make(max_texts=8, max_text_chars=500) as client:
+        fits = client.post("/predict", content=body, headers={"content-type": "application/json"})
+        assert fits.status_code == 200, fits.text
+        large = client.post("/predict", content=body + b" " * 200_000, headers={"content-type": "application/json"})
+        assert large.status_code == 413
+    with make(max_texts=8, max_text_chars=500, max_body_bytes=100) as client:
+        assert client.post("/predict", content=body, headers={"content-type": "application/json"}).status_code == 413
+
+
+def test_the_defaults_take_64_texts_of_10000_chinese_characters(client: TestClient) -> None:
+    body = json.dumps({"texts": ["語" * 10_000] * 64}).encode()
+    assert client.post("/predict", content=body, headers={"content-type": "application/json"}).status_code == 200
+
+
+ABSURD = ["0", "-1", "nan", "inf", "1e9", "99999999999", "many", " ", "1.5.1"]
+FINE = {("MEMORY_MARGIN", "0"), ("PORT", "0")}
+
+
+@pytest.mark.parametrize("value", ABSURD)
+def test_an_absurd_setting_ends_in_a_line_with_its_name_and_range(
+    serving: Callable, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, looked_at = serving("settings"), 0
+    for name, field in settings.Settings.model_fields.items():
+        variable = name.upper()
+        if field.annotation not in (int, float, int | None) or (variable, value) in FINE:
+            continue
+        with monkeypatch.context() as environment:
+            environment.setenv(variable, value)
+            with pytest.raises(ValueError, match=name) as raised:
+                settings.Settings()
+        lines = settings.faults(raised.value)
+        assert any(re.fullmatch(rf"{variable}: take a (whole )?number (from|above) .* to .*", line) for line in lines)
+        looked_at += 1
+    assert looked_at > 8
+
+
+def test_a_word_that_is_no_choice_is_told_the_choices(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = serving("settings")
+    monkeypatch.setenv("LOG_LEVEL", "WARNING")
+    assert settings.Settings().log_level == "warning"
+    monkeypatch.setenv("LOG_LEVEL", "loud")
+    with pytest.raises(ValueError, match="log_level") as raised:
+        settings.Settings()
+    [line] = settings.faults(raised.value)
+    assert line.startswith("LOG_LEVEL: ")
+    assert "'warning'" in line
+    assert "loud" not in line
+
+
+@pytest.mark.parametrize(
+    ("host", "words"),
+    [
+        ("no-such-host.invalid", "LISTEN_HOST=no-such-host.invalid cannot be resolved"),
+        ("a" * 70 + ".b", "cannot be resolved"),
+        ("192.0.2.1", "LISTEN_HOST=192.0.2.1 cannot be used"),
+    ],
+)
+def test_a_host_that_cannot_be_listened_on_is_named(start: Start, host: str, words: str) -> None:
+    service = start(ready=False, LISTEN_HOST=host)
+    assert service.exit_code(30) == 78
+    [line] = [json.loads(line)["message"] for line in service.log.read_text().splitlines()]
+    assert line.startswith("refusing to start: LISTEN_HOST=")
+    assert words in line
+    assert "PORT" not in line
+
+
+def test_every_answer_names_the_version(client: TestClient) -> None:
+    for response in (client.get("/livez"), client.post("/predict", json={"texts": []}), client.get("/nothing")):
+        assert response.headers["x-model-version"] == "1.2.3"
+
+
+@pytest.mark.parametrize("version", ["", "a\nb", "é", " "])
+def test_a_version_that_no_header_can_hold_is_refused(serving: Callable, version: str) -> None:
+    with pytest.raises(ValueError, match="app_version"):
+        serving("settings").Settings(app_version=version)
+
+
+def test_the_page_of_the_interface_needs_no_network(client: TestClient) -> None:
+    page = client.get("/docs").text
+    addresses = re.findall(r"""(?:src|href|url)["']?\s*[=:]\s*["']([^"']+)""", page)
+    assert len(addresses) >= 4, page
+    for address in addresses:
+        assert address.startswith("/"), f"{address} is not served from here"
+        assert client.get(address).status_code == 200, address
+
+
+def test_behind_a_gateway_the_page_finds_what_it_shows_and_both_paths_work(make: Callable[..., TestClient]) -> None:
+    with make(root_path="/ml/topics") as client:
+        assert "/ml/topics/docs/assets/swagger-ui-bundle.js" in client.get("/docs").text
+        assert client.get("/openapi.json").json()["servers"] == [{"url": "/ml/topics"}]
+        for path in ("/predict", "/ml/topics/predict"):  # gateways that take the path away, and those that do not
+            assert client.post(path, json={"texts": ["a"]}).status_code == 200
+        assert client.get("/ml/topics/livez").status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "topics", "/topics/", "/a b", "/a/../b//"])
+def test_a_root_path_that_no_gateway_means_is_refused(serving: Callable, path: str) -> None:
+    with pytest.raises(ValueError, match="root_path"):
+        serving("settings").Settings(root_path=path)

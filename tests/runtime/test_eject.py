@@ -1,0 +1,89 @@
+"""An owner who ejects the runtime has its source, uses it, and is told by updates what it misses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import update_runtime
+from gpu_repo_runtime import eject
+
+from tests.answers import AnswerSet
+from tests.templates import checks
+
+COPY = "src/gpu_repo_runtime"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a repository with a folder src and the wheel of this version."""
+    monkeypatch.setattr(eject.importlib.metadata, "version", lambda _: "0.3.0")
+    (tmp_path / "src").mkdir()
+    shutil.copytree(Path(__file__).parents[2] / "templates/service/wheels", tmp_path / "wheels")
+    return tmp_path
+
+
+def test_the_copy_is_used_in_place_of_the_wheel(project: Path) -> None:
+    eject.eject(project)
+    (project / COPY / "cores.py").write_text("mine = True\n", encoding="utf-8")
+    program = "import gpu_repo_runtime.cores as c; print(c.mine, c.__file__)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(project / "src"), str(eject.PACKAGE.parent)])}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", str(project / COPY / "cores.py")]
+
+
+def test_a_copy_is_never_replaced(project: Path) -> None:
+    (project / COPY).mkdir()
+    with pytest.raises(eject.CannotEject, match=f"git rm -r {COPY}"):
+        eject.eject(project)
+    assert list((project / COPY).iterdir()) == []
+
+
+def test_what_fails_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(eject.os, "rename", full)
+    with pytest.raises(eject.CannotEject, match="No space left on device"):
+        eject.eject(project)
+    assert list((project / "src").iterdir()) == []
+
+
+def test_an_update_names_what_the_copy_misses(project: Path) -> None:
+    eject.eject(project)
+    assert update_runtime.told_ejected(project) == "", "the wheel is the one that was ejected"
+    (project / COPY / "cores.py").write_text("# the owner's\n", encoding="utf-8")
+    assert update_runtime.told_ejected(project) == "", "the owner's own change is no news"
+    mark = project / COPY / "EJECTED"
+    was = json.loads(mark.read_text(encoding="utf-8"))
+    was["files"] |= {"serving/app.py": "another", "serving/gone.py": "removed since"}
+    was["version"] = "0.2.9"
+    mark.write_text(json.dumps(was), encoding="utf-8")
+    told = update_runtime.told_ejected(project)
+    assert "was ejected from 0.2.9" in told, told
+    assert "serving/app.py, serving/gone.py" in told, told
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", '{"version": 1}'])
+def test_a_copy_of_unknown_origin_is_told(project: Path, text: str | None) -> None:
+    (project / COPY).mkdir()
+    if text is not None:
+        (project / COPY / "EJECTED").write_text(text, encoding="utf-8")
+    assert "nothing says which version it was" in update_runtime.told_ejected(project)
+
+
+@pytest.mark.parametrize("project_type", ["service", "batch"])
+def test_the_copy_passes_the_lint_of_a_repository(
+    render: Callable[[AnswerSet], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_type: str
+) -> None:
+    monkeypatch.setattr(eject.importlib.metadata, "version", lambda _: "0.3.0")
+    child = tmp_path / "child"
+    shutil.copytree(render(AnswerSet(project_type, "plain")), child)
+    eject.eject(child)
+    assert checks.python_error(child) == ""

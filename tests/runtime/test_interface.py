@@ -1,0 +1,137 @@
+"""What a model.py says of its types: read from names or annotations, and told in one line where that does not work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gpu_repo_runtime.contract import ContractError
+from gpu_repo_runtime.interface import Answer, Interface, WrongAnswer
+
+from tests.runtime.kinds import KINDS, model
+
+BODY = """
+class Model:
+    examples = ("one", "two")
+    def load(self, device): ...
+    {predict}
+"""
+
+
+def interface(source: str) -> Interface:
+    return Interface(model(source))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_and_annotations_say_the_types_and_the_examples_are_inputs(kind: str) -> None:
+    found = interface(KINDS[kind])
+    assert found.deprecations == []
+    found.model.load("cpu")
+    examples = found.examples()
+    assert len(found.answers(examples)) == len(examples)
+
+
+def test_annotations_alone_are_enough() -> None:
+    found = interface(
+        BODY.format(predict="def predict(self, batch: list[str]) -> list[float]: return [0.5] * len(batch)")
+    )
+    assert (found.input, found.output, found.parameters, found.deprecations) == (str, float, None, [])
+
+
+@pytest.mark.parametrize(
+    "types", ["batch: list[str]) -> list[dict", "batch", "batch: list[str]) -> list[dict[str, str]"]
+)
+def test_a_model_of_version_0_2_runs_on_and_is_told_once_what_to_write(types: str) -> None:
+    end = "]" if "->" in types else ")"
+    found = interface(
+        BODY.format(predict=f"def predict(self, {types}{end}: return [dict(label=text) for text in batch]")
+    )
+    assert found.answers(["rain"]) == [{"label": "rain"}]
+    if "dict[str, str]" in types:
+        assert found.deprecations == [], "it says what comes out"
+    else:
+        [line] = found.deprecations
+        assert line.startswith("src/kind/model.py says nothing about")
+        assert "Input = str" in line
+        assert found.output is Answer
+
+
+def test_lengths_is_told_to_be_size_now() -> None:
+    source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: return batch")
+    source += "    def lengths(self, texts): return [1] * len(texts)\n"
+    found = interface(source)
+    assert found.size is None
+    assert found.deprecations == [
+        "src/kind/model.py: lengths(texts) is from version 0.2: write def size(self, one: Input) -> int"
+    ]
+
+
+REFUSED = {
+    "two arguments, no type": ("", "def predict(self, batch, extra): ...", "write class Parameters(BaseModel)"),
+    "three arguments": ("", "def predict(self, a, b, c): ...", "predict takes a, b, c"),
+    "parameters not taken": ("Parameters = dict\n", "def predict(self, batch): ...", "predict does not take them"),
+    "names against annotations": (
+        "Input = str\n",
+        "def predict(self, batch: list[int]) -> list[str]: ...",
+        "Input is str, but predict says list[int]",
+    ),
+    "no JSON": ("import array\nInput = array.array\n", "def predict(self, batch): ...", "which JSON does not have"),
+    "raw bytes": (
+        "from pydantic import BaseModel\nclass Input(BaseModel):\n    image: bytes\n",
+        "def predict(self, batch): ...",
+        "Input.image is bytes, which JSON does not have: write Bytes, from gpu_repo_runtime.inputs import Bytes",
+    ),
+    "bytes in a list": ("Input = list[bytes]\n", "def predict(self, batch): ...", "is bytes, which JSON does not have"),
+    "parameters without defaults": (
+        "from pydantic import BaseModel\nclass Parameters(BaseModel):\n    top: int\n",
+        "def predict(self, batch, parameters: Parameters): ...",
+        "Parameters needs a default for each field, for requests without: top",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_work_is_refused_with_the_file_and_what_to_write(case: str) -> None:
+    head, predict, words = REFUSED[case]
+    with pytest.raises(ContractError) as caught:
+        interface(head + BODY.format(predict=predict))
+    assert str(caught.value).startswith("src/kind/model.py: ")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("examples", "words"), [("(1,)", "examples[0] is no Input"), ("()", "examples is empty")])
+def test_examples_that_are_no_inputs_are_refused(examples: str, words: str) -> None:
+    source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: ...")
+    with pytest.raises(ContractError, match=r"Model\.examples") as caught:
+        interface(source.replace('("one", "two")', examples)).examples()
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("answers", [None, {"a": 1, "b": 2}, "ab", iter([1.0, 2.0]), [1.0], [1.0, 2.0, 3.0]])
+def test_answers_that_are_no_list_of_the_right_length_are_wrong(answers: Any) -> None:
+    found = interface("Output = float\nInput = str\n" + BODY.format(predict="def predict(self, batch): return self.a"))
+    found.model.a = answers  # type: ignore[attr-defined]
+    with pytest.raises(WrongAnswer, match="predict returned"):
+        found.call(["one", "two"])
+
+
+def test_an_answer_that_is_no_output_is_named_by_its_place_and_its_value_is_not() -> None:
+    found = interface(KINDS["image"])
+    fine = {"labels": [], "bright": 1.0}
+    for wrong, index in (
+        (None, 0),
+        ({"labels": [], "bright": "secret"}, 1),
+        ([], 2),
+        ({"labels": ["a", 5], "bright": 0}, 1),
+    ):
+        with pytest.raises(WrongAnswer) as caught:
+            found.checked([fine] * index + [wrong, fine])
+        assert caught.value.index == index
+        assert "secret" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_outputs() -> None:
+    numpy = pytest.importorskip("numpy")
+    found = interface("Output = float\nInput = str\n" + BODY.format(predict="def predict(self, batch): ..."))
+    assert found.checked([numpy.float32(0.5), numpy.float64(1)]) == [0.5, 1.0]

@@ -1,0 +1,178 @@
+"""The log: it holds no text of a client, steers no terminal, and a reader that stops stops nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime import raw
+from tests.runtime.services import PACKAGE, RUNTIME, Process
+
+Start = Callable[..., Any]
+SECRET = "do-not-repeat-this"
+STEERING = "\x1b[31m red \r over \x9b31m \u202e thgir \u2028 next \x7f"
+
+
+@pytest.fixture
+def stalled(child: Path, tmp_path: Path) -> Any:
+    """Return a service whose log nobody reads, and what reads it at last."""
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    service = Process(child, fifo)
+    service.wait_for("/readyz", 200)
+    yield service, reader
+    service.popen.kill()
+    service.popen.wait()
+    os.close(reader)
+
+
+def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
+    """A pipe holds 64 KB; the lines of a thousand requests and what the model prints are many times that."""
+    service, _ = stalled
+    connection = raw.connect(service)
+    with connection:
+        for _ in range(1000):
+            connection.sendall(raw.predict("text"))
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(4096)
+            assert answer.startswith(b"HTTP/1.1 200")
+    for _ in range(8):
+        assert service.predict("shout")[0] == 200
+    assert service.get("/livez")[0] == 200
+    assert service.metric("service_log_dropped_total") > 0
+    service.terminate()
+    assert service.exit_code(10) == 0, "nor does it hold the end up"
+
+
+def test_who_reads_again_is_told_what_is_missing(stalled: Any) -> None:
+    service, reader = stalled
+    for _ in range(8):
+        assert service.predict("shout")[0] == 200
+    text, told = b"", b"lines of the log were dropped here"
+    os.set_blocking(reader, True)
+    while told not in text:
+        text = text[-1000:] + os.read(reader, 65536)
+    service.terminate()
+    rest = b""
+    while piece := os.read(reader, 65536):
+        rest += piece
+    assert b'"stopped"' in rest, "and the last lines are written"
+
+
+def test_what_does_not_fit_is_dropped_and_counted(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = serving("writer")
+    monkeypatch.setattr(module, "MAX_WAITING_CHARACTERS", 10)
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    while True:
+        try:
+            os.write(write, b"x" * 4096)
+        except BlockingIOError:
+            break
+    writer = module.Writer(write)
+    for number in range(9):
+        writer.put(f"line {number}\n")
+    assert writer.dropped == 7
+    while b"7 lines of the log were dropped here" not in os.read(read, 1 << 20):
+        pass
+    os.close(read)
+    writer.put("nobody is there any more\n")
+    writer.flush(raw.DEADLINE_SECONDS)
+    assert writer.dropped == 8
+
+
+def test_the_metric_counts_the_lines_of_all_streams(serving: Callable) -> None:
+    class Dropping:
+        dropped = 2
+
+    [metric] = serving("writer").Dropped([Dropping(), Dropping()]).collect()
+    assert [(sample.name, sample.value) for sample in metric.samples] == [("service_log_dropped_total", 4)]
+
+
+def record_of(error: Exception) -> logging.LogRecord:
+    """Return the record of a log call in the handler of `error`."""
+    try:
+        raise error
+    except type(error):
+        return logging.LogRecord("x", logging.ERROR, "", 0, "it failed", None, sys.exc_info())
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("formatter", ["JsonFormatter", "TextFormatter"])
+def test_nothing_in_a_log_steers_the_terminal(serving: Callable, formatter: str, whole: bool) -> None:
+    record = record_of(ValueError(STEERING))
+    record.msg, record.fields = STEERING, {"path": STEERING}
+    text = getattr(serving("logs"), formatter)(whole=whole).format(record)
+    lines = text.split("\n")
+    assert all(line.isprintable() for line in lines), [line for line in lines if not line.isprintable()]
+    assert sum("red" in line for line in lines) == (2 if whole and formatter == "TextFormatter" else 1)
+    if formatter == "JsonFormatter":
+        assert json.loads(text)["path"] == STEERING
+
+
+def test_a_log_line_survives_half_a_character(serving: Callable) -> None:
+    record = logging.LogRecord("x", logging.INFO, "", 0, "file \udcff", None, None)
+    assert json.loads(serving("logs").JsonFormatter().format(record))["message"] == "file \\udcff"
+
+
+@pytest.mark.parametrize("formatter", ["JsonFormatter", "TextFormatter"])
+def test_of_an_exceptions_message_the_log_keeps_length_and_hash(serving: Callable, formatter: str) -> None:
+    first, second = ValueError(f"cannot read {SECRET}"), KeyError(SECRET)
+    second.__cause__ = first
+    second.add_note(SECRET)
+    text = getattr(serving("logs"), formatter)().format(record_of(second))
+    assert SECRET not in text
+    assert "KeyError: (20 characters, sha256 " in text
+    assert "ValueError: (30 characters, sha256 " in text
+    assert "test_logs.py" in text
+
+
+def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
+    for level, shown in (("info", False), ("debug", True)):
+        service = start(LOG_LEVEL=level)
+        assert service.predict(f"repeat {SECRET}")[0] == 500
+        service.terminate()
+        assert service.exit_code(10) == 0
+        log = service.log.read_text()
+        assert "KeyError" in log
+        assert (SECRET in log) == shown, level
+
+
+def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
+    """The first socket would else become the standard output, and the log would be sent to a client."""
+    environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
+    command = f'exec "{sys.executable}" -m gpu_repo_runtime.serving {PACKAGE} >&- 2>&-'
+    service: Any = Process.__new__(Process)
+    service.port, service.log = 0, Path(os.devnull)
+    with raw.socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        service.port = probe.getsockname()[1]
+    service.url = f"http://127.0.0.1:{service.port}"
+    service.popen = subprocess.Popen(
+        ["sh", "-c", command], env={**environment, "PORT": str(service.port), "LISTEN_HOST": "127.0.0.1"}
+    )
+    try:
+        service.wait_for("/readyz", 200)
+        assert service.predict("text")[0] == 200
+        service.terminate()
+        assert service.exit_code(10) == 0
+    finally:
+        service.popen.kill()
+
+
+def test_what_others_print_comes_out_whole(start: Start, child: Path) -> None:
+    service = start()
+    assert service.predict("shout")[0] == 200
+    service.terminate()
+    assert service.exit_code(10) == 0
+    assert "x" * 1_000_000 in service.log.read_text()

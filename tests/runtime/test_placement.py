@@ -1,0 +1,177 @@
+"""A service on a GPU is not computed by the CPU, and ONNX Runtime heeds the container; the frameworks are stand-ins."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+
+class Tensor:
+    """A tensor somewhere."""
+
+    def __init__(self, where: str) -> None:
+        self.device = SimpleNamespace(type=where)
+
+
+class Network:
+    """A network with parameters here and there."""
+
+    def __init__(self, *where: str) -> None:
+        self._where = where
+
+    def parameters(self) -> list[Tensor]:
+        return [Tensor(where) for where in self._where]
+
+    def buffers(self) -> list[Tensor]:
+        return []
+
+
+class SessionOptions:
+    """The part of ONNX Runtime's options that counts here."""
+
+    intra_op_num_threads = 0
+
+
+class InferenceSession:
+    """An ONNX session that runs where `given` says, whatever was asked for."""
+
+    given: tuple[str, ...] = ("CPUExecutionProvider",)
+
+    def __init__(self, path: str = "", options: Any = None, providers: Any = ()) -> None:
+        self.path, self.options, self.asked, self.fallback = path, options or SessionOptions(), providers, True
+
+    def get_providers(self) -> list[str]:
+        return list(self.given)
+
+    def get_session_options(self) -> SessionOptions:
+        return self.options
+
+    def disable_fallback(self) -> None:
+        self.fallback = False
+
+
+@pytest.fixture
+def onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module: Any = ModuleType("onnxruntime")
+    module.InferenceSession, module.SessionOptions = InferenceSession, SessionOptions
+    module.get_available_providers = lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
+    monkeypatch.setitem(sys.modules, "onnxruntime", module)
+    monkeypatch.setattr(InferenceSession, "given", ("CPUExecutionProvider",))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return module
+
+
+@pytest.fixture
+def torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("torch")
+    module.nn, module.Tensor = SimpleNamespace(Module=Network), Tensor
+    monkeypatch.setitem(sys.modules, "torch", module)
+
+
+def faults(**parts: Any) -> list[str]:
+    """Return what is said of a model with these attributes."""
+    from gpu_repo_runtime.device.placement import left_on_cpu
+
+    return left_on_cpu(SimpleNamespace(**parts))
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_network_that_was_left_on_the_cpu_is_named() -> None:
+    [fault] = faults(pipeline=SimpleNamespace(model=Network("cpu", "cpu")), labels=["a"])
+    assert fault.startswith("Model.pipeline.model is on the CPU: ")
+    [fault] = faults(parts={"encoder": [Network("cpu")]})
+    assert fault.startswith("Model.parts['encoder'][0] is on the CPU: ")
+    assert faults(topics=Tensor("cpu"))
+
+
+@pytest.mark.usefixtures("torch")
+def test_what_is_on_the_gpu_or_on_both_on_purpose_is_left_in_peace() -> None:
+    assert faults(model=Network("cuda", "cuda")) == []
+    assert faults(model=Network("cuda", "cpu")) == []
+    assert faults(model=Network("cuda"), topics=Tensor("cpu")) == []
+    assert faults(model="no network", nothing=None) == []
+
+
+@pytest.mark.usefixtures("torch")
+def test_a_model_that_refers_to_itself_is_looked_through_once() -> None:
+    around: dict[str, Any] = {}
+    around["around"] = around
+    assert faults(around=around, many=list(range(100_000))) == []
+
+
+@pytest.mark.usefixtures("onnxruntime")
+def test_an_onnx_session_without_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    [fault] = faults(session=InferenceSession())
+    assert fault.startswith("Model.session is an ONNX session on CPUExecutionProvider")
+    monkeypatch.setattr(InferenceSession, "given", ("CUDAExecutionProvider", "CPUExecutionProvider"))
+    assert faults(session=InferenceSession()) == []
+
+
+@pytest.mark.usefixtures("torch")
+@pytest.mark.parametrize(("asked", "refused"), [("cuda", True), ("auto", False)])
+def test_cuda_refuses_to_start_and_auto_warns(
+    serving: Callable, caplog: pytest.LogCaptureFixture, asked: str, refused: bool
+) -> None:
+    model, settings = SimpleNamespace(net=Network("cpu")), serving("settings").Settings(device=asked)
+    check = serving("startup").check_placement
+    check(model, "cpu", settings)
+    assert not caplog.messages, "on a CPU everything is where it belongs"
+    if refused:
+        with pytest.raises(serving("errors").StartRefused, match=r"DEVICE=cuda, but Model\.net is on the CPU"):
+            check(model, "cuda", settings)
+    else:
+        check(model, "cuda", settings)
+        assert "Model.net is on the CPU" in caplog.text
+
+
+@pytest.mark.usefixtures("onnxruntime")
+def test_a_session_has_the_threads_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_repo_runtime import onnx
+
+    monkeypatch.setattr(onnx, "usable_cores", lambda: 3)
+    assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == 3
+    own = SessionOptions()
+    own.intra_op_num_threads = 2
+    assert onnx.session("model.onnx", "cpu", own).options.intra_op_num_threads == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
+    assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == 5
+
+
+@pytest.mark.parametrize("where", ["not built for it", "cannot be loaded"])
+def test_a_gpu_that_was_asked_for_and_not_given_is_an_error(
+    onnxruntime: Any, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    from gpu_repo_runtime import onnx
+    from gpu_repo_runtime.device import DeviceError
+
+    if where == "not built for it":
+        monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
+    with pytest.raises(DeviceError, match=r"model\.onnx cannot run on the GPU"):
+        onnx.session("weights/model.onnx", "cuda")
+
+
+@pytest.mark.usefixtures("onnxruntime")
+def test_a_session_on_the_gpu_does_not_come_back_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    from gpu_repo_runtime import onnx
+
+    monkeypatch.setattr(InferenceSession, "given", ("CUDAExecutionProvider", "CPUExecutionProvider"))
+    session = onnx.session("model.onnx", "cuda")
+    assert session.asked == ["CUDAExecutionProvider"]
+    assert session.fallback is False
+
+
+@pytest.mark.usefixtures("onnxruntime")
+def test_sessions_with_a_thread_for_each_core_of_the_machine_are_told(
+    serving: Callable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    startup = serving("startup")
+    for cores, told in ((1, True), (64, False)):
+        monkeypatch.setattr(startup, "usable_cores", lambda cores=cores: cores)
+        caplog.clear()
+        monkeypatch.setattr(startup.os, "cpu_count", lambda: 64)
+        startup.check_placement(SimpleNamespace(session=InferenceSession()), "cpu", serving("settings").Settings())
+        assert ("Model.session starts a thread for each core" in caplog.text) == told

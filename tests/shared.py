@@ -1,0 +1,102 @@
+"""What is made once for all workers of a run, and a Copier that does no work twice."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import marshal
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, MutableMapping
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import copier._template
+import pytest
+from fleetkit import speed
+
+COMPILED = "COMPILED_TEMPLATES"  # the variable that says to processes of this run where compiled templates are
+
+
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder that all workers of this run have in common."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
+
+
+def once(folder: Path, make: Callable[[Path], object]) -> Path:
+    """Let the first who asks `make` the folder, the others wait; what failed is made again by the next."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    done = folder.with_name(f"{folder.name}.done")
+    with folder.with_name(f"{folder.name}.wait").open("w") as waiting:
+        fcntl.flock(waiting, fcntl.LOCK_EX)
+        if not done.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            make(folder)
+            done.touch()
+    return folder
+
+
+class CompiledTemplates(MutableMapping[tuple[Any, ...], CodeType]):
+    """Compiled Jinja templates in a folder: each is compiled once for all processes that share it."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder, self.read = folder, dict[tuple[Any, ...], CodeType]()
+
+    def _file(self, key: tuple[Any, ...]) -> Path:
+        return self.folder / hashlib.sha256(repr(key).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def __getitem__(self, key: tuple[Any, ...]) -> CodeType:
+        """Return it; raise KeyError where nobody has compiled it yet."""
+        if key not in self.read:
+            try:
+                self.read[key] = marshal.loads(self._file(key).read_bytes())
+            except FileNotFoundError:
+                raise KeyError(key) from None
+        return self.read[key]
+
+    def __setitem__(self, key: tuple[Any, ...], code: CodeType) -> None:
+        """Keep it; another process sees all of it or nothing."""
+        self.read[key] = code
+        number, half = tempfile.mkstemp(dir=self.folder)
+        with os.fdopen(number, "wb") as file:
+            file.write(marshal.dumps(code))
+        os.replace(half, self._file(key))
+
+    def __delitem__(self, key: tuple[Any, ...]) -> None:
+        """Forget it."""
+        del self.read[key]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Go through what this process has read."""
+        return iter(self.read)
+
+    def __len__(self) -> int:
+        """Count what this process has read."""
+        return len(self.read)
+
+
+def share_checkouts_by_commit(folder: Path) -> None:
+    """Check each commit of a local template out once in this process; a branch or a tag may move between tests."""
+    plain = copier._template.clone
+    speed.share_checkouts(folder)
+    shared = copier._template.clone
+
+    def clone(url: str, ref: str = "HEAD", location: str | None = None) -> str:
+        command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
+        local = isinstance(ref, str) and ref != "HEAD" and Path(url).is_dir()
+        found = subprocess.run(command, cwd=url, capture_output=True, text=True, check=False) if local else None
+        return str(shared(url, found.stdout.strip(), location) if found and found.stdout else plain(url, ref, location))
+
+    setattr(copier._template, "clone", clone)  # noqa: B010  (mypy refuses an assignment to an import)
+
+
+def make_copier_cheap(compiled: Path) -> None:
+    """Let Copier render in this process with the same results and less work; `compiled` is for all processes."""
+    speed.read_yaml_fast()
+    speed.compile_templates_once(CompiledTemplates(compiled))
+    speed.ask_for_file_mode_once()

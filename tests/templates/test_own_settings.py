@@ -1,0 +1,111 @@
+"""A child's .env means the same to every script and to its container, whatever stands in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+
+VALUES = {
+    "X=hello world": "hello world",
+    "X=pa$$w0rd": "pa$$w0rd",
+    "X=`id` $(id) ${HOME}": "`id` $(id) ${HOME}",
+    "X=a'b\"c\\d": "a'b\"c\\d",
+    "X='two words '": "two words ",
+    'X="it\'s # whole"': "it's # whole",
+    'X="quoted"  # why': "quoted",
+    "X=64  # per GPU # or not": "64",
+    "X=#ffffff": "#ffffff",
+    "X=a#b": "a#b",
+    "X=": "",
+    "X=''": "",
+    "X= # nothing": "",
+    "X=a=b=c": "a=b=c",
+    "export X=exported": "exported",
+    "  X=  spaces around  ": "spaces around",
+    "X=one\r": "one",
+    "X=größer 好": "größer 好",
+    "# X=comment\n\nX=last line without an end": "last line without an end",
+    "X=*": "*",
+}
+
+
+@pytest.fixture(scope="module")
+def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a child whose Docker prints what a container would get: its options and its environment."""
+    folder = tmp_path_factory.mktemp("settings") / "child"
+    shutil.copytree(render(AnswerSet("library", "plain")), folder)
+    programs = folder.parent / "bin"
+    programs.mkdir()
+    docker = programs / "docker"
+    docker.write_text('#!/bin/bash\n[[ $1 != run ]] || { printf "%s " "$@"; printf "\\n"; env -0; }\n')
+    docker.chmod(0o755)
+    return folder
+
+
+def in_container(child: Path, text: str, **environment: str) -> tuple[str, dict[str, str]]:
+    """Return Docker's options and the environment that Docker was called with, for a .env of `text`."""
+    (child / ".env").write_bytes(text.encode())
+    path = f"{child.parent / 'bin'}:{os.environ['PATH']}"
+    done = run(child, "source scripts/lib.sh; RUN_IN=docker; in_project test true", PATH=path, **environment)
+    assert done.returncode == 0, done.stderr
+    options, _, rest = done.stdout.partition("\n")
+    return options, dict(item.split("=", 1) for item in rest.split("\0") if item)
+
+
+def run(child: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LANG": "C.UTF-8", **environment}
+    return subprocess.run(
+        ["bash", "-c", script], cwd=child, env=env, capture_output=True, encoding="utf-8", check=False
+    )
+
+
+def test_a_value_is_taken_as_it_stands(child: Path) -> None:
+    """Each line under a name of its own; the file starts with a byte order mark and ends without a newline."""
+    lines = [line.replace("X=", f"X{number}=") for number, line in enumerate(VALUES)]
+    options, environment = in_container(child, "\ufeff" + "\n".join(lines))
+    names = [f"X{number}" for number in range(len(VALUES))]
+    assert dict(zip(VALUES, (environment.get(name) for name in names), strict=True)) == VALUES
+    assert [name for name in names if f"--env {name} " not in options] == [], "a container does not get them"
+
+
+def test_every_name_reaches_the_container_and_no_value_its_command_line(child: Path) -> None:
+    options, environment = in_container(child, "FIRST=s3cret-1\nMY_TOKEN=s3cret-2\nDEVICE=cpu\n")
+    assert [name for name in ("FIRST", "MY_TOKEN", "DEVICE") if f"--env {name} " not in options] == []
+    assert "s3cret" not in options
+    assert (environment["FIRST"], environment["MY_TOKEN"], environment["DEVICE"]) == ("s3cret-1", "s3cret-2", "cpu")
+
+
+@pytest.mark.parametrize("given", ["caller", ""])
+def test_the_caller_wins(child: Path, given: str) -> None:
+    options, environment = in_container(child, "X=file\nIMAGE=from-file:1\n", X=given)
+    assert environment["X"] == given
+    assert "from-file:1" in options, "IMAGE of .env is not the image that is run"
+
+
+def test_a_name_that_the_scripts_use_themselves_disturbs_nothing(child: Path) -> None:
+    names = ["name", "value", "line", "image", "settings", "place"]
+    assert in_container(child, "".join(f"{name}=own\n" for name in names) + "LATER=2\n")[1]["LATER"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("A=1\nnot a setting\n", ".env, line 2: write NAME=VALUE"),
+        ("2X=1\n", ".env, line 1: write NAME=VALUE"),
+        ("A-B=1\n", ".env, line 1: write NAME=VALUE"),
+        ("X = 1\n", ".env, line 1: write NAME=VALUE"),
+        ("PATH=/opt/bin\n", ".env, line 1: PATH"),
+        ("IFS=,\n", ".env, line 1: IFS"),
+    ],
+)
+def test_what_is_not_a_setting_is_named_with_its_line(child: Path, text: str, message: str) -> None:
+    (child / ".env").write_text(text)
+    done = run(child, "scripts/smoke")
+    assert (done.returncode, message in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.stderr
