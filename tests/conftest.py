@@ -14,7 +14,7 @@ from copier import run_copy
 
 from tests.answers import AnswerSet
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
-from tests.shared import COMPILED, make_copier_cheap, once, share_checkouts_by_commit, shared_folder
+from tests.shared import SHARED, make_copier_cheap, once, shared_folder
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -62,9 +62,8 @@ def _own_copier_settings(shared: Path, tmp_path_factory: pytest.TempPathFactory)
     (folder / "settings.yml").write_text("{}\n")
     os.environ["COPIER_SETTINGS_PATH"] = str(folder / "settings.yml")
     os.environ["COPIER_CACHE_DIR"] = str(folder / "cache")
-    os.environ[COMPILED] = str(shared / "compiled")
-    make_copier_cheap(shared / "compiled")
-    share_checkouts_by_commit(folder / "checkouts")
+    os.environ[SHARED] = str(shared)
+    make_copier_cheap(shared)
 
 
 @pytest.fixture(scope="session")
