@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -67,10 +68,12 @@ def _own_copier_settings(shared: Path, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="session")
-def render(template: Path, shared: Path) -> Callable[[AnswerSet], Path]:
-    """Return a function that renders an answer set, once for all workers, and returns the child's folder."""
+def render(template: Path, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[AnswerSet], Path]:
+    """Return a function that renders an answer set, once for all workers, and returns this worker's copy of it."""
     commit = git(template, "rev-parse", "HEAD").strip()
+    copies = tmp_path_factory.mktemp("renders")
 
+    @cache
     def of(answers: AnswerSet) -> Path:
         def make(target: Path) -> None:
             try:
@@ -79,7 +82,8 @@ def render(template: Path, shared: Path) -> Callable[[AnswerSet], Path]:
                 raise AssertionError(f"{answers.id} does not render: {error!r}") from error
 
         which = hashlib.sha256(repr(answers).encode()).hexdigest()[:8]  # two sets may differ in a text only
-        return once(shared / "renders" / f"{answers.id}-{which}", make)
+        name = f"{answers.id}-{which}"
+        return shutil.copytree(once(shared / "renders" / name, make), copies / name)
 
     return of
 
