@@ -58,6 +58,8 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
     for column in columns.names:
         if column not in schema.names:
             raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
+        if schema.names.count(column) > 1:
+            raise BadInput(f"{name}: {schema.names.count(column)} columns {column!r}: which one is meant?")
     form = schema.field(columns.text).type
     value = form.value_type if pa.types.is_dictionary(form) else form
     allowed = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)

@@ -107,7 +107,7 @@ class Batcher:
 
     def _turn(self) -> bool:
         """Run one batch; nothing of it is held after that."""
-        batch = self.queue.take(self.limit)
+        batch = self.queue.take(self.limit, self._trial.suspicion.largest_batch())
         if batch:
             started, kept_apart = self._clock(), batch[0][0].quarantined
             self._trial.run(batch)
