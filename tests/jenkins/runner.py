@@ -74,7 +74,7 @@ def run_pipeline(
     timeouts: Mapping[str, float] | None = None,
     resources: Mapping[str, int] | None = None,
     build_number: int = 1,
-    only: Iterable[str] = (),
+    only: Iterable[str] | None = None,
     after: Trace | None = None,
 ) -> Trace:
     """Run a Jenkinsfile on a copy of `source` and return what happened, whatever the build's result.
@@ -104,7 +104,7 @@ def run_pipeline(
         "timeouts": dict(timeouts or {}),
         "resources": dict(resources or {}),
         "build_number": str(build_number),
-        "only": list(only),
+        "only": None if only is None else list(only),
         "stashes": str(after.workdir / "stash") if after else None,
         "outside": dict(os.environ),
     }

@@ -333,5 +333,6 @@ def test_a_stage_runs_alone_after_an_earlier_build(run: Run, tmp_path: Path) -> 
     assert (first.ran, first.skipped) == (["A"], {"B": "only"})
     second = run(text, only=["B"], after=first, workdir=tmp_path / "again")
     assert (second.result, second.ran, second.skipped) == ("SUCCESS", ["B"], {"A": "only"})
+    assert run(text, only=[]).ran == []
     with pytest.raises(ValueError, match="'C': no such stage"):
         run(text, only=["C"])

@@ -16,7 +16,7 @@ from pathlib import Path
 import kubernetes_validate
 import yaml
 
-from tests.shared import COMPILED
+from tests.shared import SHARED
 
 BIN = Path(sys.executable).parent
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -100,7 +100,7 @@ def without_defaults(text: str) -> str:
 
 def _shellchecked(key: tuple[str, ...]) -> Path:
     """Return the file that says to all workers that a script was found good."""
-    folder = Path(os.environ[COMPILED]).with_name("shellchecked")
+    folder = Path(os.environ[SHARED], "shellchecked")
     folder.mkdir(exist_ok=True)
     return folder / hashlib.sha256(repr(key).encode()).hexdigest()
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.updates.copiers import ROOT
-from tests.updates.small_fleet import BRANCH, Fleet
-
-sys.path.insert(0, str(ROOT / "hooks"))
-
 from fleetkit import isolation
 from fleetkit.children import FleetError, check_address, host_in, load
 from fleetkit.isolation import Limits, run_apart
 from fleetkit.status import checked
+
+from tests.updates.small_fleet import BRANCH, Fleet
 
 TOKEN = "canary-5d20b1"
 MARK = f"77.{os.getpid():07}"  # seconds of a sleep, to find it by

@@ -60,7 +60,7 @@ class Interpreter {
 
     private Throwable evaluate(Section stage, Throwable earlier) {
         String why = reason(earlier)
-        if (!why && build.run.only && !stage.inner && !(stage.name in build.run.only)) { why = 'only' }
+        if (!why && build.run.only != null && !stage.inner && !(stage.name in build.run.only)) { why = 'only' }
         if (why) { skip(stage, why); return null }
         Throwable error = null
         StageRecord record = stage.record

@@ -24,7 +24,7 @@ class Main {
             Map run = request.run
             Checker checker = Checker.of(new File(run.jenkinsfile))
             if (checker.problems) { return [problems: checker.problems*.asMap()] }
-            (run.timeouts.keySet() + run.only - checker.stages).each {
+            (run.timeouts.keySet() + (run.only ?: []) - checker.stages).each {
                 throw new UsageError("'${it}': no such stage; there are: ${checker.stages.join(', ')}")
             }
             return [trace: execute(new Build(run))]

@@ -12,21 +12,20 @@ import pytest
 from tests.answers import FRAMEWORKS, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
-from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, Builds, ran, said
+from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
 
 RELEASE = {"Promote": "docker"}
 DEPLOY = {"Approve": None, "Deploy": "kubectl"}
-EXPECTED = {  # the stages after the checks
+EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after the checks
     ("library", "tag"): {"Publish": "docker"},
     ("batch", "main"): RELEASE | DEPLOY,
     ("batch", "tag"): RELEASE,
     ("service", "main"): RELEASE | DEPLOY,
     ("service", "tag"): RELEASE,
 }
-# Run by `make test`: what publishes, and each kind of build once. Batch job and service have one pipeline.
-FAST = [("library", "tag"), ("library", "branch"), ("batch", "main"), ("batch", "pull request"), ("service", "main")]
+FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by `make test`
 EVERY = [
     pytest.param(
         *(framework, project_type, kind),
@@ -73,15 +72,34 @@ def test_what_runs_where_and_what_is_published(
     assert (f"/{it.child.name}@{digest}" in it.deployed()) == (kind == "main")
 
 
+@pytest.mark.parametrize(
+    ("project_type", "kind"), [(name, kind) for name in TYPES for kind in KINDS if (name, kind) not in FAST]
+)
+def test_only_main_and_a_tag_release(checked: Checked, project_type: str, kind: str) -> None:
+    """After the same checks, every other kind of build leaves out what releases."""
+    expected = EXPECTED.get((project_type, kind), {})
+    it, before = checked(project_type)
+    stages = {stage.name for stage in before.all_stages} & set(RELEASING)
+    trace = it.run(**KINDS[kind], only=stages - expected.keys(), after=before)
+    assert trace.result == "SUCCESS", trace.log
+    assert {name: trace.skipped[name] for name in stages} == {
+        name: "only" if name in expected else "when" for name in stages
+    }
+
+
 @pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Builds], project_type: str) -> None:
     """Its pull request is linted and tested, and says what it does not get; so does a fork that edits a script."""
     it = builds(project_type)
-    trace = it.run(change="12", env=farm.environment(it.index, CHANGE_FORK="stranger"))
-    assert trace.result == "SUCCESS", trace.log
-    assert ran(trace).keys() == FIRST.keys() | {"From a fork", "Newest build of a branch"} | (
-        {"Package"} if project_type == "library" else set()
+    checks = {*FIRST, "Package"} if project_type == "library" else set(FIRST)
+    left_out = set() if project_type == "library" else checks  # the same stages in all types: run once
+    trace = it.run(
+        change="12",
+        env=farm.environment(it.index, CHANGE_FORK="stranger"),
+        only={*CHECKS[project_type], "From a fork", "Newest build of a branch"} - left_out,
     )
+    assert trace.result == "SUCCESS", trace.log
+    assert ran(trace).keys() == ({"From a fork", "Newest build of a branch"} | checks) - left_out
     assert "A pull request of stranger: linted and tested; no push, no GPU and no credential" in trace.log
     assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
     assert it.staged() == {}

@@ -85,6 +85,12 @@ class Parent:
 def on_a_farm(source: Path, registry: farm.Registry, folder: Path, path: str) -> Parent:
     """Return a copy of this repository on a farm with a CPU and a GPU agent."""
     shutil.copytree(source, folder / "source")
+    for name in (
+        "benchmarks",
+        "docs",
+        "tests",
+    ):  # each agent checks everything out, and no step of the pipeline reads these
+        shutil.rmtree(folder / "source" / name, ignore_errors=True)
     agents = farm.Agents(folder / "agents")
     for label in ("docker", "gpu"):
         home = agents.add(label, gpu=label == "gpu")
@@ -294,7 +300,7 @@ def test_a_fault_promotes_nothing(after: tuple[Parent, Trace], fault: str) -> No
 def test_the_nightly_build_promotes_only_other_packages(parent: Parent) -> None:
     """Each night is compared with what was promoted last, whether or not its record was committed here."""
     row, docker = FEW[1], parent.label("docker")
-    nights = [("3.5.1-1", True), ("3.5.1-1", False), ("3.5.1-2", True)]
+    nights = [("3.5.1-1", True), ("3.5.1-1", False)]  # tests/images has the other cases
     for night, (version, promoted) in enumerate(nights):
         shutil.rmtree(docker / "images")
         (docker / "images").mkdir()

@@ -2,6 +2,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 
 # What a 64-bit number, a float and Arrow all hold.
@@ -44,7 +45,15 @@ def seconds(text: str) -> float:
 
 
 def address(text: str) -> str:
-    """Return a path or URI that is not blank and, as a URI, not only a scheme."""
+    """Return a path or URI that is not blank and, as a URI, not only a scheme.
+
+    A relative path is one of JOB_FOLDER, where that is set: scripts/run sets it to the folder it is called from.
+    """
+    return not_blank(text) if "://" in text else os.path.join(os.environ.get("JOB_FOLDER", ""), not_blank(text))
+
+
+def not_blank(text: str) -> str:
+    """Return an address that is not blank and not only a scheme."""
     _, scheme, rest = text.partition("://")
     if not (rest.strip("/ ") or text == "file:///" if scheme else text.strip()):
         raise argparse.ArgumentTypeError(f"{text!r} is no path and no URI (is a variable empty?)")

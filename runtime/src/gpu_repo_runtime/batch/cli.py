@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .addresses import masked
-from .arguments import above_zero, address, positive, seconds, share, whole
+from .arguments import above_zero, address, not_blank, positive, seconds, share, whole
 from .exits import BAD_CONFIGURATION, RETRY, JobError, is_refused
 from .parts import Limits
 from .settings import RunOptions, Shard, find_shard
@@ -79,7 +79,7 @@ def _parser(package: str) -> Parser:
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not said")
     speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
-    speed.add_argument("--push-gateway", type=address, metavar="URL", help="Prometheus push gateway")
+    speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
     _add_merge(commands)
     _add_train(commands)
     _add_profile(commands)
@@ -126,7 +126,7 @@ def _add_profile(commands: Any) -> None:
     profile.set_defaults(start=_profile)
     profile.add_argument("--input", nargs="+", required=True, type=address, metavar="PATH")
     profile.add_argument(
-        "--output", default="build/profile", type=address, metavar="FOLDER", help="for the chart and the trace"
+        "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not said"
     )
     profile.add_argument("--column", default="text", help="the column with the text")
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
@@ -170,6 +170,7 @@ def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
     from .profiling import ProfileOptions, profile_job
 
+    options.output = options.output or "build/profile"
     return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
 
 
