@@ -5,7 +5,7 @@ A model computes every text of a batch as long as the longest one; what is more 
 
 from bisect import bisect
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 
 from .call import Batch
 from .lanes import Lane, Lanes, Turn
@@ -105,6 +105,10 @@ class Ordering:
     def _plan(self, lanes: Lanes, lane: Lane, limit: int) -> None:
         """Put the head of a lane in the order that takes the least time, where one is worth it."""
         if self.cost.highest * TOGETHER <= LEAST:
+            return
+        flows = islice(lane.flows.values(), TOGETHER * limit)
+        lengths = [size for flow in flows for call in flow.calls for size in call.sizes]
+        if sum(lengths) > WORTH * len(lengths) * max(lengths):  # about as long as each other: there is nothing to gain
             return
         turns: list[Turn] = []
         stamp = lane.stamp
