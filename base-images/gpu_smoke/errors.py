@@ -86,8 +86,8 @@ class Number(NamedTuple):
 # What a number means in a container, and the findings that tell its causes apart.
 _CUDA_MEANS = {
     1: ("a call was given something that this driver does not take", ("GS315",)),
-    2: ("no memory is left: the GPU's is held by other processes, or this process may not have more (ulimit -v)",
-        ("GS706", "GS317")),
+    2: ("no memory is left: the GPU's is held by other processes, or this process may not have more (ulimit -v, MPS)",
+        ("GS706", "GS317", "GS326")),
     3: ("the driver is not initialised: MIG without instances, or a process that forked after its first CUDA call",
         ("GS301", "GS302")),
     34: ("the library is the link-time stub, not the driver", ("GS219",)),
@@ -95,7 +95,7 @@ _CUDA_MEANS = {
     36: ("the call needs a newer driver than minor-version compatibility covers", ("GS503",)),
     46: ("another process holds the GPU, or its compute mode forbids contexts", ("GS313", "GS323")),
     100: ("the driver has no GPU for this process: none was given, or a mask hides it",
-          ("GS306", "GS304", "GS305", "GS115", "GS117", "GS323")),
+          ("GS306", "GS304", "GS305", "GS115", "GS117", "GS323", "GS325")),
     101: ("the number or UUID names no GPU that is here", ("GS305", "GS314")),
     102: ("the GPU is not licensed: a vGPU without its licence server", ("GS324",)),
     200: ("the code is no kernel image that this driver reads", ("GS702",)),
@@ -105,7 +105,7 @@ _CUDA_MEANS = {
     220: ("uncorrectable errors on NVLink", ("GS712",)),
     221: ("the driver's PTX compiler was not mounted", ("GS703",)),
     222: ("the PTX is newer than the driver", ("GS702",)),
-    223: ("compiling PTX is switched off (CUDA_DISABLE_PTX_JIT)", ("GS703",)),
+    223: ("compiling PTX is switched off (CUDA_DISABLE_PTX_JIT)", ("GS718",)),
     226: ("an error of another process on this GPU was contained; the context is gone", ("GS713",)),
     300: ("the kernel's source is not valid", ()),
     301: ("a file of the driver was not found", ("GS403",)),

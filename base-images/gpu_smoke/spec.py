@@ -21,7 +21,8 @@ class LayerSpec(NamedTuple):
 
     ``order`` is its place in the stack, from the bottom. ``carries``: which layers above stand on it: all of them, the
     workloads (framework, collective, model), or none. ``apart_from`` names layers below that it does not stand on.
-    A layer that is not ``wanted`` is not in the report.
+    A layer that is not ``wanted`` is not in the report. ``idle`` says why there is nothing to ask, for which no process
+    is started.
     """
 
     name: str
@@ -34,6 +35,7 @@ class LayerSpec(NamedTuple):
     workload: bool = False
     apart_from: tuple[str, ...] = ()
     wanted: Callable[[Context], bool] = lambda context: True
+    idle: Callable[[Context], str] = lambda context: ""
 
     def stands_on(self, below: LayerSpec) -> bool:
         """Say whether a fault of ``below`` explains one of this layer."""

@@ -33,11 +33,13 @@ def gather(context: Context, progress: Progress) -> None:
 def _gather_group(context: Context, group: str, progress: Progress, stay: contextlib.ExitStack | None) -> None:
     # One child, one start of the driver: a crash in one library starts a new child for the rest.
     image = context.options.mode == "image"
-    chosen = {
-        spec.name: _bound(context, spec.probe)
-        for spec in all_layers()
-        if spec.group == group and spec.probe and spec.wanted(context) and not (image and spec.needs_driver)
-    }
+    chosen = {}
+    for spec in all_layers():
+        if spec.group == group and spec.probe and spec.wanted(context) and not (image and spec.needs_driver):
+            if spec.idle(context):
+                context.facts[spec.name] = {"not_run": spec.idle(context)}
+            else:
+                chosen[spec.name] = _bound(context, spec.probe)
     if chosen:
         progress.names(list(chosen))
         isolate.run(chosen, lambda: patience(context), context.facts, stay, progress.share)

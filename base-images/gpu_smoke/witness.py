@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .errors import means, nvml_text
+from . import statuses
+from .errors import NVML, means, nvml_text
+from .gpus import gpu_name, known
 from .layers import machine
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, fault_finding, finding
@@ -13,32 +15,10 @@ from .verdicts import Context, Finding, fault_finding, finding
 # Codes of NVML that name a broken GPU by themselves, whatever cuInit says.
 BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
 # Codes of nvmlInit that say more than a vague code of cuInit.
-SAID = {4: "GS401", 9: "GS402", 18: "GS406"}
+SAID = {4: "GS401", 9: "GS402", 12: "GS403", 17: "GS401", 18: "GS406"}
+VAGUE = (3, 100, 304, 999)
 NONE = ("", "none", "void")
 PROHIBITED, EXCLUSIVE = 2, (1, 3)
-
-
-def gpu_name(context: Context, number: int) -> str:
-    """Return a GPU's number with what names it on the host: its UUID and PCI bus, where NVML or the driver knows."""
-    for layer in ("nvml", "driver-init"):
-        for device in context.fact(layer, "devices") or []:
-            if device.get("number") == number and (device.get("uuid") or device.get("bus")):
-                return " ".join(filter(None, [f"GPU {number}", device.get("uuid"), device.get("bus")]))
-    return f"GPU {number}"
-
-
-def cuda_name(context: Context, number: int) -> str:
-    """Return CUDA's number of a GPU with its UUID, PCI bus and number on the host, which a mask may change."""
-    device: dict[str, Any] = next(
-        (d for d in context.fact("driver-init", "devices") or [] if d.get("number") == number), {}
-    )
-    uuid = device.get("uuid") or ""
-    host: dict[str, Any] = next(
-        (d for d in context.fact("nvml", "devices") or [] if uuid and d.get("uuid") == uuid), {}
-    )
-    index = f"host's GPU {host['number']}" if host and host["number"] != number else ""
-    told = ", ".join(filter(None, [index, uuid, device.get("bus") or host.get("bus")]))
-    return f"GPU {number} ({told})" if told else f"GPU {number}"
 
 
 def uncounted(context: Context) -> Finding | None:
@@ -52,8 +32,10 @@ def uncounted(context: Context) -> Finding | None:
     most = max(len(answers), len(usable))
     if masked or mig_on(context) or not have or len(have) >= most or context.platform.gvisor:
         return None
-    known = {device.get("uuid") for device in have}
-    lost = [gpu_name(context, d["number"]) for d in answers if d.get("uuid") not in known or d.get("rc")]
+    answering = {device["number"] for device in answers}
+    lost = [
+        gpu_name(context, one["nvml"]) for one in known(context) if one["cuda"] is None and one["nvml"] in answering
+    ]
     evidence = (
         f"CUDA lists {len(have)}, NVML {len(listed)}, {len(usable)} nodes open; missing: {'; '.join(lost) or '?'}"
     )
@@ -148,6 +130,19 @@ def compute_modes(context: Context) -> list[int]:
     return [device["mode"] for device in context.fact("nvml", "devices") or [] if "mode" in device]
 
 
+def excluded(context: Context) -> str:
+    """Return the PCI addresses of GPUs that the kernel module was told to leave out."""
+    listed = context.fact("device-nodes", "listed") or []
+    return ", ".join(one["bus"] for one in listed if one.get("excluded", "").lower() == "yes")
+
+
+def said_by_nvml(context: Context, rc: int) -> str:
+    """Return NVML's own number as evidence beside a vague code of CUDA; "" when it started."""
+    told = context.fact("nvml", "rc") or 0
+    known = NVML[told].means if told in NVML else ""
+    return "; ".join(filter(None, [f"nvmlInit_v2 gave {nvml_text(told)}", known])) if told and rc in VAGUE else ""
+
+
 def users(context: Context) -> str:
     """Return which processes NVML sees on the GPUs, as evidence; "" when it sees none or does not tell."""
     told = []
@@ -177,8 +172,12 @@ def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
     if rc in (3, 100, 999):
         found.append(_no_mig_nodes(context, seen))
     told = context.fact("nvml", "rc") or 0
-    if rc in (3, 100, 304, 999) and told in SAID:
+    if rc in VAGUE and told in SAID:
         found.append(finding(context, SAID[told], f"{seen}; nvmlInit_v2 gave {nvml_text(told)}"))
+    if rc in (0, 3, 100, 101) and (left_out := excluded(context)):
+        found.append(
+            finding(context, "GS325", f"{seen}; the kernel module lists as excluded: {left_out}", value=left_out)
+        )
     said = [one for one in found if one]
     for one in said:
         one.severity = "error"
@@ -187,20 +186,45 @@ def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
 
 # What a number means once the driver has started: contexts, kernels, copies, libraries.
 ON_GPU = {2: "GS706", 46: "GS313", 209: "GS701", 214: "GS711", 218: "GS714", 220: "GS712", 221: "GS703", 222: "GS702",
-          223: "GS703", 226: "GS713", 702: "GS713", 304: "GS303",
+          223: "GS718", 226: "GS713", 702: "GS713", 304: "GS303",
           **dict.fromkeys((700, 714, 715, 716, 717, 718, 719), "GS713")}  # fmt: skip
 
 
 def on_gpu(context: Context, rc: int, seen: str, fallback: str, **details: Any) -> list[Finding]:
     """Return what explains a failed call after the driver's start, the likeliest first."""
     told = f"{seen}; NVML: {users(context)}" if rc in (2, 46) and users(context) else seen
-    found = not_started(context, rc, told)
+    found = not_started(context, rc, told) or _mps_limit(context, rc, told) or _by_nodes(context, rc, told)
+    if not found and rc in (803, 804):
+        from .layers import driver_init
+
+        found = [driver_init.mismatch(context, rc, told, context.fact("user-driver", "path", ""))]
     if found:
         return found
     code = ON_GPU.get(rc, fallback)
     if code == fallback and means(rc):
         told += f"; {means(rc)}"
     return [finding(context, code, told, "error", **{"name": "the code", "value": rc, **details})]
+
+
+def _mps_limit(context: Context, rc: int, seen: str) -> list[Finding]:
+    limit = context.env.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")
+    if rc != 2 or not limit:
+        return []
+    return [finding(context, "GS326", f"{seen}; CUDA_MPS_PINNED_DEVICE_MEM_LIMIT={limit}", "error", value=limit)]
+
+
+def _by_nodes(context: Context, rc: int, seen: str) -> list[Finding]:
+    """Return what the node of managed memory has to do with a vague failure after a start that went well."""
+    nodes, path = context.fact("device-nodes", "nodes") or {}, "/dev/nvidia-uvm"
+    if rc not in (304, 999) or "/dev/nvidiactl" not in nodes:
+        return []
+    if path not in nodes:
+        return [finding(context, "GS105", f"{seen}; {path} does not exist", "error")]
+    error = nodes[path]
+    if not error:
+        return []
+    code = statuses.NODES.get(error, "GS113")
+    return [finding(context, code, f"{seen}; open of {path} gives {error}", "error", path=path, value=error)]
 
 
 def died(context: Context, fault: dict[str, Any], path: str, late: str, **details: Any) -> Finding:

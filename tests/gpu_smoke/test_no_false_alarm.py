@@ -6,7 +6,7 @@ import pytest
 from cases_witness import GVISOR, mig, no_nodes
 from smoke_cases import TF_ROW
 from smoke_machine import MODELS, ROW, TOOLKIT, Machine
-from smoke_setups import opens, pci
+from smoke_setups import opens, pci, without
 
 
 def _quiet(result, allowed: set[str] = frozenset()) -> None:
@@ -201,6 +201,11 @@ HARMLESS = {
     "fabric-up": lambda m: m.good().set(FABRIC=3),
     "fabric-never-needed": lambda m: m.good().set(FABRIC=0),
     "confidential-and-released": lambda m: m.good().set(CONFIDENTIAL=1, CONFIDENTIAL_READY=1),
+    "not-excluded": lambda m: m.good().file(
+        "/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: 0\nGPU Excluded: No\n"
+    ),
+    "mps-limit-that-suffices": lambda m: m.good().variables(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=10G"),
+    "without-uvm": lambda m: without(m, "nvidia-uvm"),
     "nodes-of-the-kernels-number": lambda m: m.good().file("/proc/devices", "195 nvidia\n511 nvidia-uvm\n"),
     "another-card-for-a-guest": lambda m: pci(m.good(), "vfio-pci"),
 }

@@ -214,4 +214,14 @@ CODES = [
         apart="GS716 beside it: the memory is the likelier; alone, and with clocks lowered (GS411): power or cooling",
         source="gpu-smoke",
     ),
+    Code(
+        id="GS718",
+        layer="kernels",
+        title="Compiling PTX is switched off",
+        symptom="CUDA error 223",
+        cause="CUDA_DISABLE_PTX_JIT=1 is set",
+        detect="loading a PTX module gives 223",
+        fix="Unset CUDA_DISABLE_PTX_JIT.",
+        source="CUDA programming guide, environment variables",
+    ),
 ]

@@ -11,9 +11,14 @@ from ..verdicts import SKIP, Context, Finding, Layer, finding
 from .driver_init import cuda_text, number
 from .module import branch
 from .runtime import unused
-from .user_driver import file_version
+from .user_driver import file_version, in_folder
 
 NAME, TITLE, LEVEL = "compatibility", "compatibility", "gpu"
+
+# The CUDA version that a driver branch brings, from the release notes of CUDA.
+HOST_CUDA = {450: 11000, 455: 11010, 460: 11020, 465: 11030, 470: 11040, 495: 11050, 510: 11060, 515: 11070, 520: 11080,
+             525: 12000, 530: 12010, 535: 12020, 545: 12030, 550: 12040, 555: 12050, 560: 12060, 565: 12070, 570: 12080,
+             575: 12090, 580: 13000, 590: 13010}  # fmt: skip
 
 
 def verdict(runtime: int, driver: int, forward: bool) -> str:
@@ -48,6 +53,11 @@ def judge(context: Context) -> Layer:
     evidence = (
         f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
     )
+    served = HOST_CUDA.get(branch(kernel) or 0, 0)
+    if in_folder(context.fact("user-driver", "path", ""), "compat") and kind != "broken" and served >= runtime:
+        told = f"{evidence}; the host's own driver serves CUDA {cuda_text(served)}"
+        layer.findings.append(finding(context, "GS517", told, **details))
+        forward = False
     code = {"minor": "GS512", "forward": "GS513", "broken": "GS511"}.get(kind)
     if code:
         severity = "" if code != "GS511" else ("warning" if _proven(context) else "error")

@@ -147,13 +147,15 @@ _SIMPLE = {46: "GS313", 102: "GS324", 304: "GS303", 800: "GS303", 302: "GS310", 
 
 def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding]:
     """Name the causes that the other witnesses know, and the code's own story where none of them speaks."""
-    seen = _with_users(context, rc, evidence)
+    seen = "; ".join(filter(None, [_with_users(context, rc, evidence), witness.said_by_nvml(context, rc)]))
     found = witness.not_started(context, rc, seen)
     own: Finding | None = None
     if rc in (803, 804):
-        own = _mismatch(context, rc, evidence, path)
+        own = mismatch(context, rc, evidence, path)
+    elif rc in (100, 999, 36) and not found and (refused := _compat(context, evidence, path)):
+        own = refused
     elif rc in (0, 100, 101):
-        own = _no_device(context, rc, evidence)
+        own = _no_device(context, rc, seen)
         own.severity = "error"
         if own.code in ("GS304", "GS305", "GS307", "GS117"):
             return [own, *found]
@@ -210,7 +212,8 @@ def _slices(context: Context) -> str:
     return ", ".join(found[:4]) or "see `nvidia-smi -L`"
 
 
-def _mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
+def mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
+    """Tell apart why libcuda does not fit the kernel module (803) or the GPU (804)."""
     kernel, own = context.fact("kernel-module", "version") or "", user_driver.file_version(path)
     seen = f"{evidence}; libcuda {own or '?'} from {path or '?'}, kernel module {kernel or '?'}"
     folder = context.host.shown(os.path.dirname(path))
@@ -222,8 +225,21 @@ def _mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
         return finding(context, "GS515", seen, folder=folder)
     # What the container runtime mounted is the host's own: it is the container that is older than the host's driver.
     mounted = not compat and user_driver.mounted(context, path)
-    older = known and number(own) < number(kernel) and not mounted
+    # NVML of the same age says the same: then nothing was copied, the whole driver was upgraded.
+    both = context.fact("nvml", "rc") == 18
+    copied = context.platform.in_container and not mounted and not both
+    older = known and number(own) < number(kernel) and copied
     return finding(context, "GS309" if compat or older else "GS310", seen, folder=folder, path=path)
+
+
+def _compat(context: Context, evidence: str, path: str) -> Finding | None:
+    """Return the finding of a compat library that is newer than the module, and finds no GPU that NVML lists."""
+    kernel, own = context.fact("kernel-module", "version") or "", user_driver.file_version(path)
+    masked = _mask(context).value is not None
+    if masked or not user_driver.in_folder(path, "compat") or not number(own) > number(kernel):
+        return None
+    seen = f"{evidence}; libcuda {own} from {path}, kernel module {kernel}; NVML lists {context.fact('nvml', 'count')}"
+    return finding(context, "GS515", seen, folder=context.host.shown(os.path.dirname(path)))
 
 
 def number(version: str) -> tuple[int, ...]:

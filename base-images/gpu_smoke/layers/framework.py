@@ -34,9 +34,7 @@ def probe(context: Context, session: Session) -> Facts:
     ``errors`` (greatest difference by operation), ``failed`` (operation) with ``error``, ``said`` (end of its stderr).
     """
     name = context.options.framework
-    adapter = ADAPTERS.get(name)
-    if adapter is None:
-        return {"not_run": "plain: no framework in this image"}
+    adapter = ADAPTERS[name]
     facts: Facts = {"imported": False}
     with _stderr_kept() as said:
         try:
@@ -225,4 +223,9 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
     return found
 
 
-LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True),)
+def idle(context: Context) -> str:
+    """Say why there is no framework to ask."""
+    return "" if context.options.framework in ADAPTERS else "plain: no framework in this image"
+
+
+LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True, idle=idle),)

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Union
 
-from .. import witness
+from .. import gpus, witness
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -214,7 +214,7 @@ def _reached(devices: list[Facts]) -> str:
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where = witness.cuda_name(context, device["number"])
+    where = gpus.cuda_name(context, device["number"])
     found = _explain(context, device, "universal", f"{where}, PTX 4.2")
     stamped = device.get("stamped")
     if stamped and not found:

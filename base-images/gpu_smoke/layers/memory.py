@@ -6,7 +6,7 @@ import ctypes
 import random
 import time
 
-from .. import witness
+from .. import gpus, witness
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -120,7 +120,7 @@ def judge(context: Context) -> Layer:
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where = witness.cuda_name(context, device["number"])
+    where = gpus.cuda_name(context, device["number"])
     if device["rc"]:
         evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}"
         return witness.on_gpu(context, device["rc"], evidence, "GS708")

@@ -25,8 +25,6 @@ def probe(context: Context, session: Session) -> Facts:
 
     Facts: ``stage`` and ``error`` of a failure, else ``items``, ``compared``, ``tolerance``, ``differences`` (texts).
     """
-    if not context.options.model:
-        return {"not_run": "no --model given"}
     facts: Facts = {"stage": "load", "compared": False}
     try:
         session.note(f"import {context.options.model}")
@@ -127,4 +125,9 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-LAYERS = (LayerSpec(NAME, 160, judge, probe, "model", workload=True),)
+def idle(context: Context) -> str:
+    """Say why there is no model to ask."""
+    return "" if context.options.model else "no --model given"
+
+
+LAYERS = (LayerSpec(NAME, 160, judge, probe, "model", workload=True, idle=idle),)

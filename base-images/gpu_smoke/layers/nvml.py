@@ -6,11 +6,12 @@ import ctypes
 
 from ..calls import Api, open_library
 from ..errors import NVML, nvml_text
+from ..gpus import gpu_name
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from ..witness import BROKEN, gpu_name
+from ..witness import BROKEN
 from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "nvml", "management library", "gpu"

@@ -131,6 +131,8 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     }  # fmt: skip
     code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "")
     evidence = f"cudaGetDeviceCount gave {code_text(rc)}; runtime {details['runtime']}, driver {details['driver']}"
+    held = witness.users(context) if rc == 46 else ""
+    evidence += f"; NVML: {held}" if held else ""
     own = [finding(context, code, evidence, **details)] if code else []
     layer.findings += own or witness.on_gpu(context, rc, evidence, "GS505", **details)
 

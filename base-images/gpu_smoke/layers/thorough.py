@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .. import witness
+from .. import gpus, witness
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -202,7 +202,7 @@ def judge(context: Context) -> Layer:
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
-    where, found = witness.cuda_name(context, device["number"]), []
+    where, found = gpus.cuda_name(context, device["number"]), []
     after = f"after {device['seconds']:.0f} s, {device['rounds']} rounds"
     if device["wrong_words"]:
         evidence = (

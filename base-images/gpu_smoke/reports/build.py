@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import asdict
 from typing import Any
 
+from ..gpus import known
 from ..host import clean
 from ..platforms import GPU_VARIABLES
 from ..row import MINIMUM_BRANCH
@@ -42,6 +43,7 @@ def build(context: Context, layers: list[Layer], started: str, seconds: float) -
         "environment": {name: context.env[name] for name in GPU_VARIABLES if name in context.env},
         "image": context.row.data if context.row.found else None,
         "driver_floor": _floor(context),
+        "gpus": known(context),
         "layers": [asdict(layer) for layer in layers],
         "facts": context.facts,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from ..gpus import described
 from .build import counts
 
 WIDTH = 80
@@ -43,6 +44,7 @@ def render(report: dict[str, Any], paint: Paint) -> str:
     if report["cause"]:
         lines += _told("cause", report["cause"], paint)
     lines += _others(report, paint)
+    lines += _gpus(report["gpus"], paint)
     shown = [layer for layer in report["layers"] if layer["summary"] != NOT_PROMISED]
     for number, layer in enumerate(reversed(shown)):
         edge = "top" if number == 0 else ("end" if number == len(shown) - 1 else "up")
@@ -126,6 +128,15 @@ def _others(report: dict[str, Any], paint: Paint) -> list[str]:
             if not same and (found["severity"] != "info" or layer["state"] == "pass"):
                 lines += _told(found["severity"], {**found, "layer": layer["name"]}, paint)
     return lines
+
+
+def _gpus(gpus: list[dict[str, Any]], paint: Paint) -> list[str]:
+    """Return a line for each GPU: its number at CUDA, what names it on the host, what stands out."""
+    lines = []
+    for gpu in gpus:
+        label = f"NVML GPU {gpu['nvml']}" if gpu["cuda"] is None else f"GPU {gpu['cuda']}"
+        lines += _wrapped(label, "; ".join(filter(None, [gpu["name"], described(gpu), *gpu["notes"]])), paint, "dim")
+    return [*lines, ""] if lines else []
 
 
 def _last(report: dict[str, Any], paint: Paint) -> str:

@@ -101,7 +101,7 @@ class Batcher:
             while more and self.lost is None:
                 try:
                     more = self._turn()
-                except Exception:  # of ours: whoever waits is told, and the next ones are served
+                except BaseException:  # of ours: whoever waits is told, and the next ones are served
                     log.exception("the batcher made a mistake")
                     self._tell(self._give_up)
 

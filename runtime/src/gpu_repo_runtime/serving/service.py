@@ -218,9 +218,8 @@ class Service:
             raise copy(failed) from None
         except asyncio.CancelledError:  # the time to stop is over
             self.unfinished += 1
-            error = NotReady("the service stopped before the answer was there", retry_after=1)
-            self.batcher.drop(call, error)
-            raise error from None
+            self.batcher.drop(call, ClientGone("the service stopped"))
+            raise NotReady("the service stopped before the answer was there", retry_after=1) from None
         finally:
             deadline.cancel()
             if watcher:

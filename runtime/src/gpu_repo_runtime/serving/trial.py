@@ -94,7 +94,7 @@ class Trial:
     def _judge(self, error: BaseException, index: int | None) -> ServiceError:
         try:
             return self._owner.judge(error, index)
-        except Exception:  # an error whose words cannot be had
+        except BaseException:  # an error whose words cannot be had
             log.exception("the model raised %s, about which nothing can be said", type(error).__name__)
             return PredictionFailed(f"the model raised {type(error).__name__}")
 

@@ -87,8 +87,10 @@ class Waiting:
                     self._changed.wait()
                 batch = self._take_again(limit) if self._again else []
                 lane = self._lanes.like(batch[0][0]) if batch else self._next_lane()
-                if lane is None:
-                    return batch
+                if lane is None:  # all who were to be tried again have left
+                    if self.closed:
+                        return batch
+                    continue
                 if among_others and not lane.quarantine:
                     limit = min(limit, among_others)
                 if len(batch) < limit and not (batch and lane.quarantine):
