@@ -16,7 +16,7 @@ from gpu_repo_runtime.serving.service import Service
 from gpu_repo_runtime.serving.settings import Settings
 
 
-class Input:
+class Thing:
     """Something that can be seen to be freed."""
 
 
@@ -54,8 +54,8 @@ def only_references_count() -> Iterator[None]:
     gc.enable()
 
 
-def some(count: int) -> tuple[list[Input], weakref.WeakSet[Input]]:
-    inputs = [Input() for _ in range(count)]
+def some(count: int) -> tuple[list[Thing], weakref.WeakSet[Thing]]:
+    inputs = [Thing() for _ in range(count)]
     return inputs, weakref.WeakSet(inputs)
 
 
@@ -86,9 +86,9 @@ def test_clients_that_leave_during_a_call_leave_only_what_is_in_the_model(fail: 
             assert len(alive) <= 4, "only what the model has now"
             assert batcher.queue.depth == 4, "and that is counted"
             with pytest.raises(QueueFull):
-                batcher.submit([Input() for _ in range(37)])
+                batcher.submit([Thing() for _ in range(37)])
             del first, others, call
-            last = batcher.submit([Input()])
+            last = batcher.submit([Thing()])
             model.open.set()
             await last.done
             del last
@@ -121,13 +121,13 @@ def test_what_was_answered_is_not_held_while_nothing_comes() -> None:
 def test_a_request_that_is_given_up_frees_its_inputs_while_the_model_still_runs(why: str) -> None:
     model = Model()
 
-    async def request(service: Service, inputs: list[Input], leave: asyncio.Event) -> str:
+    async def request(service: Service, inputs: list[Thing], leave: asyncio.Event) -> str:
         async def receive() -> Any:
             await leave.wait()
             return {"type": "http.disconnect"}
 
         try:
-            await service.predict(inputs, receive)
+            await service.call(inputs, receive=receive)
         except ServiceError as error:
             return error.code
         return "answered"
@@ -166,12 +166,12 @@ def test_storms_of_clients_who_leave_take_no_memory() -> None:
     async def main() -> None:
         batcher = Batcher(model, limit=4, max_queue=1000)  # type: ignore[arg-type]
         batcher.start()
-        running = batcher.submit([Input()])
+        running = batcher.submit([Thing()])
         await entered(model)
 
         def storm(count: int) -> int:
             for number in range(count):
-                call = batcher.submit([Input()] * 3, client=number, group=number % 50)
+                call = batcher.submit([Thing()] * 3, client=number, group=number % 50)
                 batcher.drop(call, ClientGone("gone"))
                 call.done.exception()
             gc.collect()
