@@ -113,7 +113,7 @@ def test_a_refused_body_is_not_read_for_ever_and_its_client_sees_why(start: Star
     service = start()
     with raw.connect(service) as connection:
         head = f"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{declared}\r\n"
-        connection.sendall(head.encode() + b"3d0900\r\n")
+        connection.sendall(head.encode() + b"2faf080\r\n")
         sent, reset = 0, False
         try:
             for _ in range(50):  # all of what was announced, without looking at the answer
