@@ -154,13 +154,13 @@ def main(model: Model, hooks: Hooks) -> None:
     except Exception as error:
         _not_loaded(error)
         _leave(1)
-    for line in server.service.interface.deprecations:
-        log.warning("deprecated: %s", line)
     try:
         sockets = listen(settings.listen_host, settings.port)
     except CannotListen as error:
         log.critical("refusing to start: %s", error)
         _leave(error.exit_code)
+    for line in server.service.interface.deprecations:
+        log.warning("deprecated: %s", line)
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(sig) is not signal.SIG_IGN:  # as nohup sets it for SIGHUP
             signal.signal(sig, server.handle_exit)
