@@ -30,13 +30,13 @@ new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="questio
 	@$(PYTHON) hooks/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
 
 .PHONY: test
-test: $(READY) ## the tests that need neither Docker nor a GPU (some 20 minutes on 2 cores)
-	@$(PYTHON) -m pytest -n $(JOBS) -m 'not slow and not images' $(ARGS)
+test: $(READY) ## the tests that need neither Docker nor a GPU
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow
 test-slow: $(READY) ## the tests that take minutes
-	@$(PYTHON) -m pytest -n $(JOBS) -m 'slow and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not images' $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style and types of this repository

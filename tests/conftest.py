@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ from copier import run_copy
 
 from tests.answers import AnswerSet
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
-from tests.shared import COMPILED, make_copier_cheap, once, share_checkouts_by_commit, shared_folder
+from tests.shared import SHARED, make_copier_cheap, once, shared_folder
+from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
@@ -61,16 +63,17 @@ def _own_copier_settings(shared: Path, tmp_path_factory: pytest.TempPathFactory)
     (folder / "settings.yml").write_text("{}\n")
     os.environ["COPIER_SETTINGS_PATH"] = str(folder / "settings.yml")
     os.environ["COPIER_CACHE_DIR"] = str(folder / "cache")
-    os.environ[COMPILED] = str(shared / "compiled")
-    make_copier_cheap(shared / "compiled")
-    share_checkouts_by_commit(folder / "checkouts")
+    os.environ[SHARED] = str(shared)
+    make_copier_cheap(shared)
 
 
 @pytest.fixture(scope="session")
-def render(template: Path, shared: Path) -> Callable[[AnswerSet], Path]:
-    """Return a function that renders an answer set, once for all workers, and returns the child's folder."""
+def render(template: Path, shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[AnswerSet], Path]:
+    """Return a function that renders an answer set, once for all workers, and returns this worker's copy of it."""
     commit = git(template, "rev-parse", "HEAD").strip()
+    copies = tmp_path_factory.mktemp("renders")
 
+    @cache
     def of(answers: AnswerSet) -> Path:
         def make(target: Path) -> None:
             try:
@@ -79,7 +82,8 @@ def render(template: Path, shared: Path) -> Callable[[AnswerSet], Path]:
                 raise AssertionError(f"{answers.id} does not render: {error!r}") from error
 
         which = hashlib.sha256(repr(answers).encode()).hexdigest()[:8]  # two sets may differ in a text only
-        return once(shared / "renders" / f"{answers.id}-{which}", make)
+        name = f"{answers.id}-{which}"
+        return shutil.copytree(once(shared / "renders" / name, make), copies / name)
 
     return of
 

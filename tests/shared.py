@@ -18,7 +18,7 @@ import copier._template
 import pytest
 from fleetkit import speed
 
-COMPILED = "COMPILED_TEMPLATES"  # the variable that says to processes of this run where compiled templates are
+SHARED = "TESTS_SHARED_FOLDER"  # the variable that says to processes of this run what shared_folder says
 
 
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -80,23 +80,39 @@ class CompiledTemplates(MutableMapping[tuple[Any, ...], CodeType]):
         return len(self.read)
 
 
-def share_checkouts_by_commit(folder: Path) -> None:
-    """Check each commit of a local template out once in this process; a branch or a tag may move between tests."""
-    plain = copier._template.clone
-    speed.share_checkouts(folder)
-    shared = copier._template.clone
+def share_checkouts(folder: Path) -> None:
+    """Check each commit of a local template out once for all processes; Copier only reads its checkouts.
+
+    Copier names a version by the tags of its checkout: with other branches or tags it is another checkout.
+    """
+    original = copier._template.clone
 
     def clone(url: str, ref: str = "HEAD", location: str | None = None) -> str:
-        command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"]
-        local = isinstance(ref, str) and ref != "HEAD" and Path(url).is_dir()
-        found = subprocess.run(command, cwd=url, capture_output=True, text=True, check=False) if local else None
-        return str(shared(url, found.stdout.strip(), location) if found and found.stdout else plain(url, ref, location))
+        commit = _said(url, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+        if not isinstance(ref, str) or ref == "HEAD" or not commit:
+            return str(original(url, ref, location))
+
+        def make(place: Path) -> None:
+            place.mkdir()
+            original(url, commit, str(place))
+
+        state = f"{url}\n{commit}\n{_said(url, 'show-ref')}"
+        return str(once(folder / hashlib.sha256(state.encode()).hexdigest()[:16], make))
 
     setattr(copier._template, "clone", clone)  # noqa: B010  (mypy refuses an assignment to an import)
 
 
-def make_copier_cheap(compiled: Path) -> None:
-    """Let Copier render in this process with the same results and less work; `compiled` is for all processes."""
+def _said(repository: str, *command: str) -> str:
+    """Return what git says in a local repository, "" where it is none."""
+    if not Path(repository).is_dir():
+        return ""
+    done = subprocess.run(["git", *command], cwd=repository, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def make_copier_cheap(shared: Path) -> None:
+    """Let Copier in this process do what it does with less work; `shared` is for all processes of the run."""
     speed.read_yaml_fast()
-    speed.compile_templates_once(CompiledTemplates(compiled))
+    speed.compile_templates_once(CompiledTemplates(shared / "compiled"))
     speed.ask_for_file_mode_once()
+    share_checkouts(shared / "checkouts")

@@ -7,7 +7,8 @@ pipeline-model-definition/src/test/resources that holds a `pipeline {` counts, b
 - invalid: the folder errors/, whose files Jenkins' validator tests expect to be refused (with emptyPipeline.groovy and
   malformed.groovy, which have no `pipeline {` because that is their fault);
 - valid: all others. Some of those fail when they run; none is refused by Jenkins before it runs.
-Left out are files without a pipeline: shared libraries and scripts that call one.
+Left out are files without a pipeline (shared libraries and scripts that call one), and those that use a directive, a
+step or a setting which the runner names as "not run here": tests/jenkins/definitions.json lists them.
 """
 
 from __future__ import annotations
@@ -73,14 +74,16 @@ def main() -> None:
         sys.exit(f"corpus.py: {folder} is not there; CHECKOUT is a clone of jenkinsci/pipeline-model-definition-plugin")
     invalid, valid, left_out = corpus(folder)
     problems = runner.check(*(folder / name for name in invalid + valid))
+    not_run = {str(one.file.relative_to(folder)) for one in problems if one.kind == "not run here"}
     refused = {str(one.file.relative_to(folder)): f"line {one.line}: {one.what}" for one in reversed(problems)}
+    invalid, valid = ([name for name in names if name not in not_run] for names in (invalid, valid))
     wrongly_accepted = [name for name in invalid if name not in refused]
     wrongly_refused = {name: refused[name] for name in valid if name in refused}
     result = {
         "machine": machine(),
         "corpus": "jenkinsci/pipeline-model-definition-plugin",
         "commit": _commit(checkout),
-        "left_out": len(left_out),
+        "left_out": {"without a pipeline": len(left_out), "not run here": len(not_run)},
         "invalid": {
             "files": len(invalid),
             "refused": len(invalid) - len(wrongly_accepted),

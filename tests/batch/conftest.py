@@ -65,6 +65,7 @@ class Job:
     """The job around the package of a child."""
 
     child: Path
+    package: str = PACKAGE
 
     def __call__(self, *arguments: object) -> int:
         """Run it in this process; return its exit code."""
@@ -75,7 +76,7 @@ class Job:
 
     def main(self, *arguments: object) -> int:
         """Call the command line in this process; return its exit code."""
-        code: int = self.module("cli").main(PACKAGE, list(map(str, arguments)))
+        code: int = self.module("cli").main(self.package, list(map(str, arguments)))
         return code
 
     def module(self, name: str) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -52,6 +53,50 @@ def test_tests_of_version_0_2_go_on_working(environment: dict[str, str], tmp_pat
     command = [sys.executable, "-W", "ignore", "-c", EARLIER, str(tmp_path / "a.txt"), str(tmp_path / "out")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def repository(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
+    """Return a repository whose .venv is this Python, with the runtime's source."""
+    child = tmp_path / "repository"
+    shutil.copytree(render(AnswerSet("batch", "plain")), child)
+    python = child / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nPYTHONPATH=$PYTHONPATH:{RUNTIME} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    (child / "sub" / "folder").mkdir(parents=True)
+    return child
+
+
+def script(repository: Path, place: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Call a script of the repository from a place."""
+    clean = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH", "RUN_IN")}
+    own = clean | {"DEVICE": "cpu"} | environment
+    called = [os.path.relpath(repository / command[0], place), *command[1:]]
+    return subprocess.run(called, cwd=place, env=own, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("where", ["repository", "repository/sub/folder", "elsewhere"])
+def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Path, tmp_path: Path, where: str) -> None:
+    place = tmp_path / where
+    place.mkdir(exist_ok=True)
+    (place / "a.txt").write_text("rain and wind\n")
+    done = script(repository, place, "scripts/run", "--input", "a.*", "--output", "out", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    assert len(Output(place / "out").rows()) == 1
+    assert {path.name for path in place.iterdir()} >= {"a.txt", "out"}
+
+
+def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
+    done = script(repository, repository / "sub", "scripts/probe")
+    assert done.returncode == 0, done.stderr
+    assert (repository / "build" / "probe" / "result" / "_SUCCESS").exists()
+
+
+def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path) -> None:
+    done = script(repository, tmp_path, "scripts/run", "--input", "a.txt", "--output", "out", RUN_IN="docker")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"a container sees this repository alone: call it from {repository}" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -326,3 +326,29 @@ def test_no_input(job, tmp_path, out, capsys, missing):
     (tmp_path / "other" / "a.xlsx").write_text("")
     assert job("--input", tmp_path / missing, "--output", out.path) == 78
     assert missing.partition("/")[0] in capsys.readouterr().err
+
+
+def test_parquet_rows_that_are_too_long(job, tmp_path, out):
+    lines = ["short", "x" * 2001, "ä" * 1000, "ä" * 1001, "kept"]
+    notes = ["", "", "", "", "y" * 2001]
+    pq.write_table(pa.table({"text": lines, "note": notes}), tmp_path / "a.parquet")
+    arguments = ["--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "text,note"]
+    arguments += ["--max-row-bytes", 2000, "--on-error", "quarantine", "--max-bad", 1]
+    assert job(*arguments) == 0
+    assert [row["row"] for row in out.rows()] == [0, 2]
+    said = {row["row"]: row["reason"] for row in out.quarantined()}
+    assert said == {n: f"the row has {size} bytes, more than --max-row-bytes" for n, size in TOO_LONG.items()}
+
+
+TOO_LONG = {1: 2001, 3: 2002, 4: 2005}
+
+
+def test_parquet_rows_that_the_file_holds_once_are_as_large_in_a_part(job, tmp_path, out):
+    """A dictionary: the file is small, and 300 rows of 100 kB are not one part."""
+    lines = [f"{number % 3}" * 100_000 for number in range(300)]
+    pq.write_table(pa.table({"text": lines}), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 1 << 20
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--part-bytes", 4 << 20) == 0
+    parts = [part["rows"] for part in out.read_json("_manifest.json")["parts"]]
+    assert sum(parts) == 300
+    assert max(parts) * 100_000 <= 4 << 20, parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,43 @@ def test_answers_of_all_kinds_become_columns(job, model, tmp_path, out, monkeypa
     assert job("--input", source, "--output", out.path, "--keep", "") == 0
     assert out.rows()[1] == {"file": "a.jsonl", "row": 1, "s": "three", "i": 5, "f": 0.1, "b": True,
                              "l": [1.0, 2.0], "v": [0.5, 0.25]}  # fmt: skip
+
+
+DAY, MOMENT = date(2020, 1, 2), datetime(2020, 1, 2, 3, 4, 5)
+UTC_MOMENT = MOMENT.replace(tzinfo=UTC)
+TIMES: dict[str, tuple[Any, Any, bool]] = {
+    "a datetime among dates": (DAY, MOMENT, False),
+    "a date among datetimes": (MOMENT, DAY, False),
+    "a zone among none": (MOMENT, UTC_MOMENT, False),
+    "none among zones": (UTC_MOMENT, MOMENT, False),
+    "another zone": (UTC_MOMENT, UTC_MOMENT.astimezone(timezone(timedelta(hours=2))), True),
+    "inside of objects": ({"at": DAY}, {"at": MOMENT}, False),
+    "inside of lists": ([DAY], [MOMENT], False),
+    "in one list": ([DAY], [DAY, MOMENT], False),
+    "a zone inside of objects": ({"at": MOMENT}, {"at": UTC_MOMENT}, False),
+    "two places of an object": ({"a": DAY, "b": MOMENT}, {"a": DAY, "b": MOMENT}, True),
+    "a time of day with a zone": (time(1), time(1, tzinfo=UTC), False),
+}
+
+
+@pytest.mark.parametrize("batch_size", [1, 64])
+@pytest.mark.parametrize("case", TIMES)
+def test_no_date_or_time_is_changed(job, model, tmp_path, out, monkeypatch, case, batch_size):
+    """Each alone and beside others: pyarrow would cut a datetime to its date where a date comes before it."""
+    first, late, fits = TIMES[case]
+    monkeypatch.setattr(model, "predict", lambda self, batch: [{"when": late if "late" in t else first} for t in batch])
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y", "late", "z"])
+    options = ("--on-error", "quarantine", "--max-bad", 0.5, "--batch-size", batch_size)
+    assert job("--input", source, "--output", out.path, *options) == 0
+    assert [row["row"] for row in out.quarantined()] == ([] if fits else [2])
+    for row in out.rows():
+        assert row["when"] == (late if row["text"] == "late" else first), case
+
+
+def test_examples_that_make_no_column(job, model, tmp_path, out, monkeypatch, capsys):
+    monkeypatch.setattr(model, "predict", lambda self, batch: [{"a": [DAY, MOMENT][n % 2]} for n in range(len(batch))])
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
+    assert "answers to its own examples do not fit one column" in capsys.readouterr().err
 
 
 def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, monkeypatch, capsys):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import compileall
 import os
-import sys
 from pathlib import Path
 
 import pytest
 from smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, compile_fakes
-
-sys.path.insert(0, str(PACKAGE_ROOT))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,12 @@ from typing import Any
 import docker
 import pytest
 from docker.models.images import Image
+from image_tools import build
+from image_tools.catalog import DEFAULT_REGISTRY, find_row, live_rows, read_catalog
 
 from .small_image import Bench, make_base
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "base-images"))
-
-from image_tools import build  # noqa: E402
-from image_tools.catalog import DEFAULT_REGISTRY, find_row, live_rows, read_catalog  # noqa: E402
 
 CATALOG = read_catalog()
 WANTED = os.environ.get("IMAGE", "")

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from .conftest import ROOT, Built
-
-sys.path.insert(0, str(ROOT / "tests" / "gpu_smoke"))
-
 from smoke_abi import TOOLKIT, header_of, misfits, record
 from smoke_machine import Machine, compile_fakes
+
+from .conftest import Built
 
 pytestmark = pytest.mark.images
 RUNTIME = "cuda_runtime_api.h"

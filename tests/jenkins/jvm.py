@@ -1,4 +1,4 @@
-"""Compile the runner once, and keep one Java machine that answers many calls.
+"""Compile the runner once, and keep one Java machine that answers many requests.
 
 The compiled classes are kept under build/jenkinsfile, by a digest of the sources.
 """
@@ -13,24 +13,16 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 SOURCES = HERE / "groovy"
+DEFINITIONS = HERE / "definitions.json"
 COMPILED = HERE.parent.parent / "build" / "jenkinsfile"
 JARS = (Path("/usr/share/java/groovy-all.jar"), Path("/usr/share/groovy/embeddable/groovy-all.jar"))
-OPTIONS = ("-Xmx512m", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8")
+OPTIONS = ("-Xmx512m", "-Xss4m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Dfile.encoding=UTF-8")
 OPENED = ("java.base/java.lang", "java.base/java.util", "java.base/java.io", "java.base/java.lang.invoke")
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What one command of the runner gave."""
-
-    exit_code: int
-    stdout: str
-    stderr: str
 
 
 def missing() -> str | None:
@@ -48,7 +40,7 @@ def command() -> list[str]:
         raise RuntimeError(absent)
     jar = next(jar for jar in JARS if jar.exists())
     opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
-    return ["java", *OPTIONS, *opened, "-cp", f"{jar}:{_classes()}", "jenkinsfile.Main"]
+    return ["java", *OPTIONS, *opened, "-cp", f"{jar}:{_classes()}", "jenkinsfile.Main", str(DEFINITIONS)]
 
 
 def _classes() -> Path:
@@ -80,14 +72,14 @@ def _java_home() -> Path:
 
 
 class Machine:
-    """One Java machine that answers commands, one after the other."""
+    """One Java machine that answers requests, one after the other."""
 
     def __init__(self) -> None:
         """Start it; it ends when its input does. Raises RuntimeError when Groovy or Java is missing."""
         self._lock = threading.Lock()
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the machine)
         self._process = subprocess.Popen(
-            [*command(), "serve"],
+            command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -100,15 +92,15 @@ class Machine:
         """Whether it still runs."""
         return self._process.poll() is None
 
-    def call(self, arguments: list[str], seconds: float) -> Answer:
-        """Run one command. Raises TimeoutError after `seconds`, RuntimeError when the machine ended."""
+    def call(self, request: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Answer one request. Raises TimeoutError after `seconds`, RuntimeError when the machine ended."""
         assert self._process.stdin
         assert self._process.stdout
         with self._lock:
             timer = threading.Timer(seconds, self._process.kill)
             timer.start()
             try:
-                self._process.stdin.write(json.dumps({"args": arguments, "env": dict(os.environ)}) + "\n")
+                self._process.stdin.write(json.dumps(request) + "\n")
                 self._process.stdin.flush()
                 line = self._process.stdout.readline()
             finally:
@@ -116,10 +108,11 @@ class Machine:
                 timer.cancel()
         if not line:
             if fired:
-                raise TimeoutError(f"the runner did not end within {seconds} s: {' '.join(arguments)}")
+                raise TimeoutError(f"the runner did not end within {seconds} s: {request}")
             self._errors.seek(0)
             raise RuntimeError(f"the runner ended: {self._errors.read()[-2000:]}")
-        return Answer(**json.loads(line))
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def close(self) -> None:
         """End it."""
@@ -134,10 +127,10 @@ class Machine:
 _machine: Machine | None = None
 
 
-def call(arguments: list[str], seconds: float = 900) -> Answer:
-    """Run one command of the runner in this process' own Java machine, which is started when first needed."""
+def call(request: dict[str, Any], seconds: float = 900) -> dict[str, Any]:
+    """Answer one request in this process' own Java machine, which is started when first needed."""
     global _machine
     if _machine is None or not _machine.alive:
         _machine = Machine()
         atexit.register(_machine.close)
-    return _machine.call(arguments, seconds)
+    return _machine.call(request, seconds)

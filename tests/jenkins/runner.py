@@ -1,12 +1,13 @@
-"""Run and check declarative Jenkinsfiles from Python tests; the schema of a trace is in README.md beside this file."""
+"""Run and check declarative Jenkinsfiles from Python tests; README.md beside this file has the fields of a trace."""
 
 from __future__ import annotations
 
-import json
+import os
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.jenkins import jvm
 from tests.jenkins.trace import Command, Event, Report, Stage, Trace, read_trace
@@ -21,19 +22,16 @@ __all__ = [
     "Stage",
     "Trace",
     "check",
-    "read_trace",
     "run_pipeline",
 ]
 
 Secret = str | tuple[str, str] | Path
 """A fake credential: a secret text, a (user, password) pair, or the path of a secret file."""
 
-EXIT_CODES = {0: "SUCCESS", 1: "FAILURE", 10: "UNSTABLE", 11: "ABORTED"}
-
 
 @dataclass(frozen=True)
 class Problem:
-    """One fault that the static check found. `kind` is "structure" or "syntax"; `right` may be empty."""
+    """One fault that the static check found. `kind`: "structure", "syntax" or "not run here"; `right` may be empty."""
 
     file: Path
     line: int
@@ -54,15 +52,9 @@ class PipelineRefused(Exception):
 
 
 def check(*jenkinsfiles: Path) -> list[Problem]:
-    """Check the structure and the syntax of Jenkinsfiles; nothing in them is run. Return all problems in order.
-
-    Raises ValueError for a file that is not there.
-    """
+    """Check the structure and the syntax of Jenkinsfiles; nothing in them is run. Return all problems in order."""
     given = {str(path.absolute()): path for path in jenkinsfiles}
-    done = jvm.call(["check", "--json", *given])
-    if done.exit_code not in (0, 2, 3):
-        raise ValueError(f"the check ended with {done.exit_code}: {done.stderr.strip()}")
-    return [replace(problem, file=given[str(problem.file)]) for problem in _problems(done.stdout)]
+    return [Problem(**{**found, "file": given[found["file"]]}) for found in _ask({"check": list(given)})["problems"]]
 
 
 def run_pipeline(
@@ -70,92 +62,77 @@ def run_pipeline(
     source: Path,
     *,
     workdir: Path | None = None,
-    branch: str | None = "main",
+    branch: str = "main",
     tag: str | None = None,
     change: str | None = None,
-    change_target: str = "main",
     labels: Mapping[str, Path | None] | Iterable[str] = ("linux",),
     credentials: Mapping[str, Secret] | None = None,
-    params: Mapping[str, object] | None = None,
-    docker: Path | None = None,
-    approve: bool | Mapping[str, bool] = True,
-    input_values: Mapping[str, object] | None = None,
+    params: Mapping[str, str] | None = None,
+    approve: bool = True,
     timer: bool = False,
     env: Mapping[str, str] | None = None,
     timeouts: Mapping[str, float] | None = None,
     resources: Mapping[str, int] | None = None,
-    changed: Iterable[str] = (),
-    previous_result: str | None = None,
     build_number: int = 1,
+    only: Iterable[str] | None = None,
+    after: Trace | None = None,
 ) -> Trace:
     """Run a Jenkinsfile on a copy of `source` and return what happened, whatever the build's result.
 
     source: a git repository with a commit (each checkout is a clone of HEAD) or a plain folder (a copy).
     branch, tag, change: the kind of build; a tag or a change (the number of a pull request) replaces the branch.
-    labels: the nodes. A key is one node's labels, "linux docker"; its value a folder put first on PATH there.
-    docker: the command for docker agents (README.md, "Docker agents"); without it such a stage fails.
-    approve: the answer to every `input`, or by stage name (a stage not named is approved).
-    input_values: answers to the parameters of inputs. timer: started by cron, not by a push.
-    env: more variables of the whole build. timeouts: seconds that replace the `timeout`s of a stage, by its name;
-    "" is the pipeline's own. resources: how many lockable resources have a label (one, where it is not named).
-    changed: the paths that `changeset` sees. previous_result: for `changed`, `fixed`, `regression`.
+    labels: the agents, one label each; the value is a folder put first on PATH there.
+    approve: the answer to every `input`. timer: started by cron, not by a push. env: variables of the whole build.
+    timeouts: seconds that replace the `timeout`s of a stage, by its name.
+    resources: how many lockable resources have a label (one, where it is not named).
+    only: the stages to run, by name; the others are left out. after: a build whose stashes are there from the start.
 
     Raises PipelineRefused when the static check refuses the file, ValueError for arguments the runner refuses.
     """
     folder = (workdir or Path(tempfile.mkdtemp(prefix="jenkins-"))).absolute()
-    command = [
-        "run",
-        str(jenkinsfile.absolute()),
-        "--workdir",
-        str(folder),
-        "--source",
-        str(source.absolute()),
-        "--json",
-    ]
-    command += ["--trace", str(folder / "trace.json"), "--log", str(folder / "log.txt")]
+    given = labels if isinstance(labels, Mapping) else dict.fromkeys(labels)
+    request = {
+        "jenkinsfile": str(jenkinsfile.absolute()),
+        "source": str(source.absolute()),
+        "workdir": str(folder),
+        "labels": {name: str(first.absolute()) if first else None for name, first in given.items()},
+        "credentials": {name: _credential(secret) for name, secret in (credentials or {}).items()},
+        "params": dict(params or {}),
+        "approve": approve,
+        "timer": timer,
+        "env": _kind(branch, tag, change) | dict(env or {}),
+        "timeouts": dict(timeouts or {}),
+        "resources": dict(resources or {}),
+        "build_number": str(build_number),
+        "only": None if only is None else list(only),
+        "stashes": str(after.workdir / "stash") if after else None,
+        "outside": dict(os.environ),
+    }
+    answer = _ask({"run": request})
+    if "problems" in answer:
+        raise PipelineRefused([Problem(**{**found, "file": jenkinsfile}) for found in answer["problems"]])
+    return read_trace(answer["trace"], folder)
+
+
+def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    answer = jvm.call(request)
+    if "wrong" in answer:
+        raise ValueError(answer["wrong"])
+    if "broken" in answer:
+        raise RuntimeError(f"the runner itself failed: {answer['broken']}")
+    return answer
+
+
+def _kind(branch: str, tag: str | None, change: str | None) -> dict[str, str]:
+    """Return the variables that Jenkins sets for a build of a branch, a tag or a pull request."""
     if tag is not None:
-        command += ["--tag", tag]
-    elif change is not None:
-        command += ["--change-id", change, "--change-target", change_target]
-        command += ["--change-branch", branch] if branch and branch != "main" else []
-    elif branch is not None:
-        command += ["--branch", branch]
-    for name, first in (labels if isinstance(labels, Mapping) else dict.fromkeys(labels)).items():
-        command += ["--label", f"{name}={first.absolute()}" if first else name]
-    for name, secret in (credentials or {}).items():
-        command += ["--credential", f"{name}={_credential(secret)}"]
-    command += _pairs("--param", params) + _pairs("--env", env) + _pairs("--input-value", input_values)
-    command += _pairs("--stage-timeout", timeouts) + _pairs("--lockable", resources)
-    command += ["--docker", str(docker.absolute())] if docker else []
-    if isinstance(approve, bool):
-        command += ["--input", "approve" if approve else "abort"]
-    else:
-        command += _pairs("--input-for", {name: "approve" if yes else "abort" for name, yes in approve.items()})
-    command += ["--trigger", "timer"] if timer else []
-    for path in changed:
-        command += ["--changed", path]
-    command += ["--previous-result", previous_result] if previous_result else []
-    done = jvm.call([*command, "--build-number", str(build_number)])
-    if done.exit_code in (2, 3):
-        raise PipelineRefused(_problems(done.stdout))
-    if done.exit_code not in EXIT_CODES:
-        raise ValueError(f"the runner ended with {done.exit_code}: {done.stderr.strip()}")
-    return read_trace(folder)
+        return {"BRANCH_NAME": tag, "TAG_NAME": tag}
+    if change is not None:
+        return {"BRANCH_NAME": f"PR-{change}", "CHANGE_ID": change, "CHANGE_TARGET": "main"}
+    return {"BRANCH_NAME": branch}
 
 
-def _problems(text: str) -> list[Problem]:
-    return [Problem(**{**item, "file": Path(item["file"])}) for item in json.loads(text)]
-
-
-def _pairs(option: str, values: Mapping[str, object] | None) -> list[str]:
-    return [word for name, value in (values or {}).items() for word in (option, f"{name}={_plain(value)}")]
-
-
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _credential(secret: Secret) -> str:
+def _credential(secret: Secret) -> dict[str, str]:
     if isinstance(secret, tuple):
-        return f"usernamePassword:{secret[0]}:{secret[1]}"
-    return f"file:{secret.absolute()}" if isinstance(secret, Path) else f"string:{secret}"
+        return {"kind": "usernamePassword", "user": secret[0], "secret": secret[1]}
+    return {"kind": "file" if isinstance(secret, Path) else "string", "secret": str(secret)}

@@ -1,27 +1,20 @@
-"""What a run of a Jenkinsfile did, read from its trace.json; README.md has the schema."""
+"""What a run of a Jenkinsfile did; README.md lists the events."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-COMMON = ("number", "at_ms", "step", "stage", "label", "node", "image", "post")
 
 
 @dataclass(frozen=True)
 class Event:
     """One step or decision, in the order it happened. `data` holds what README.md lists for `step`."""
 
-    number: int
-    at_ms: int
     step: str
     stage: int | None
     label: str | None
-    node: str | None
-    image: str | None
     post: str | None
     data: Mapping[str, Any]
 
@@ -31,15 +24,12 @@ class Event:
 
 @dataclass(frozen=True)
 class Command:
-    """One `sh` that ran. `exit_code` is None when it was stopped. `output` is masked, at most 64 KiB."""
+    """One `sh` that ran. `exit_code` is None when it was stopped. `output` is masked."""
 
     script: str
     exit_code: int | None
     output: str
-    duration_ms: int
     label: str | None
-    node: str | None
-    image: str | None
     post: str | None
 
 
@@ -57,23 +47,19 @@ class Report:
 class Stage:
     """One stage of the build: ran, skipped or never reached. In a matrix each cell has its own stages.
 
-    `path` names the stages around it and itself; a cell is named as Jenkins does, "Matrix - FLAVOR = 'torch'".
+    `path` names the stages around it and itself; a cell is named as Jenkins does, "Matrix - ROW = 'torch'".
     `result` is SUCCESS, UNSTABLE, FAILURE, ABORTED or NOT_BUILT; `skipped` says why it did not run, else None.
     """
 
     number: int
     name: str
     path: tuple[str, ...]
-    line: int
     axes: Mapping[str, str]
     label: str | None
-    node: str | None
-    image: str | None
     result: str
     skipped: str | None
     error: str | None
     started_ms: int | None
-    duration_ms: int
     events: tuple[Event, ...] = field(repr=False)
 
     @property
@@ -92,34 +78,9 @@ class Stage:
         return [event["resource"] for event in self.of("lock")]
 
     @property
-    def stashes(self) -> dict[str, list[str]]:
-        """The files of each stash that it made."""
-        return {event["name"]: event["files"] for event in self.of("stash")}
-
-    @property
-    def unstashed(self) -> list[str]:
-        """The names of the stashes that it took."""
-        return [event["name"] for event in self.of("unstash")]
-
-    @property
-    def archived(self) -> list[str]:
-        """The files that it archived."""
-        return [file for event in self.of("archiveArtifacts") for file in event["files"]]
-
-    @property
     def reports(self) -> list[Report]:
         """What its `junit` steps counted."""
         return [Report(tuple(e["files"]), e["total"], e["failed"], e["skipped"]) for e in self.of("junit")]
-
-    @property
-    def inputs(self) -> list[tuple[str, str]]:
-        """(message, answer) of each `input`; the answer is "approve" or "abort"."""
-        return [(event["message"], event["answer"]) for event in self.of("input")]
-
-    @property
-    def credentials(self) -> list[str]:
-        """The ids of the credentials that it was given."""
-        return [event["id"] for event in self.of("credentials")]
 
     def of(self, step: str) -> list[Event]:
         """Return the stage's own events of one kind, without those of the stages inside it."""
@@ -128,17 +89,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class Trace:
-    """One build. `log` is its whole console text, masked; `workdir` holds workspaces, archive/ and trace.json."""
+    """One build. `log` is its whole console text, masked; `workdir` holds workspaces, stash/ and archive/."""
 
     result: str
     error: str | None
-    params: Mapping[str, Any]
     events: tuple[Event, ...] = field(repr=False)
     all_stages: tuple[Stage, ...] = field(repr=False)
     log: str = field(repr=False)
     workdir: Path
-    duration_ms: int
-    description: str | None = None
 
     def stages(self, name: str | None = None, **axes: str) -> list[Stage]:
         """Return the stages in the order of the file, of one name and of the cells with these axis values."""
@@ -146,7 +104,7 @@ class Trace:
         return [stage for stage in named if axes.items() <= dict(stage.axes).items()]
 
     def stage(self, name: str, **axes: str) -> Stage:
-        """Return the one stage of that name, e.g. stage("Build", FLAVOR="torch"). Raises LookupError."""
+        """Return the one stage of that name, e.g. stage("Build", ROW="torch"). Raises LookupError."""
         found = self.stages(name, **axes)
         if len(found) != 1:
             known = sorted({" / ".join(stage.path) for stage in self.all_stages})
@@ -175,40 +133,20 @@ class Trace:
         return self.workdir / "archive"
 
 
-def read_trace(workdir: Path) -> Trace:
-    """Read trace.json and log.txt of a run's folder."""
-    written = json.loads((workdir / "trace.json").read_text(encoding="utf-8"))
-    events = tuple(_event(entry) for entry in written["events"])
+def read_trace(told: dict[str, Any], workdir: Path) -> Trace:
+    """Read what the runner tells about a run."""
+    events = tuple(_event(entry) for entry in told["events"])
     stages = tuple(
         Stage(**{**s, "path": tuple(s["path"])}, events=tuple(e for e in events if e.stage == s["number"]))
-        for s in written["stages"]
+        for s in told["stages"]
     )
-    return Trace(
-        result=written["result"],
-        error=written["error"],
-        params=written["params"],
-        events=events,
-        all_stages=stages,
-        log=(workdir / "log.txt").read_text(encoding="utf-8"),
-        workdir=workdir,
-        duration_ms=written["duration_ms"],
-        description=written["description"],
-    )
+    return Trace(told["result"], told["error"], events, stages, told["log"], workdir)
 
 
 def _event(entry: dict[str, Any]) -> Event:
-    data = {key: value for key, value in entry.items() if key not in COMMON}
-    return Event(**{key: entry[key] for key in COMMON}, data=data)
+    common = {key: entry.pop(key) for key in ("step", "stage", "label", "post")}
+    return Event(**common, data=entry)
 
 
 def _command(event: Event) -> Command:
-    return Command(
-        script=event["script"],
-        exit_code=event["exit_code"],
-        output=event["output"],
-        duration_ms=event["duration_ms"],
-        label=event.label,
-        node=event.node,
-        image=event.image,
-        post=event.post,
-    )
+    return Command(event["script"], event["exit_code"], event["output"], event.label, event.post)

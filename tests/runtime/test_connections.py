@@ -178,6 +178,11 @@ def test_the_largest_head_that_is_taken_may_come_with_a_large_body(limited: Call
     assert limited([head + b"x" * 200_000]).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize("first", [b"GET /livez", b"GET /livez HTTP/0.9", b"GET /livez HTTP/2.0"])
+def test_only_http_1_is_spoken(limited: Callable, first: bytes) -> None:
+    assert limited([first + b"\r\n\r\n"])[9:12] in (b"505", b"400")
+
+
 @pytest.fixture
 def limited(serving: Callable) -> Callable[[list[bytes]], bytes]:
     """Return a function that gives what a server with the limits answers to pieces of bytes until it closes."""

@@ -55,8 +55,8 @@ def functions(text: str) -> dict[str, str]:
     return {node.name: ast.dump(node) for node in ast.parse(plain).body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize(("own", "shared"), [("torch", "torch"), ("tensorflow", "tensorflow"), ("cupy", "plain")])
-def test_libraries_have_the_same_code(own: str, shared: str) -> None:
+@pytest.mark.parametrize(("own", "included"), [("torch", "torch"), ("tensorflow", "tensorflow"), ("cupy", "plain")])
+def test_libraries_have_the_same_code(own: str, included: str) -> None:
     mine = functions((RUNTIME / f"gpu_repo_runtime/device/with_{own}.py").read_text())
-    other = functions((ROOT / f"templates/shared/src/device_{shared}.py").read_text())
-    assert mine == other, f"with_{own}.py and device_{shared}.py differ"
+    other = functions((ROOT / f"templates/shared/src/device_{included}.py").read_text())
+    assert mine == other, f"with_{own}.py and device_{included}.py differ"

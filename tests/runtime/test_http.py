@@ -54,7 +54,8 @@ REFUSED = {
     "half a character": (b'{"texts": ["\\ud800"]}', 422, "body", "JSON"),
     "deep nesting": (b"[" * 900, 422, "body", ""),
     "a list": (f'["{SECRET}"]'.encode(), 422, "body", ""),
-    "no instances": (b"{}", 422, "instances", "required"),
+    "nothing, of a model of version 0.2": (b"{}", 422, "texts", "required"),
+    "no instance in it": (b'{"instances": []}', 422, "instances", "at least 1"),
     "null": (b'{"texts": null}', 422, "texts", "array"),
     "a string": (f'{{"texts": "{SECRET}"}}'.encode(), 422, "texts", "array"),
     "no text in it": (b'{"texts": []}', 422, "texts", "at least 1"),
@@ -122,6 +123,58 @@ def test_a_poisoned_text_is_named_and_its_neighbours_in_other_requests_live(clie
     assert (bad.status_code, bad.json()["code"]) == (500, "prediction_failed")
     assert bad.json()["errors"] == [{"field": "texts.1", "reason": "the model raised ValueError"}]
     assert client.post("/predict", json={"texts": ["fine"]}).status_code == 200
+
+
+class Words(BaseException):
+    """An error that fails when it is asked what it says."""
+
+    def __str__(self) -> str:
+        raise SystemExit
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt(), GeneratorExit(), StopIteration(), Words()]
+)
+def test_whatever_the_model_raises_is_a_500_for_that_text(serving: Callable, error: BaseException) -> None:
+    class Raises(Model):
+        def predict(self, batch: list[str]) -> list[dict]:
+            if "bad" in batch:
+                raise error
+            return super().predict(batch)
+
+    app = serving("app").create_app(Raises(), serving("settings").Settings(device="cpu"))
+    with TestClient(app) as client:
+        bad = client.post("/predict", json={"texts": ["fine", "bad", "fine"]})
+        assert (bad.status_code, bad.json()["code"]) == (500, "prediction_failed")
+        assert client.post("/predict", json={"texts": ["fine"]}).status_code == 200
+        assert client.get("/livez").status_code == 200
+
+
+def test_a_text_that_does_not_fit_is_413_and_named_and_the_limit_stays(serving: Callable) -> None:
+    class Small(Model):
+        def predict(self, batch: list[str]) -> list[dict]:
+            if any(len(text) > 50 for text in batch):
+                raise MemoryError("too long")
+            return super().predict(batch)
+
+    app = serving("app").create_app(Small(), serving("settings").Settings(device="cpu"))
+    with TestClient(app) as client:
+        for _ in range(3):
+            large = client.post("/predict", json={"texts": ["a", "x" * 60, "b"]})
+            assert (large.status_code, large.json()["code"]) == (413, "input_too_large")
+            assert large.json()["errors"][0]["field"] == "texts.1"
+        shown = client.get("/metrics").text
+        assert "service_batch_limit 32.0" in shown
+        assert "service_memory_shortages_total 0.0" in shown
+
+
+def test_a_client_is_known_by_its_header_where_one_is_named(serving: Callable) -> None:
+    scope = {"headers": [(b"host", b"h"), (b"x-user", b"ann")], "client": ("10.0.0.1", 7)}
+    for header, known in (("X-User", b"ann"), ("X-Other", ("10.0.0.1", 7)), ("", ("10.0.0.1", 7))):
+        service = serving("service").Service(Model(), serving("settings").Settings(client_header=header))
+        assert service.client_of(scope) == known
+    with pytest.raises(ValueError, match="client_header"):
+        serving("settings").Settings(client_header="X User:")
 
 
 def test_a_number_that_is_not_finite_is_null_and_the_json_valid(client: TestClient) -> None:

@@ -132,7 +132,7 @@ def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(
         keeper.learn(batch, seconds(len(batch), max(call.sizes[index] for call, index in batch)))
         found = (old, place) in batch
         before, new = before + len(batch), len(batch)
-    turns = place // (LIMIT // ordering.TURNS) + 1
+    turns = place // (LIMIT // serving("lanes").MOST_TURNS) + 1
     assert before <= turns * (100 + clients + ordering.TOGETHER * LIMIT)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from releases import released
 
-from hooks.releases import released
 from tests.conftest import ROOT
 from tests.runtime.services import RUNTIME
 

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import yaml
+from fleetkit.children import shown
 
-from hooks.fleetkit.children import shown
 from tests.updates.small_fleet import Fleet
 
 CANARY = "canary-7f3a9c"

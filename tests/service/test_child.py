@@ -15,16 +15,17 @@ from tests.runtime.services import RUNTIME
 
 SAME = """
 from fastapi.testclient import TestClient
+from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving.app import create_app
 from topic_finder.model import Model
 
 texts = [f"{text} {n}" for n in range(16) for text in list(Model.examples)[:2]]
 model = Model()
 model.load("cpu")
-batch = model.predict(texts)
+batch = Interface(model).answers(texts)
 with TestClient(create_app(Model())) as client:
-    one = [client.post("/predict", json={"texts": [t]}).json()["predictions"][0] for t in texts]
-    many = client.post("/predict", json={"texts": texts}).json()["predictions"]
+    one = [client.post("/predict", json={"instances": [t]}).json()["predictions"][0] for t in texts]
+    many = client.post("/predict", json={"instances": texts}).json()["predictions"]
 for text, *three in zip(texts, batch, one, many, strict=True):
     assert len({p["label"] for p in three}) == 1, text
     scores = [p["score"] for p in three]
@@ -55,6 +56,13 @@ def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
 
 def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(environment: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", SAME], check=True, env=environment)
+
+
+def test_the_tests_and_the_smoke_test_of_a_new_service_pass(environment: dict[str, str]) -> None:
+    child = Path(environment["PYTHONPATH"].split(os.pathsep)[0]).parent
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
+    done = subprocess.run(command, cwd=child, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_was_written_for_version_0_2_goes_on_working(environment: dict[str, str]) -> None:

@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from schemathesis.generation import GenerationMode
 
 pytestmark = pytest.mark.slow
 Start = Callable[..., Any]
@@ -80,6 +78,9 @@ def assert_sound(service: Any, before: tuple[float, int]) -> None:
 
 
 def test_2000_requests_that_break_the_openapi_document_give_no_500(start: Start) -> None:
+    import schemathesis  # here, because it takes a second that no other test needs
+    from schemathesis.generation import GenerationMode
+
     service = start()
     schema = schemathesis.openapi.from_url(f"{service.url}/openapi.json", wait_for_schema=5)
     strategy = schema["/predict"]["POST"].as_strategy(generation_mode=GenerationMode.NEGATIVE)

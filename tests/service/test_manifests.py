@@ -21,7 +21,7 @@ METRICS = RUNTIME / "gpu_repo_runtime/serving/metrics.py"
 VERSIONS = ("1.32", "1.37")  # oldest and newest that are looked at
 ANSWERS = AnswerSet("service", "torch", gpu_resource="nvidia.com/mig-1g.10gb")
 # Objects of operators: Kubernetes itself has no schema for them.
-FOREIGN = {"PodMonitor", "PrometheusRule", "ScaledObject", "Kustomization", "Component"}
+FOREIGN = {"HTTPRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "Kustomization", "Component"}
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +170,59 @@ def test_dev_runs_on_a_cpu(build: Callable[[str], list[dict[str, Any]]]) -> None
     assert "nvidia" not in yaml.safe_dump(deployment)
     assert deployment["spec"]["replicas"] == 1
     assert {"name": "DEVICE", "value": "cpu"} in container(deployment)["env"]
+
+
+@pytest.fixture(scope="module")
+def outside(child: Path, build: Callable[[str], list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return the objects by kind of an overlay with gateway and login."""
+    overlay = child / "deploy/overlays/outside"
+    overlay.mkdir()
+    components = ["../../base/gateway", "../../base/login", "../../base/monitoring"]
+    about = {"resources": ["../../base"], "components": components, "namespace": "outside"}
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"kind": "Kustomization", **about}))
+    documents = build("outside")
+    shutil.rmtree(overlay)
+    for document in documents:
+        validate(document)
+    return {document["kind"]: document for document in documents}
+
+
+def containers(objects: dict[str, Any]) -> dict[str, Any]:
+    """Return the containers of the Deployment by name."""
+    return {one["name"]: one for one in objects["Deployment"]["spec"]["template"]["spec"]["containers"]}
+
+
+def test_the_route_leads_to_the_service_and_to_nothing_that_is_the_clusters_own(outside: dict[str, Any]) -> None:
+    [rule] = outside["HTTPRoute"]["spec"]["rules"]
+    paths = {match["path"]["value"] for match in rule["matches"]}
+    assert "/topic-finder/predict" in paths
+    assert not any(own in path for path in paths for own in ("metrics", "livez", "readyz"))
+    [target] = rule["backendRefs"]
+    assert target == {"name": outside["Service"]["metadata"]["name"], "port": 80}
+    assert {"name": "ROOT_PATH", "value": "/topic-finder"} in containers(outside)["service"]["env"]
+
+
+def test_with_a_login_nobody_comes_past_it(outside: dict[str, Any]) -> None:
+    login = containers(outside)["login"]
+    [port] = login["ports"]
+    assert [entry["targetPort"] for entry in outside["Service"]["spec"]["ports"]] == [port["name"]]
+    open_to_all = [rule for rule in outside["NetworkPolicy"]["spec"]["ingress"] if "from" not in rule]
+    assert [entry["port"] for rule in open_to_all for entry in rule["ports"]] == [port["name"]]
+    assert f"--http-address=0.0.0.0:{port['containerPort']}" in login["args"]
+    [listening] = containers(outside)["service"]["ports"]
+    assert f"--upstream=http://127.0.0.1:{listening['containerPort']}/" in login["args"]
+    assert login["securityContext"]["readOnlyRootFilesystem"] is True
+    assert login["resources"]["requests"] == login["resources"]["limits"]
+
+
+def test_what_waits_for_an_answer_waits_longer_than_the_service(outside: dict[str, Any]) -> None:
+    from gpu_repo_runtime.serving.settings import Settings
+
+    longest = Settings().request_seconds + Settings().body_seconds
+    [rule] = outside["HTTPRoute"]["spec"]["rules"]
+    proxy = next(word for word in containers(outside)["login"]["args"] if word.startswith("--upstream-timeout="))
+    for seconds in (rule["timeouts"]["request"], proxy.partition("=")[2]):
+        assert int(seconds.removesuffix("s")) > longest
 
 
 def queries(child: Path) -> dict[str, str]:

@@ -1,10 +1,12 @@
-"""What an owner does first really works: the demo of every type, and the child's own scripts."""
+"""What an owner does first really works: the child's own scripts, and each of them says what is missing."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -44,17 +46,7 @@ def own_copy(render, answers: AnswerSet, folder: Path) -> Path:
     return child
 
 
-@pytest.mark.parametrize("project_type", TYPES)
-def test_setup_lint_test_and_smoke_of_a_plain_child(render, tmp_path, project_type):
-    child = own_copy(render, AnswerSet(project_type, "plain"), tmp_path)
-    run(child, "scripts/setup")
-    run(child, "scripts/lint")
-    assert " passed" in run(child, "scripts/test")
-    assert " passed" in run(child, "scripts/smoke")
-    assert "no GPU can be used" in run(child, "scripts/smoke", "--require", "model", expect=1)
-    assert git(child, "status", "--porcelain") == "", f"{project_type}: its own scripts made it dirty"
-
-
+@pytest.mark.slow  # make demo shows the same of a plain child of each type and of a torch service (test_demo.py)
 @pytest.mark.parametrize("project_type", TYPES)
 def test_setup_lint_test_and_smoke_of_a_torch_child(render, tmp_path, project_type, torch_build):
     child = own_copy(render, AnswerSet(project_type, "torch"), tmp_path)
@@ -76,12 +68,15 @@ def test_setup_lint_test_and_smoke_of_a_tensorflow_child(render, tmp_path, proje
 
 @pytest.fixture(scope="module")
 def library(render, tmp_path_factory) -> Path:
-    """Return a plain library that is set up."""
+    """Return a plain library that is set up, with the uv of this repository; the demo installs its own."""
     child = own_copy(render, AnswerSet("library", "plain"), tmp_path_factory.mktemp("library"))
+    venv.create(child / ".venv")
+    shutil.copy2(Path(sys.executable).with_name("uv"), child / ".venv" / "bin" / "uv")
     run(child, "scripts/setup")
     return child
 
 
+@pytest.mark.xdist_group("library")
 class TestScripts:
     """The scripts of a child that is set up."""
 

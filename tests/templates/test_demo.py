@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import TYPES
-from tests.conftest import ROOT
+from tests.answers import TYPES, AnswerSet
+from tests.conftest import ROOT, git
+from tests.templates.checks import files_of
+from tests.templates.test_child import run
 
 SIGN = {"service": '"label":', "batch": "rows with the columns", "library": "list"}
 
@@ -26,11 +28,21 @@ def demo(folder: Path, *options: str) -> str:
 
 
 @pytest.mark.parametrize("project_type", TYPES)
-def test_the_demo_shows_real_results(project_type, tmp_path):
+def test_the_demo_shows_real_results_and_leaves_a_clean_child(project_type, render, tmp_path):
     text = demo(tmp_path / "demo", "--type", project_type)
     assert SIGN[project_type] in text, text
+    assert text.count(" passed") == 2, f"the tests and the smoke test were not told: {text}"
     assert "Go on with:\n\n  cd " in text, text
+    child = tmp_path / "demo"
+    run(child, "scripts/lint")
+    assert "no GPU can be used" in run(child, "scripts/smoke", "--require", "model", expect=1)
+    git(child, "init", "--quiet")
+    git(child, "add", "--all")
+    fresh = render(AnswerSet(project_type, "plain", project_name="demo"))
+    made = set(git(child, "ls-files").splitlines()) - {str(path.relative_to(fresh)) for path in files_of(fresh)}
+    assert not made, f"{project_type}: git would take what its own scripts made: {made}"
 
 
 def test_the_demo_of_a_torch_service(torch_build, tmp_path):
     assert SIGN["service"] in demo(tmp_path / "demo", "--framework", "torch", "--framework-build", torch_build)
+    run(tmp_path / "demo", "scripts/lint")

@@ -12,6 +12,7 @@ from pathlib import Path
 from releases import next_version, order, released
 
 from tests.answers import TYPES
+from tests.conftest import copy_work_tree
 from tests.updates.copiers import ROOT, Copier
 from tests.updates.tiny import Repository
 
@@ -50,17 +51,12 @@ class Family(Repository):
         self.git("repack", "-adq")  # Copier clones the template five times in an update and deletes the clones
 
 
-def copy_work_tree(target: Path) -> None:
+def replace_by_work_tree(target: Path) -> None:
     """Replace the files of the clone `target` by those of this work tree, committed or not."""
     for entry in target.iterdir():
         if entry.name != ".git":
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    for name in filter(None, names):
-        if (ROOT / name).is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target / name)
+    copy_work_tree(target)
 
 
 def clone_family(target: Path, copier: Copier) -> Family:
@@ -72,7 +68,7 @@ def clone_family(target: Path, copier: Copier) -> Family:
         if f"v{version}" != family.work_tree:
             family.git("tag", f"v{version}", commit)
             family.released.append(f"v{version}")
-    copy_work_tree(target)
+    replace_by_work_tree(target)
     family.release(family.work_tree)
     return family
 

@@ -19,7 +19,7 @@ import fleet
 import plumbum
 from copier.__main__ import CopierApp
 
-from tests.shared import COMPILED, make_copier_cheap
+from tests.shared import SHARED, make_copier_cheap
 
 PROGRAMS = {"copier": CopierApp.run, "fleet": lambda _: sys.exit(fleet.main())}
 
@@ -61,6 +61,6 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    make_copier_cheap(Path(os.environ[COMPILED]))
+    make_copier_cheap(Path(os.environ[SHARED]))
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)

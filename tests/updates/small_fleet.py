@@ -15,10 +15,14 @@ BRANCH = "template/v2.0.0"
 
 
 class Fleet:
-    """A fleet of small children on bare repositories, and the tool run on it as a program."""
+    """A fleet of small children on bare repositories, and the tool run on it as a program.
 
-    def __init__(self, folder: Path, edits: dict[str, dict[str, str | None]]) -> None:
-        self.folder = folder
+    The program is a fork that has imported everything already; `started` has the real one in its place, whose command
+    line and environment others see.
+    """
+
+    def __init__(self, folder: Path, edits: dict[str, dict[str, str | None]], started: bool = False) -> None:
+        self.folder, self.started = folder, started
         self.template = Template(folder / "template", copier_at(folder / "home"))
         release_first(self.template)
         self.bare = {name: add_child(self.template, folder, name, edit) for name, edit in edits.items()}
@@ -37,6 +41,9 @@ class Fleet:
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the tool; the exit code is the caller's to judge."""
+        if self.started:
+            command = self.command(*arguments)
+            return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
         return run_program("fleet", [*self.places(), *arguments], ROOT, self.environment)
 
     def plan(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -85,11 +85,9 @@ def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_start_is_one_line(tmp_path: Path, text: str, command: tuple[str, ...], words: str) -> None:
-    fleet = Fleet(tmp_path, {"one": {}})
+    fleet = Fleet(tmp_path, {"one": {}}, started=True)
     (tmp_path / "fleet.yml").write_text(text)
-    done = subprocess.run(
-        fleet.command(*command), env=fleet.environment, capture_output=True, text=True, check=False
-    )  # the program itself; the other tests fork it
+    done = fleet.run(*command)
     assert done.returncode == 1
     [line] = done.stderr.strip().splitlines()
     assert words in line

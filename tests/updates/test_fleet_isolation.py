@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.updates.copiers import ROOT
-from tests.updates.small_fleet import BRANCH, Fleet
-
-sys.path.insert(0, str(ROOT / "hooks"))
-
 from fleetkit import isolation
 from fleetkit.children import FleetError, check_address, host_in, load
 from fleetkit.isolation import Limits, run_apart
 from fleetkit.status import checked
+
+from tests.updates.small_fleet import BRANCH, Fleet
 
 TOKEN = "canary-5d20b1"
 MARK = f"77.{os.getpid():07}"  # seconds of a sleep, to find it by
@@ -103,7 +98,7 @@ def test_a_cell_stops_at_its_limits_with_all_that_it_started(command, limits, re
 
 
 def test_tests_of_a_hostile_child_reach_nothing_and_only_planned_commits_are_pushed(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}})
+    fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}}, started=True)
     fleet.environment |= {"FLEET_TOKEN": TOKEN, "OTHER_SECRET": TOKEN}
     planned = fleet.plan("--test", "bash test.sh")
     log = (tmp_path / "state" / "logs" / "evil.log").read_text()

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-from tests.conftest import ROOT
-from tests.updates import remotes
-
-sys.path.insert(0, str(ROOT / "hooks"))
-
 from fleetkit.children import FleetError, load
 from fleetkit.listing import with_listed
+
+from tests.updates import remotes
 
 TEMPLATE = "https://git.example.com/acme/family.git"
 ANSWERS = {

@@ -5,15 +5,9 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-
-from tests.updates.copiers import ROOT
-
-sys.path.insert(0, str(ROOT / "hooks"))
-
 from fleetkit import report
 from fleetkit.state import Record, State
 

@@ -139,7 +139,7 @@ def test_no_index_can_take_the_place_of_the_wheel(family: Family, tmp_path: Path
         check=True,
     )
     assert asked.stdout == "gpu-repo-runtime==99.0\n", "the trap is set"
-    links = f"{tmp_path / 'evil'} {os.environ.get('UV_FIND_LINKS', '')}".strip()
+    links = ",".join(filter(None, (str(tmp_path / "evil"), os.environ.get("UV_FIND_LINKS"))))
     run(child.path, "scripts/lock", "--upgrade", UV_FIND_LINKS=links)
     [line] = [line for line in child.read("requirements.lock").splitlines() if "gpu-repo-runtime" in line]
     assert line in before

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 from ownership import owners_in
-from releases import released
+from releases import next_version, released
 
 from tests.answers import TYPES, AnswerSet
+from tests.shared import once
 from tests.updates.copiers import ROOT, copier_at
 from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
 from tests.updates.tiny import MARKER, Child, make_child
@@ -22,15 +23,21 @@ SETS = [AnswerSet(project_type, framework) for project_type in TYPES for framewo
 OWNER = "# the owner's line\n"
 
 
+def is_quick(version: str, answers: AnswerSet) -> bool:
+    """Tell whether `make test` runs it: every type from the work tree, one from the newest release."""
+    if version == "the work tree":
+        return answers in (SETS[1], SETS[2], SETS[5])  # library torch, batch plain, service torch
+    return version == RELEASED[-1] and answers == AnswerSet("service", "plain")
+
+
 def cases(versions: list[str]) -> list[object]:
-    """Return every version with every set; what is older than the newest release, or torch on a release, is slow."""
+    """Return every version with every set."""
     return [
         pytest.param(
             version,
             answers,
             id=f"{version}-{answers.id}",
-            marks=[pytest.mark.slow]
-            * (version in RELEASED[:-1] or (version in RELEASED and answers.framework != "plain")),
+            marks=[] if is_quick(version, answers) else [pytest.mark.slow],
         )
         for version in versions
         for answers in SETS
@@ -38,12 +45,15 @@ def cases(versions: list[str]) -> list[object]:
 
 
 @pytest.fixture(scope="session")
-def family(tmp_path_factory: pytest.TempPathFactory) -> Family:
+def family(shared: Path) -> Family:
     """Return this repository with its releases, the work tree and a made-up next release as tags."""
-    folder = tmp_path_factory.mktemp("family")
-    cloned = clone_family(folder / "family", copier_at(folder / "copier-home"))
-    release_next(cloned)
-    return cloned
+
+    def make(target: Path) -> None:
+        release_next(clone_family(target, copier_at(shared / "family-home")))
+
+    path = once(shared / "family", make)
+    copier = copier_at(shared / "family-home")
+    return Family(path, copier, RELEASED, f"v{next_version(ROOT)}")
 
 
 def options(answers: AnswerSet) -> list[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.answers import AnswerSet
-from tests.updates.copiers import ROOT
+from tests.conftest import copy_work_tree
+from tests.shared import once
+from tests.updates.copiers import Copier
 from tests.updates.program import Program
 from tests.updates.tiny import Child, Template, make_child
 
@@ -17,22 +18,17 @@ OWN = "from {0}.model import Model\n\nimport {0}.device\n\nprint(Model, {0}.devi
 
 
 @pytest.fixture
-def family(template: Template, tmp_path: Path) -> Template:
+def family(shared: Path, copier: Copier) -> Template:
     """Return this work tree as a template with one release."""
-    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    files = [
-        name for name in names if name and (ROOT / name).is_file() and not name.startswith(("docs/", "benchmarks/"))
-    ]
-    template.path.mkdir()
-    for name in files:
-        (template.path / name).parent.mkdir(parents=True, exist_ok=True)
-        (template.path / name).write_bytes((ROOT / name).read_bytes())
-        (template.path / name).chmod((ROOT / name).stat().st_mode & 0o777)
-    template.git("init", "--quiet")
-    template.commit("The work tree")
-    template.git("tag", "v9.0.0")
-    return template
+
+    def make(target: Path) -> None:
+        copy_work_tree(target)
+        made = Template(target, copier)
+        made.git("init", "--quiet")
+        made.commit("The work tree")
+        made.git("tag", "v9.0.0")
+
+    return Template(once(shared / "switch-family", make), copier)
 
 
 def start(family: Template, folder: Path, answers: AnswerSet) -> Child:

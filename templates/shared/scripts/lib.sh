@@ -1,6 +1,9 @@
 # shellcheck shell=bash
 # Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker), and how that is said.
 set -euo pipefail
+{% if project_type == 'batch' %}
+stood=$(pwd -P)
+{% endif %}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
@@ -63,6 +66,20 @@ place() {
     fi
 }
 
+{% if project_type == 'batch' %}
+# Relative paths among the options of the job are of the folder from which a script is called: JOB_FOLDER tells the job.
+paths_of_the_caller() {
+    local root
+    root=$(pwd -P)
+    case $stood/ in
+        "$root"/*) JOB_FOLDER=${stood#"$root"} JOB_FOLDER=${JOB_FOLDER#/} ;;
+        *) JOB_FOLDER=$stood
+            case $(place) in docker | pushed) fail 2 "a container sees this repository alone: call it from $root or a folder in it" ;; esac ;;
+    esac
+    export JOB_FOLDER
+}
+
+{% endif %}
 # in_project STAGE COMMAND...: run COMMAND where this machine can, with the packages of the Dockerfile's STAGE.
 in_project() {
     local stage=$1 place gpu="no NVIDIA GPU"

@@ -1,50 +1,39 @@
 package jenkinsfile
 
-import groovy.transform.CompileStatic
-
-/** One build: its settings, its state, and the context of the running thread. */
-@CompileStatic
+/** One build: what the test asked for, its state, and the context of the running thread. */
 class Build {
-    final Settings settings
+    static final List<String> PASSED = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'USER', 'LOGNAME', 'SSL_CERT_FILE',
+                                        'SSL_CERT_DIR', 'REQUESTS_CA_BUNDLE', 'XDG_CACHE_HOME', 'XDG_RUNTIME_DIR']
+    static final String PREFIXES = /(DOCKER_|UV_|PIP_|https?_|no_|HTTPS?_|NO_|COPIER_|GIT_CONFIG).*/
+    /** The arguments of run_pipeline in runner.py. */
+    final Map run
     final Trace trace = new Trace()
     final File workdir
-    final File source
-    final Nodes nodes
     final Locks locks
-    final CredentialStore credentials
+    final StringBuffer log = new StringBuffer()
     final Map<String, String> environment
     final Map<String, Object> params = [:]
     /** The parameters that are variables too: all but those of which build 1 only learns. */
     final Set<String> exported = []
-    final Console console
-    final Set<Long> milestones = []
     final Set<String> replacedTimeouts = Collections.synchronizedSet(new HashSet<String>())
+    final Set<Long> milestones = []
     String result
-    String description
-    String displayName
-    boolean failFast
     boolean skipAfterUnstable
-    boolean skipCheckout
-    String checkoutFolder
     PipelineScript script
     private final ThreadLocal<Context> contexts = new ThreadLocal<Context>()
     private int workspaces
 
-    Build(Settings settings, Console console) {
-        this.settings = settings
-        this.console = console
-        workdir = new File(settings['workdir']).canonicalFile
-        source = new File(settings['source']).canonicalFile
-        List<Node> declared = []
-        settings.list('label').eachWithIndex { String given, int at ->
-            List<String> parts = given.split('=', 2) as List<String>
-            declared << new Node(at + 1, parts[0], parts.size() > 1 ? parts[1] : null)
-        }
-        nodes = new Nodes(declared ?: [new Node(1, 'built-in', null)])
-        locks = new Locks(settings.map('lockable').collectEntries { String label, String count ->
-            [label, count as Integer] } as Map<String, Integer>)
-        credentials = new CredentialStore(settings.map('credential'))
-        environment = Collections.synchronizedMap(new LinkedHashMap<String, String>(BaseEnvironment.of(settings)))
+    Build(Map run) {
+        this.run = run
+        workdir = new File(run.workdir)
+        ['workspace', 'stash', 'archive'].each { new File(workdir, it).deleteDir() }
+        workdir.mkdirs()
+        if (run.stashes) { new Source(this).copy(Glob.files(new File(run.stashes), '**'), new File(run.stashes), new File(workdir, 'stash')) }
+        locks = new Locks(run.resources)
+        String number = run.build_number
+        environment = run.outside.findAll { name, value -> name in PASSED || name ==~ PREFIXES } + [
+            CI: 'true', JENKINS_URL: 'http://jenkins.invalid/', JOB_NAME: 'job', BUILD_NUMBER: number, BUILD_ID: number,
+            BUILD_TAG: "jenkins-job-${number}" as String] + run.env
         contexts.set(new Context())
     }
 
@@ -53,7 +42,7 @@ class Build {
     void setContext(Context context) { contexts.set(context) }
 
     /** Run `body` in a changed copy of the context. */
-    def <T> T within(Closure change, Closure<T> body) {
+    Object within(Closure change, Closure body) {
         Context before = context
         Context inner = before.copy()
         change.call(inner)
@@ -61,10 +50,13 @@ class Build {
         try { body.call() } finally { context = before }
     }
 
-    void event(Map<String, ?> data, String step) { trace.event(context, step, data) }
+    void event(Map data = [:], String step) { trace.event(context, step, data) }
 
-    /** Write lines to the console, each with its stage, with the secrets of the context masked. */
-    void say(Object text) { console.say(context, String.valueOf(text)) }
+    /** Write lines to the log, each with its stage, with the secrets of the context masked. */
+    void say(Object text) {
+        String stage = context.stage ? "[${context.stage.path.join(' / ')}] " : ''
+        log.append(context.mask(text as String).split('\n', -1).collect { stage + it + '\n' }.join(''))
+    }
 
     /** Make the build's result worse; it never gets better. */
     synchronized void worsen(String worse) {
@@ -72,55 +64,117 @@ class Build {
         context.stage?.warn(worse)
     }
 
-    String currentResult() { Results.worst([result, context.result]) }
-
     /** The value of an environment variable here, or null. Parameters are variables too, as strings. */
-    String variable(String name) {
-        Context here = context
-        if (here.overrides.containsKey(name)) { return here.overrides[name] }
-        name in exported ? String.valueOf(params[name]) : environment[name]
-    }
+    String variable(String name) { variables()[name] }
 
-    /** All environment variables here. */
     Map<String, String> variables() {
-        Map<String, String> all = new LinkedHashMap<String, String>(environment)
-        exported.each { String name -> all[name] = String.valueOf(params[name]) }
-        all.putAll(context.overrides)
-        all
-    }
-
-    /** Set a variable in a context as `withEnv` does: PATH+X=folder goes in front, $NAME is replaced. */
-    void override(Context inner, String name, Object value) {
-        String text = String.valueOf(value).replaceAll(/\$(?:\{(\w+)\}|(\w+))/) { List<String> match ->
-            String found = inner.overrides[match[1] ?: match[2]] ?: environment[match[1] ?: match[2]]
-            found == null ? match[0] : found
-        }
-        int plus = name.indexOf('+')
-        if (plus < 0) { inner.overrides[name] = text; return }
-        String base = name.substring(0, plus)
-        String before = inner.overrides[base] ?: environment[base]
-        inner.overrides[base] = before ? text + File.pathSeparator + before : text
+        environment + exported.collectEntries { [it, params[it] as String] } + context.overrides
     }
 
     synchronized File newWorkspace(String label) {
-        File folder = new File(workdir, "workspace/${++workspaces}-${(label ?: 'any').replaceAll(/\W+/, '_')}")
+        File folder = new File(workdir, "workspace/${++workspaces}-${label ?: 'any'}")
         folder.mkdirs()
         folder
     }
 }
 
-/** The console text of a build, written as it comes. */
-@CompileStatic
-class Console {
-    private final Writer writer
+/** Where a step runs: node, workspace, environment, limits. Each block changes a copy of its own. */
+class Context {
+    StageRecord stage
+    String label, cookie, post
+    File workspace, temporary
+    Map<String, String> overrides = [:]
+    List<Deadline> deadlines = []
+    List<String> secrets = []
 
-    Console(Writer writer) { this.writer = writer }
-
-    synchronized void say(Context context, String text) {
-        String stage = context?.stage ? "[${context.stage.path.join(' / ')}] " : ''
-        for (String line : (context ? context.mask(text) : text).split('\n', -1)) { writer.write(stage + line + '\n') }
-        writer.flush()
+    Context copy() {
+        new Context(stage: stage, label: label, cookie: cookie, post: post, workspace: workspace, temporary: temporary,
+                    overrides: new LinkedHashMap(overrides), deadlines: deadlines.collect(), secrets: secrets.collect())
     }
 
-    void close() { writer.close() }
+    /** Raise Interruption when a time limit has passed. */
+    void checkStopped() {
+        long now = System.currentTimeMillis()
+        for (Deadline deadline : deadlines) {
+            if (now >= deadline.at && deadline.seen.add(Thread.currentThread().id)) {
+                throw new Interruption('Timeout has been exceeded', deadline)
+            }
+        }
+    }
+
+    String mask(String text) {
+        secrets.sort(false) { -it.length() }.inject(text) { masked, secret -> masked.replace(secret, '****') }
+    }
+}
+
+/** One stage of the build as the trace shows it. */
+class StageRecord {
+    int number
+    String name, label, result, skipped, error
+    List<String> path
+    Map<String, String> axes
+    StageRecord parent
+    Long startedMs
+    String warning = 'SUCCESS'
+
+    /** Note a result that no error carries, e.g. of failed tests, for this stage and those around it. */
+    synchronized void warn(String result) {
+        warning = Results.worst([warning, result])
+        parent?.warn(result)
+    }
+
+    Map asMap() {
+        [number: number, name: name, path: path, axes: axes, label: label, result: result ?: 'NOT_BUILT',
+         skipped: skipped, error: error, started_ms: startedMs]
+    }
+}
+
+/** The record of a build; README.md has its schema. */
+class Trace {
+    private final long started = System.currentTimeMillis()
+    final List<StageRecord> stages = []
+    final List<Map> events = []
+
+    long now() { System.currentTimeMillis() - started }
+
+    synchronized void event(Context context, String step, Map data) {
+        events << [step: step, stage: context.stage?.number, label: context.label, post: context.post] + data
+    }
+
+    StageRecord add(String name, StageRecord parent, Map<String, String> axes) {
+        stages << new StageRecord(number: stages.size(), name: name, axes: axes, parent: parent,
+                                  path: (parent ? parent.path : []) + [name])
+        stages.last()
+    }
+}
+
+/** The lockable resources of a run: a label has as many as the test says, else one. */
+class Locks {
+    private final Map<String, Integer> sizes
+    private final Set<String> held = []
+
+    Locks(Map<String, Integer> sizes) { this.sizes = sizes }
+
+    /** Wait for `quantity` resources of a label (0: all), or for one by its name, and return the names. */
+    List<String> take(String resource, String label, int quantity, Context context) {
+        List<String> all = resource ? [resource] : (1..(sizes[label] ?: 1)).collect { "${label}-${it}" as String }
+        int wanted = quantity ?: all.size()
+        if (wanted > all.size()) { throw new StepFailure("lock: ${wanted} resources wanted, '${label}' has ${all.size()}") }
+        synchronized (this) {
+            while (true) {
+                List<String> free = all - held
+                if (free.size() >= wanted) {
+                    held.addAll(free.take(wanted))
+                    return free.take(wanted)
+                }
+                context.checkStopped()
+                wait(20)
+            }
+        }
+    }
+
+    synchronized void release(List<String> names) {
+        held.removeAll(names)
+        notifyAll()
+    }
 }

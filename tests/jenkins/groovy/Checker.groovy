@@ -1,162 +1,372 @@
 package jenkinsfile
 
-import groovy.transform.CompileStatic
-import org.codehaus.groovy.ast.ASTNode
-import org.codehaus.groovy.ast.ModuleNode
-import org.codehaus.groovy.ast.MethodNode
+import org.codehaus.groovy.ast.CodeVisitorSupport
+import org.codehaus.groovy.ast.expr.BinaryExpression
 import org.codehaus.groovy.ast.expr.ClosureExpression
+import org.codehaus.groovy.ast.expr.ConstantExpression
 import org.codehaus.groovy.ast.expr.MethodCallExpression
-import org.codehaus.groovy.ast.stmt.Statement
+import org.codehaus.groovy.ast.expr.PropertyExpression
+import org.codehaus.groovy.ast.expr.VariableExpression
+import org.codehaus.groovy.ast.stmt.ExpressionStatement
 import org.codehaus.groovy.control.MultipleCompilationErrorsException
+import org.codehaus.groovy.syntax.Types
 
-/** A stage as the check met it. */
-@CompileStatic
-class StageLine {
-    String name
-    int line
-}
-
-/** The static check of one Jenkinsfile: the structure of its `pipeline` block. */
-@CompileStatic
+/** The static check of one Jenkinsfile: the structure of its `pipeline` block, names and types. Nothing is run. */
 class Checker {
+    static final List<String> PIPELINE = ['agent', 'environment', 'options', 'parameters', 'post', 'stages', 'triggers']
+    static final List<String> BODIES = ['matrix', 'parallel', 'stages', 'steps']
+    static final List<String> STAGE = ['agent', 'environment', 'input', 'options', 'post', 'when'] + BODIES
+    static final List<String> POST = ['always', 'cleanup']
+    static final List<String> MOMENTS = ['beforeAgent', 'beforeInput', 'beforeOptions']
+    static final String IDENTIFIER = /[a-zA-Z_][a-zA-Z0-9_]*/
     final String file
     final List<Problem> problems = []
-    /** In the order of the file. */
-    final List<StageLine> stages = []
-    private final DirectiveChecker directives = new DirectiveChecker(this)
-    private final StageChecker stageChecker = new StageChecker(this, directives)
+    final List<String> stages = []
+    private final ArgumentChecker arguments = new ArgumentChecker(this)
 
     Checker(String file) { this.file = file }
 
     static Checker of(File file) {
-        if (!file.file) { throw new UsageError("${file}: no such file") }
         Checker checker = new Checker(file.path)
         try {
             checker.module(Syntax.parse(file.getText('UTF-8')))
         } catch (MultipleCompilationErrorsException broken) {
             checker.problems.addAll(Problem.syntax(file.path, broken))
         }
-        checker.problems.sort { Problem one -> one.line }
+        checker.problems.sort { it.line }
         checker
     }
 
-    void report(ASTNode at, String what, String right = '') {
-        problems << new Problem(file: file, line: Math.max(at.lineNumber, 1), what: what, right: right)
+    void report(Object at, String what, String right = '', String kind = 'structure') {
+        problems << new Problem(file: file, line: Math.max(at.lineNumber, 1), what: what, right: right, kind: kind)
     }
 
     /** Report a name that does not belong there, with the nearest that does. */
-    void unknown(ASTNode at, String what, Collection<String> known) {
-        String nearest = known.min { String one -> Distance.of(one, what.find(/'(.*)'/) { List<String> m -> m[1] } ?: '') }
-        report(at, what, "did you mean '${nearest}'? There are ${known.toList().toSorted().join(', ')}")
-    }
-
-    /** Return the calls in a block; report whatever else stands there, and names that stand there twice. */
-    List<MethodCallExpression> calls(ClosureExpression block, String where, boolean unique, String right) {
-        List<MethodCallExpression> found = []
-        Set<String> seen = new HashSet<String>()
-        Syntax.statements(block).each { Statement statement ->
-            MethodCallExpression call = Syntax.call(statement)
-            if (call == null || !call.implicitThis || Syntax.name(call) == null) {
-                boolean chained = call != null && call.objectExpression instanceof MethodCallExpression
-                report(statement, chained ? "'${Syntax.name(call)}' in ${where} follows another definition on its line" :
-                       "something in ${where} is no definition", chained ? 'put each on a line of its own' : right)
-            } else {
-                if (unique && !seen.add(Syntax.name(call))) {
-                    report(call, "'${Syntax.name(call)}' is there twice in ${where}", 'keep one of them')
-                }
-                found << call
-            }
+    void unknown(Object at, String kind, String name, Collection<String> known, String where = '') {
+        List<String> leftOut = Definitions.leftOut(kind)
+        String nearest = (known + leftOut).min { Distance.of(it, name ?: '') }
+        if (name in leftOut) {
+            report(at, "the ${kind} '${name}'${where} is not run here", 'README.md says what is', 'not run here')
+        } else {
+            report(at, "'${name}' is no ${kind}${where}", "did you mean '${nearest}'? There are ${known.sort().join(', ')}")
         }
-        found
     }
 
-    /** Return the block of a section. Without one, report that. */
-    ClosureExpression block(MethodCallExpression call) {
+    private void module(Object module) {
+        List calls = module.statementBlock.statements.collect { Syntax.call(it) } - [null]
+        List found = calls.findAll { Syntax.name(it) == 'pipeline' }
+        if (!found) {
+            boolean inside = calls.any { it.text.contains('this.pipeline(') }
+            String kind = module.methods.any { it.name == 'call' } ? 'not run here' : 'structure'
+            report(calls ? calls[0] : module.statementBlock, inside ? "'pipeline' is inside another block" : 'there is no pipeline block',
+                   'write pipeline { agent ...; stages { ... } } at the top level', kind)
+            return
+        }
+        constants(module)
+        found.tail().each { report(it, 'a second pipeline block', 'keep one') }
+        List<String> sections = sections(block(found[0]), 'section', PIPELINE) { directive(it, false, false) }
+        (['agent', 'stages'] - sections).each { report(found[0], "the required section '${it}' is missing", "add ${it} ...") }
+        parameters(found[0])
+    }
+
+    /** Return the { } of a section. Without one, report that. */
+    private ClosureExpression block(MethodCallExpression call) {
         ClosureExpression found = Syntax.block(call)
-        String name = Syntax.name(call)
-        if (found == null) { report(call, "'${name}' has no block", "write ${name} { ... }") }
+        if (!found) { report(call, "'${Syntax.name(call)}' has no block", "write ${Syntax.name(call)} { ... }") }
         found
     }
 
-    private void module(ModuleNode module) {
-        List<MethodCallExpression> found = module.statementBlock.statements.collect { Statement one -> Syntax.call(one) }
-            .findAll { MethodCallExpression one -> one != null }
-        List<MethodCallExpression> pipelines = found.findAll { MethodCallExpression one -> Syntax.name(one) == 'pipeline' }
-        MethodNode library = module.methods.find { MethodNode one -> one.name == 'call' }
-        if (pipelines) {
-            new ConstantChecker(this).visit(module)
-            pipelines.tail().each { MethodCallExpression one -> report(one, 'a second pipeline block', 'keep one') }
-            pipeline(pipelines[0])
-            return
+    /** Return the calls in a block; report whatever else stands there. */
+    private List<MethodCallExpression> calls(ClosureExpression block, String right) {
+        Syntax.statements(block).collect { statement ->
+            MethodCallExpression call = Syntax.call(statement)
+            if (call && call.implicitThis && Syntax.name(call)) { return call }
+            boolean chained = call && call.objectExpression instanceof MethodCallExpression
+            report(statement, chained ? "'${Syntax.name(call)}' follows another definition on its line" :
+                   'this is no definition', chained ? 'put each on a line of its own' : right)
+            null
+        } - [null]
+    }
+
+    /** Check a block in which each known name may stand once; return the names that do. */
+    private List<String> sections(ClosureExpression block, String kind, Collection<String> known, Closure check) {
+        List<String> seen = []
+        calls(block, "there are ${known.join(', ')}; steps belong into steps { ... }").each { one ->
+            String name = Syntax.name(one)
+            if (name in seen) {
+                report(one, "'${name}' is there twice", 'keep one of them')
+            } else if (!(name in known)) {
+                unknown(one, kind, name, known)
+            } else {
+                check(one)
+            }
+            seen << name
         }
-        if (library) {
-            Syntax.statements(library.code).collect { Statement one -> Syntax.call(one) }
-                .findAll { MethodCallExpression one -> one != null && Syntax.name(one) == 'pipeline' }
-                .each { MethodCallExpression one -> pipeline(one) }
-            return
-        }
-        MethodCallExpression inside = found.collect { MethodCallExpression one -> nested(one) }.find { it != null }
-        if (inside) {
-            report(inside, "'pipeline' is inside another block", 'put pipeline { ... } at the top level')
-        } else {
-            report(module.statementBlock, 'there is no pipeline block', 'write pipeline { agent ...; stages { ... } }')
+        if (block && !Syntax.statements(block)) { report(block, 'this block is empty', "there are ${known.join(', ')}") }
+        seen
+    }
+
+    private void directive(MethodCallExpression section, boolean inStage, boolean forked) {
+        String name = Syntax.name(section)
+        switch (name) {
+            case 'agent': agent(section); break
+            case 'environment': environment(block(section)); break
+            case 'post': sections(block(section), 'post condition', POST) { steps(it) }; break
+            case 'when': when(section); break
+            case 'stages': stageList(section, forked); break
+            case 'steps': steps(section); break
+            case 'parallel': forbid(section, forked); stageList(section, true); break
+            case 'matrix': forbid(section, forked); matrix(section); break
+            case 'parameters': defined(section, 'parameter', Definitions.of(name).keySet(), false); break
+            case 'input':
+                List<String> fields = defined(section, 'input field', Definitions.of(name).keySet())
+                if (!('message' in fields)) { report(section, 'an input has no message', "add message '...'") }
+                break
+            default:
+                Collection<String> all = Definitions.of(name).keySet()
+                defined(section, name[0..-2], inStage && name == 'options' ? Definitions.all['stage options'] : all)
         }
     }
 
-    private static MethodCallExpression nested(MethodCallExpression call) {
-        if (Syntax.name(call) == 'pipeline') { return call }
-        ClosureExpression block = Syntax.block(call)
-        if (block == null) { return null }
-        for (Statement statement : Syntax.statements(block)) {
-            MethodCallExpression inner = Syntax.call(statement)
-            MethodCallExpression found = inner == null ? null : nested(inner)
-            if (found != null) { return found }
+    /** Check a list of definitions: options, parameters, triggers, the fields of an input. */
+    private List<String> defined(MethodCallExpression section, String kind, Collection<String> known, boolean once = true) {
+        Map<String, Map> all = Definitions.of(Syntax.name(section))
+        Closure check = { MethodCallExpression one ->
+            arguments.check(one, all[Syntax.name(one)], kind)
+            if (Syntax.name(one) == 'cron') { schedule(one) }
         }
-        null
+        if (once) { return sections(block(section), kind, known, check) }
+        calls(block(section), 'write name(...)').each { Syntax.name(it) in known ? check(it) : unknown(it, kind, Syntax.name(it), known) }
+        if (Syntax.block(section) && !Syntax.statements(Syntax.block(section))) { report(section, "'${Syntax.name(section)}' is empty") }
     }
 
-    private void pipeline(MethodCallExpression call) {
-        ClosureExpression body = block(call)
-        if (!body) { return }
-        List<MethodCallExpression> sections = calls(body, 'pipeline', true, "a section needs a value or a block")
-        sections.each { MethodCallExpression one -> section(one) }
-        new NameChecker(this).parameters(call)
-        ['agent', 'stages'].each { String required ->
-            if (!sections.any { MethodCallExpression one -> Syntax.name(one) == required }) {
-                report(call, "the required section '${required}' is missing",
-                       required == 'agent' ? 'add agent any, agent none or agent { ... }' : 'add stages { stage(...) }')
+    private void schedule(MethodCallExpression trigger) {
+        Object given = Syntax.plain(trigger) ? Syntax.constant(Syntax.plain(trigger)[0]) : null
+        (given instanceof String ? given.readLines()*.trim() : []).each { String line ->
+            if (line && !(line ==~ /(#|TZ=|@).*/) && line.tokenize().size() != 5) {
+                report(trigger, "'${line}' has ${line.tokenize().size()} fields", "cron takes 5, e.g. 'H 3 * * *'")
             }
         }
     }
 
-    private void section(MethodCallExpression section) {
-        String name = Syntax.name(section)
-        if (Catalog.RENAMED.containsKey(name)) {
-            report(section, "there is no section '${name}' any more", "use '${Catalog.RENAMED[name]}'")
-        } else if (!(name in Catalog.PIPELINE)) {
-            unknown(section, "'${name}' is no section of a pipeline", Catalog.PIPELINE)
-        } else if (name == 'stages') {
-            stageChecker.stages(section, false)
-        } else {
-            directives.check(section, false)
+    private void agent(MethodCallExpression section) {
+        List plain = Syntax.plain(section)
+        if (plain.size() == 1 && plain[0] instanceof VariableExpression && plain[0].text in ['any', 'none']) { return }
+        if (!Syntax.block(section)) {
+            report(section, "this is no agent", "write agent any, agent none or agent { label '...' }")
+            return
         }
+        List<String> types = sections(Syntax.block(section), 'agent', ['label']) { one ->
+            if (Syntax.block(one)) { report(one, 'a label with settings is not run here', '', 'not run here') }
+            if (Syntax.arguments(one).size() != 1) { report(one, 'a label is one string', "write label '...'") }
+        }
+        if (types.size() > 1) { report(section, "the agent has more than one type: ${types.join(', ')}", 'keep one') }
+    }
+
+    private void environment(ClosureExpression block) {
+        Set<String> seen = []
+        if (block && !Syntax.statements(block)) { report(block, "'environment' is empty", "write NAME = '...'") }
+        Syntax.statements(block).each { statement ->
+            Object given = statement instanceof ExpressionStatement ? statement.expression : null
+            if (!(given instanceof BinaryExpression && given.operation.type == Types.EQUAL)) {
+                report(statement, 'this is no variable of the environment', "write NAME = '...'")
+                return
+            }
+            String name = given.leftExpression instanceof VariableExpression ? given.leftExpression.text : null
+            if (!(name ==~ IDENTIFIER)) {
+                report(given, "'${given.leftExpression.text}' cannot name a variable", 'use letters, digits and underscores')
+            } else if (!seen.add(name)) {
+                report(given, "the variable '${name}' is set twice", 'keep one of them')
+            }
+            joined(given.rightExpression, true)
+        }
+    }
+
+    private void joined(Object value, boolean alone) {
+        if (value instanceof BinaryExpression && value.operation.type == Types.PLUS) {
+            [value.leftExpression, value.rightExpression].each { joined(it, false) }
+        } else if (alone && value instanceof MethodCallExpression) {
+            if (Syntax.name(value) == 'credentials') { report(value, "'credentials' is not run here", 'use withCredentials', 'not run here') }
+        } else if (!Syntax.isText(value) && !(value instanceof ConstantExpression)) {
+            report(value, 'a value of the environment is no string', 'put it into "${...}"')
+        }
+    }
+
+    private void when(MethodCallExpression section) {
+        List<MethodCallExpression> found = calls(block(section), 'put it into expression { ... }')
+        List moments = found.findAll { Syntax.name(it) in MOMENTS }
+        moments.findAll { !(Syntax.constant(Syntax.arguments(it)[0]) instanceof Boolean) || Syntax.arguments(it).size() != 1 }
+            .each { report(it, "'${Syntax.name(it)}' is neither true nor false", "write ${Syntax.name(it)} true") }
+        if (found == moments) { report(section, "'when' has no condition", "add branch 'main' or another, or remove it") }
+        (found - moments).each { condition(it) }
+    }
+
+    private void condition(MethodCallExpression call) {
+        String name = Syntax.name(call)
+        if (name in ['not', 'anyOf']) {
+            List inside = calls(block(call), 'put it into expression { ... }')
+            if (Syntax.arguments(call).size() != 1) { report(call, "'${name}' takes nothing but its block", "write ${name} { ... }") }
+            if (!inside || (name == 'not' && inside.size() > 1)) {
+                report(call, "'${name}' has ${inside.size()} conditions", name == 'not' ? 'it needs one' : 'it needs at least one')
+            }
+            inside.each { condition(it) }
+        } else if (name == 'expression') {
+            block(call)
+        } else if (Definitions.of('when').containsKey(name)) {
+            arguments.check(call, Definitions.of('when')[name], 'condition')
+        } else {
+            unknown(call, 'condition', name, Definitions.of('when').keySet() + ['not', 'anyOf', 'expression'])
+        }
+    }
+
+    /** forked: already inside of parallel or matrix, where neither may come again. */
+    private void stageList(MethodCallExpression section, boolean forked) {
+        List<String> names = []
+        List found = calls(block(section), "only stage('...') { ... } may stand there")
+        if (!found) { report(section, "'${Syntax.name(section)}' has no stage", "add stage('...') { ... }") }
+        found.each { one ->
+            if (Syntax.name(one) != 'stage') {
+                report(one, "'${Syntax.name(one)}' is no stage", "write stage('...') { ... }")
+                return
+            }
+            Object name = Syntax.plain(one) ? Syntax.constant(Syntax.plain(one)[0]) : null
+            if (!(name instanceof String)) { report(one, 'the name of a stage is not a plain string', "write stage('...')") }
+            if (name in names) { report(one, "two stages are named '${name}'", 'give each a name of its own') }
+            names << name
+            stages << name
+            stage(one, name, forked)
+        }
+    }
+
+    private void stage(MethodCallExpression call, Object name, boolean forked) {
+        if (!block(call)) { return }
+        List<String> sections = sections(Syntax.block(call), 'section', STAGE) { directive(it, true, forked) }
+        List<String> bodies = sections.intersect(BODIES)
+        if (bodies.size() != 1) {
+            report(call, "stage '${name}' has ${bodies.join(' and ') ?: 'nothing to do'}", "it needs one of ${BODIES.join(', ')}")
+        } else if (bodies[0] in ['parallel', 'matrix'] && 'agent' in sections) {
+            report(call, "'agent' is not allowed in stage '${name}', which has ${bodies[0]}", 'put it into the stages inside')
+        }
+    }
+
+    private void forbid(MethodCallExpression section, boolean forked) {
+        if (forked) {
+            report(section, "'${Syntax.name(section)}' is inside another parallel or matrix", 'use stages { ... } there')
+        }
+    }
+
+    private void matrix(MethodCallExpression section) {
+        List<String> found = sections(block(section), 'matrix section', ['axes', 'stages']) { one ->
+            Syntax.name(one) == 'stages' ? stageList(one, true) : axes(one)
+        }
+        (['axes', 'stages'] - found).each { report(section, "the matrix has no '${it}'", "add ${it} { ... }") }
+    }
+
+    private void axes(MethodCallExpression section) {
+        Set<String> names = []
+        List found = calls(block(section), 'only axis { ... } may stand there')
+        if (!found) { report(section, "'axes' has no axis", 'add axis { name ...; values ... }') }
+        found.each { one ->
+            if (Syntax.name(one) != 'axis') { report(one, "'${Syntax.name(one)}' is no axis", 'write axis { ... }'); return }
+            List<String> fields = sections(block(one), 'axis field', ['name', 'values']) { field ->
+                List values = Syntax.plain(field).collect { Syntax.constant(it) }
+                if (!values || null in values) { report(field, "'${Syntax.name(field)}' is not constant", 'write it out') }
+                if (values.unique(false) != values) { report(field, 'a value is there twice', 'keep one of them') }
+                if (Syntax.name(field) == 'name' && !(values[0] ==~ IDENTIFIER && names.add(values[0]))) {
+                    report(field, "'${values[0]}' cannot name this axis", 'use letters, digits and underscores, once')
+                }
+            }
+            (['name', 'values'] - fields).each { report(one, "an axis has no ${it}", "add ${it} '...'") }
+        }
+    }
+
+    private void steps(MethodCallExpression section) {
+        List statements = Syntax.statements(block(section))
+        if (!statements) { report(section, "'${Syntax.name(section)}' has no step", "add a step such as sh '...'") }
+        statements.each { step(it) }
+    }
+
+    private void step(Object statement) {
+        MethodCallExpression call = Syntax.call(statement)
+        Map<String, Map> known = Definitions.of('steps')
+        String name = call ? Syntax.name(call) : null
+        if (!call || !call.implicitThis) {
+            report(statement, 'this is no step', 'put Groovy code into script { ... }')
+        } else if (name in ['stage', 'pipeline', 'properties']) {
+            report(call, "'${name}' is not allowed among steps", 'it has a place of its own')
+        } else if (name == 'script') {
+            block(call)
+        } else if (known.containsKey(name)) {
+            arguments.check(call, known[name], 'step')
+            Syntax.statements(Syntax.block(call)).each { step(it) }
+        } else {
+            Collection<String> all = known.keySet() + Definitions.leftOut('step')
+            boolean misspelled = !(name in all) && all.any { Math.abs(it.length() - name.length()) < 2 && Distance.of(it, name) < 3 }
+            misspelled ? unknown(call, 'step', name, known.keySet()) :
+                report(call, "the step '${name}' is not run here", 'definitions.json has those that are', 'not run here')
+        }
+    }
+
+    /** Report every params.X of a pipeline that declares parameters, but not X. */
+    private void parameters(MethodCallExpression pipeline) {
+        List<String> declared = []
+        boolean any = false
+        List<PropertyExpression> used = []
+        pipeline.arguments.visit(new CodeVisitorSupport() {
+            @Override
+            void visitMethodCallExpression(MethodCallExpression call) {
+                if (Syntax.name(call) == 'parameters' && call.implicitThis && Syntax.block(call)) {
+                    any = true
+                    Syntax.statements(Syntax.block(call)).collect { Syntax.call(it) }.findAll().each { one ->
+                        declared << Syntax.constant(Syntax.named(one).find { Syntax.key(it) == 'name' }?.valueExpression)
+                    }
+                }
+                super.visitMethodCallExpression(call)
+            }
+
+            @Override
+            void visitPropertyExpression(PropertyExpression property) {
+                if (property.objectExpression.text == 'params') { used << property }
+                super.visitPropertyExpression(property)
+            }
+        })
+        used.findAll { any && !(it.propertyAsString in declared) }
+            .each { unknown(it, 'name of a parameter', it.propertyAsString, declared ?: ['none']) }
+    }
+
+    /** Report constants that no Jenkinsfile can have, wherever they are. */
+    private void constants(Object module) {
+        module.statementBlock.visit(new CodeVisitorSupport() {
+            @Override
+            void visitConstantExpression(ConstantExpression constant) {
+                if (constant.value instanceof BigInteger) { report(constant, "${constant.value} is too big", 'use a smaller number') }
+            }
+
+            @Override
+            void visitVariableExpression(VariableExpression variable) {
+                if (variable.name in ['System', 'Jenkins', 'Hudson', 'Runtime', 'Thread']) {
+                    report(variable, "'${variable.name}' is refused by the sandbox", 'use a step, or env')
+                }
+            }
+
+            @Override
+            void visitMethodCallExpression(MethodCallExpression call) {
+                if (Syntax.name(call) == '$') { report(call, '${...} is used without quotes', 'write "${...}"') }
+                super.visitMethodCallExpression(call)
+            }
+        })
     }
 }
 
 /** Levenshtein's distance between two names. */
-@CompileStatic
 class Distance {
     static int of(String one, String other) {
-        int[] before = (0..other.length()) as int[]
-        for (int i = 1; i <= one.length(); i++) {
-            int[] now = new int[other.length() + 1]
-            now[0] = i
-            for (int j = 1; j <= other.length(); j++) {
-                int change = before[j - 1] + (one.charAt(i - 1) == other.charAt(j - 1) ? 0 : 1)
-                now[j] = Math.min(Math.min(now[j - 1], before[j]) + 1, change)
-            }
+        List<Integer> before = (0..other.length())
+        one.eachWithIndex { letter, i ->
+            List<Integer> now = [i + 1]
+            other.eachWithIndex { second, j -> now << [before[j + 1] + 1, now[j] + 1, before[j] + (letter == second ? 0 : 1)].min() }
             before = now
         }
-        before[other.length()]
+        before.last()
     }
 }

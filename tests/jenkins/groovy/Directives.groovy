@@ -1,171 +1,136 @@
 package jenkinsfile
 
-/** The sections around a body: agent, environment, options, input, parameters. */
+/** The sections around a body: parameters, options, input, environment, agent. */
 class Directives {
     private final Build build
-    private final Agents agents
+    private final Steps steps
 
     Directives(Build build) {
         this.build = build
-        this.agents = new Agents(build)
+        this.steps = new Steps(build)
+    }
+
+    private List<List> calls(Closure body) {
+        List<List> found = []
+        if (body) { new Block(build.script, { name, given -> name == 'logRotator' ?: (found << [name] + given) }).read(body) }
+        found
     }
 
     /** Set the build's parameters: given values over defaults. Raises UsageError for unknown or impossible ones. */
-    void parameters(Section pipeline) {
-        Map<String, String> given = new LinkedHashMap<>(build.settings.map('param'))
-        declared(pipeline.parameters).each { Map parameter ->
+    void parameters(Closure declared) {
+        Map given = new LinkedHashMap(build.run.params)
+        calls(declared).collect { it[1] }.each { Map parameter ->
             String name = parameter.name
             // Jenkins learns the parameters from build 1: there `params` has the defaults, and the shell has none.
-            if (given.containsKey(name) || (build.settings['build-number'] ?: '1') != '1') { build.exported << name }
-            build.params[name] = given.containsKey(name) ? Parameters.value(parameter, given.remove(name)) :
-                Parameters.standard(parameter)
-        }
-        if (given) {
-            throw new UsageError("--param ${given.keySet().first()}: no such parameter; there are " +
-                                 (build.params.keySet().join(', ') ?: 'none'))
-        }
-    }
-
-    private List<Map> declared(Closure body) {
-        List<Map> found = []
-        if (body) {
-            new Block(build.script, Catalog.PARAMETERS.keySet().collectEntries { kind ->
-                [kind, { Map given -> found << given + [kind: kind] }] }).read(body)
-        }
-        found
-    }
-
-    /** Note the pipeline's options that concern all stages. */
-    void prepare(Section pipeline) {
-        options(pipeline.options).each { Map option ->
-            switch (option.name) {
-                case 'skipDefaultCheckout': build.skipCheckout = option.arguments ? option.arguments[0] : true; break
-                case 'skipStagesAfterUnstable': build.skipAfterUnstable = true; break
-                case 'parallelsAlwaysFailFast': build.failFast = true; break
-                case 'checkoutToSubdirectory': build.checkoutFolder = option.arguments[0]; break
+            if (given.containsKey(name) || build.run.build_number != '1') { build.exported << name }
+            Object value = given.containsKey(name) ? given.remove(name) : parameter.choices ? parameter.choices[0] : parameter.defaultValue
+            if (parameter.choices && !(value in parameter.choices)) {
+                throw new UsageError("parameter ${name}: one of ${parameter.choices.join(', ')}, not '${value}'")
             }
+            build.params[name] = value ?: ''
         }
+        given.keySet().each { throw new UsageError("${it}: no such parameter; there are ${build.params.keySet().join(', ')}") }
     }
 
-    boolean skipsCheckout(Closure body) {
-        options(body).any { it.name == 'skipDefaultCheckout' && (!it.arguments || it.arguments[0]) }
-    }
+    List<List> options(Closure declared) { calls(declared) }
 
-    private List<Map> options(Closure body) {
-        List<Map> found = []
-        if (body) {
-            Set<String> names = Catalog.OPTIONS + Catalog.STAGE_OPTIONS
-            new Block(build.script, names.collectEntries { name ->
-                [name, { Object... given -> found << [name: name, arguments: given as List] }]
-            } + [logRotator: { Map given = [:] -> given }]).read(body)
-        }
-        found
-    }
-
-    /** Run `body` in the options that wrap it, the first written outermost. */
+    /** Run `body` within the time limit of its options. */
     void withOptions(Closure declared, Closure body) {
-        List<Map> wrappers = options(declared).findAll { it.name in Catalog.WRAPPERS }
-        nest(wrappers, body).call()
+        List limit = calls(declared).find { it[0] == 'timeout' }
+        limit ? steps.call('timeout', [limit[1], body] as Object[]) : body.call()
     }
 
-    private Closure nest(List<Map> wrappers, Closure body) {
-        if (!wrappers) { return body }
-        Closure inner = nest(wrappers.tail(), body)
-        return { ->
-            build.script.invokeMethod(wrappers[0].name, (wrappers[0].arguments + [{ -> inner.call() }]) as Object[])
-        }
-    }
-
-    /** Ask, then run `body` with the answers in the environment. */
-    void withInput(Closure written, Closure body) {
-        if (!written) { body.call(); return }
-        Map asked = [parameters: []]
-        Map<String, Closure> fields = ['message', 'id', 'ok', 'submitter', 'submitterParameter'].collectEntries { name ->
-            [name, { given -> asked[name] = given }] }
-        new Block(build.script, fields + [parameters: { Closure inner -> asked.parameters = declared(inner) }])
-            .read(written)
-        Map answers = new Inputs(build).ask(asked)
-        build.within({ inner -> answers.each { name, value -> inner.overrides[name] = String.valueOf(value) } }, body)
-    }
-
-    /** Run `body` with the variables of an `environment` block; its credentials are bound and masked. */
-    void withEnvironment(Closure declared, Closure body) {
-        if (!declared) { body.call(); return }
-        CredentialSteps credentials = new CredentialSteps(build)
-        build.within({ Context inner ->
-            Context before = build.context
-            build.context = inner
-            try {
-                new Block(build.script, [credentials: { id -> new EnvironmentCredential(id: id as String) }],
-                          { String name, Object value ->
-                              if (value instanceof EnvironmentCredential) {
-                                  credentials.bindEnvironment(inner, name, value.id)
-                              } else {
-                                  build.override(inner, name, value)
-                              }
-                          }).read(declared)
-            } finally {
-                build.context = before
-            }
-        }, body)
-    }
-
-    void onAgent(Object declared, boolean skipCheckout, Closure body) {
-        agents.run(declared, skipCheckout || build.skipCheckout, body)
-    }
-}
-
-/** credentials('id') in an environment block. */
-class EnvironmentCredential {
-    String id
-}
-
-/** The values of parameters of builds and inputs. */
-class Parameters {
-    static Object standard(Map parameter) {
-        if (parameter.kind == 'choice') { return choices(parameter)[0] }
-        if (parameter.kind == 'booleanParam') { return (parameter.defaultValue ?: false) as String == 'true' }
-        parameter.defaultValue == null ? '' : parameter.defaultValue as String
-    }
-
-    static Object value(Map parameter, String given) {
-        if (parameter.kind == 'booleanParam') {
-            if (!(given in ['true', 'false'])) {
-                throw new UsageError("parameter ${parameter.name}: true or false, not '${given}'")
-            }
-            return given == 'true'
-        }
-        if (parameter.kind == 'choice' && !(given in choices(parameter))) {
-            throw new UsageError("parameter ${parameter.name}: one of ${choices(parameter).join(', ')}, not '${given}'")
-        }
-        given
-    }
-
-    private static List<String> choices(Map parameter) {
-        parameter.choices instanceof List ? parameter.choices*.toString() : (parameter.choices as String).readLines()
-    }
-}
-
-/** The answers to `input`. */
-class Inputs {
-    private final Build build
-
-    Inputs(Build build) { this.build = build }
-
-    /** Return the values by name. Raises Interruption when the answer is to abort. */
-    Map ask(Map asked) {
-        build.context.checkStopped()
-        String stage = build.context.stage?.name
-        String answer = build.settings.map('input-for')[stage] ?: build.settings['input'] ?: 'approve'
-        Map<String, String> given = build.settings.map('input-value')
-        Map values = (asked.parameters ?: []).collectEntries { Map parameter ->
-            String name = parameter.name
-            [name, given.containsKey(name) ? Parameters.value(parameter, given[name]) : Parameters.standard(parameter)]
-        }
-        if (asked.submitterParameter) { values[asked.submitterParameter] = given[asked.submitterParameter] ?: 'approver' }
-        build.event('input', message: asked.message as String, answer: answer, values: values)
+    /** Ask as `input` does. Raises Interruption when the answer is no. */
+    void ask(Closure input) {
+        if (!input) { return }
+        Map asked = calls(input).collectEntries { [it[0], it[1] as String] }
+        String answer = build.run.approve ? 'approve' : 'abort'
+        build.event(asked + [answer: answer], 'input')
         build.say("Input requested: ${asked.message}: ${answer}")
         if (answer == 'abort') { throw new Interruption('Rejected by approver') }
-        values
+    }
+
+    /** Run `body` with the variables of an `environment` block. */
+    void withEnvironment(Closure declared, Closure body) {
+        build.within({ }) {
+            Closure set = { String name, Object value -> build.context.overrides[name] = value as String }
+            if (declared) { new Block(build.script, { name, given -> build.script.invokeMethod(name, given as Object[]) }, set).read(declared) }
+            body.call()
+        }
+    }
+
+    /** Run `body` on a node of the agent's label, in a new workspace with the source; stop what it left running. */
+    void onAgent(Object declared, Closure body) {
+        if (declared == null || declared == 'none') { body.call(); return }
+        String label = declared == 'any' ? null : calls((Closure) declared)[0][1]
+        String node = label ?: build.run.labels.keySet().first()
+        if (!build.run.labels.containsKey(node)) {
+            throw new StepFailure("There are no nodes with the label '${label}'; there are: ${build.run.labels.keySet().join(', ')}")
+        }
+        build.context.stage?.label = node
+        String cookie = UUID.randomUUID()
+        try {
+            build.within({ Context inner ->
+                inner.label = node
+                inner.cookie = cookie
+                inner.workspace = build.newWorkspace(node)
+                inner.temporary = new File(inner.workspace.path + '@tmp')
+                inner.temporary.mkdirs()
+                inner.overrides.putAll(WORKSPACE: inner.workspace.path, NODE_NAME: "${node}-node" as String)
+                String first = build.run.labels[node]
+                if (first) { inner.overrides.PATH = first + File.pathSeparator + build.environment.PATH }
+            }) {
+                build.event('node', workspace: build.context.workspace.path)
+                build.context.overrides.putAll(new Source(build).checkout())
+                body.call()
+            }
+        } finally {
+            Processes.stop(cookie)
+        }
+    }
+}
+
+/** The `when` of one stage: evaluated once, at the moment that beforeOptions, beforeInput or beforeAgent ask for. */
+class When {
+    private final Build build
+    private final Closure body
+    private final Map<String, Boolean> moments = [:]
+    private Boolean result
+
+    When(Build build, Closure body) {
+        this.build = build
+        this.body = body
+        if (body) { new Block(build.script, { name, given -> if (name in Checker.MOMENTS) { moments[name] = given[0] } }).read(body) }
+    }
+
+    /** Whether the stage may go on at this moment; null is the last one, inside the agent. */
+    boolean passed(String moment) {
+        if (!body) { return true }
+        if (result == null && (moment == null || moments[moment])) {
+            result = conditions(body).every()
+            build.event('when', passed: result)
+        }
+        result == null || result
+    }
+
+    private List<Boolean> conditions(Closure inside) {
+        List<Boolean> found = []
+        new Block(build.script, { String name, List given ->
+            switch (name) {
+                case 'not': found << !conditions(given[0])[0]; break
+                case 'anyOf': found << conditions(given[0]).any(); break
+                case 'branch': found << matches(given[0], build.variable('BRANCH_NAME')); break
+                case 'tag': found << matches(given[0], build.variable('TAG_NAME')); break
+                case 'buildingTag': found << (build.variable('TAG_NAME') != null); break
+                case 'expression': found << (build.script.onScript(given[0]).call() as boolean); break
+            }
+        }).read(inside)
+        found
+    }
+
+    private static boolean matches(Object given, String actual) {
+        Map asked = given instanceof Map ? given : [pattern: given]
+        if (asked.comparator) { throw new StepFailure('a comparator is not run here') }
+        actual != null && Glob.matches((asked.pattern ?: '**').toLowerCase(), actual.toLowerCase())
     }
 }

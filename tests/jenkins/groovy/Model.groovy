@@ -1,73 +1,98 @@
 package jenkinsfile
 
-/** A pipeline or stage as written: its sections, of which most are closures to be evaluated later. */
-class Section {
-    String name
-    int line
-    Object agent
-    Closure environment
-    Closure options
-    Closure input
-    Closure when
-    Closure tools
-    Closure steps
-    List<Section> stages
-    List<Section> parallel
-    Section matrix
-    Map<String, List> axes = [:]
-    List<Map<String, Axis>> excludes = []
-    Map<String, Closure> post = [:]
-    Closure parameters
-    boolean failFast
-    StageRecord record
-    /** Of a matrix: its cells, each with a name, its axes and stages of its own. */
-    List<Section> cells = []
-    Map<String, String> values = [:]
+/** What a Jenkinsfile is compiled to: names are resolved as Jenkins does, steps are looked up in the class of steps. */
+abstract class PipelineScript extends Script {
+    private Build currentRun
+    private Steps steps
+    Closure pipelineDefinition
 
-    /** A copy for one cell, with copies of the stages inside. */
-    Section cell(String name, Map<String, String> values) {
-        Section twin = shallow()
-        twin.name = name
-        twin.values = values
-        twin.stages = stages.collect { it.deep() }
-        twin
+    void bind(Build build) {
+        currentRun = build
+        build.script = this
+        steps = new Steps(build)
     }
 
-    Section deep() {
-        Section twin = shallow()
-        twin.stages = stages?.collect { it.deep() }
-        twin
+    void pipeline(Closure body) { pipelineDefinition = body }
+
+    @Override
+    Object getProperty(String name) {
+        switch (name) {
+            case 'env': return new EnvironmentView(currentRun)
+            case 'params': return currentRun.params.asImmutable()
+            case 'currentBuild': return new CurrentBuild(currentRun)
+            case ['binding', 'class', 'metaClass', 'pipelineDefinition']: return super.getProperty(name)
+        }
+        if (binding.hasVariable(name)) { return binding.getVariable(name) }
+        String variable = currentRun.variable(name)
+        if (variable == null) { throw new MissingPropertyException(name, Binding) }
+        variable
     }
 
-    private Section shallow() {
-        new Section(name: name, line: line, agent: agent, environment: environment, options: options, input: input,
-                    when: when, tools: tools, steps: steps, post: post, failFast: failFast)
+    Object methodMissing(String name, Object arguments) { steps.call(name, arguments as Object[]) }
+
+    /** A block of the pipeline as a step sees it: with steps and variables, without the sections around it. */
+    Closure onScript(Closure body) {
+        Closure freed = body.rehydrate(this, this, this)
+        freed.resolveStrategy = Closure.OWNER_FIRST
+        freed
     }
 }
 
-/** The values of one axis in an exclude. */
-class Axis {
-    List values
-    boolean inverse
+/** `env` in a Jenkinsfile. */
+class EnvironmentView {
+    private final Build build
 
-    boolean covers(String value) { (value in values*.toString()) != inverse }
+    EnvironmentView(Build build) { this.build = build }
+
+    Object getProperty(String name) { build.variable(name) }
+}
+
+/** `currentBuild` in a Jenkinsfile. */
+class CurrentBuild {
+    private final Build build
+
+    CurrentBuild(Build build) { this.build = build }
+
+    List getBuildCauses(String kind) {
+        String name = build.run.timer ? 'TimerTriggerCause' : 'BranchEventCause'
+        name == kind.tokenize('.$').last() ? [[_class: name]] : []
+    }
+}
+
+/** A pipeline or stage as written: its sections, of which most are closures to be evaluated later. */
+class Section {
+    String name
+    Object agent
+    Closure environment, options, input, when, steps, parameters
+    List<Section> stages, parallel
+    Map<String, List> axes
+    /** Of a matrix: its cells, each with a name, its axes and stages of its own. */
+    List<Section> cells
+    Map<String, Closure> post = [:]
+    Map<String, String> values = [:]
+    StageRecord record
+
+    List<Section> getInner() { stages ?: parallel ?: cells ?: [] }
+
+    Section copy() {
+        new Section(name: name, agent: agent, environment: environment, options: options, input: input, when: when,
+                    steps: steps, post: post, stages: stages?.collect { it.copy() })
+    }
 }
 
 /** A structural { } of a Jenkinsfile: calls and assignments go to the handlers of that block, names to the script. */
 class Block {
     private final PipelineScript script
-    private final Map<String, Closure> handlers
+    private final Closure called
     private final Closure assigned
-    private final Closure named
 
-    Block(PipelineScript script, Map<String, Closure> handlers, Closure assigned = null, Closure named = null) {
+    /** called: takes a name and its arguments; assigned: takes a name and its value. */
+    Block(PipelineScript script, Closure called, Closure assigned = null) {
         this.script = script
-        this.handlers = handlers
+        this.called = called
         this.assigned = assigned
-        this.named = named
     }
 
-    /** Evaluate a copy of the closure in this block. */
     Object read(Closure body) {
         Closure mine = (Closure) body.clone()
         mine.delegate = this
@@ -75,18 +100,56 @@ class Block {
         mine.call()
     }
 
-    Object methodMissing(String name, Object arguments) {
-        Closure handler = handlers[name]
-        handler ? handler.call(*(arguments as Object[])) : script.invokeMethod(name, arguments)
+    Object methodMissing(String name, Object arguments) { called.call(name, arguments as List) }
+
+    Object propertyMissing(String name) { name in ['any', 'none'] ? name : script.getProperty(name) }
+
+    void propertyMissing(String name, Object value) { assigned.call(name, value) }
+}
+
+/** Reads the closures of a checked Jenkinsfile into sections. Only the structure is evaluated here. */
+class ModelReader {
+    private final PipelineScript script
+
+    ModelReader(PipelineScript script) { this.script = script }
+
+    Section pipeline(Closure body) { section(new Section(name: ''), body) }
+
+    private Section section(Section found, Closure body) {
+        read(body) { String name, List given ->
+            switch (name) {
+                case ['stages', 'parallel']: found[name] = stages(given[0]); break
+                case 'matrix': matrix(found, given[0]); break
+                case 'post': read(given[0]) { condition, inner -> found.post[condition] = inner[0] }; break
+                case 'triggers': break
+                default: found[name] = given[0]
+            }
+        }
+        found
     }
 
-    Object propertyMissing(String name) {
-        Object value = named?.call(name)
-        value == null ? script.getProperty(name) : value
+    private List<Section> stages(Closure body) {
+        List<Section> found = []
+        read(body) { name, given -> found << section(new Section(name: given[0]), given[1]) }
+        found
     }
 
-    void propertyMissing(String name, Object value) {
-        if (!assigned) { throw new StepFailure("an assignment to '${name}' has no place here") }
-        assigned.call(name, value)
+    private void matrix(Section stage, Closure body) {
+        List<Section> stages = []
+        List<Map<String, String>> all = [[:]]
+        read(body) { name, given ->
+            if (name == 'stages') { stages = this.stages(given[0]); return }
+            read(given[0]) { axis, inner ->
+                Map fields = [:]
+                read(inner[0]) { field, values -> fields[field] = values }
+                all = all.collectMany { cell -> fields.values.collect { cell + [(fields.name[0]): it as String] } }
+            }
+        }
+        stage.cells = all.collect { Map values ->
+            String name = 'Matrix - ' + values.collect { axis, value -> "${axis} = '${value}'" }.join(', ')
+            new Section(name: name, values: values, stages: stages*.copy())
+        }
     }
+
+    private void read(Closure body, Closure called) { new Block(script, called).read(body) }
 }

@@ -1,209 +1,158 @@
 package jenkinsfile
 
+import groovy.io.FileType
 import groovy.transform.CompileStatic
 import java.util.concurrent.TimeUnit
+import java.nio.file.Files
+import java.nio.file.StandardCopyOption
+import java.util.regex.Pattern
 
 /** Processes that carry an agent's cookie in their environment, as Jenkins finds what a node left running. */
-@CompileStatic
 class Processes {
     static final String COOKIE = 'JENKINS_NODE_COOKIE'
 
     /** Ask them to end, and kill those that have not after a second. */
     static void stop(String cookie) {
         List<String> found = of(cookie)
-        if (!found) {
-            // A process in the middle of exec shows no environment for a moment.
-            Thread.sleep(30)
-            found = of(cookie)
-        }
         if (!found) { return }
         signal('TERM', found)
         long until = System.currentTimeMillis() + 1000
         while (of(cookie) && System.currentTimeMillis() < until) { Thread.sleep(20) }
-        List<String> left = of(cookie)
-        if (left) { signal('KILL', left) }
+        signal('KILL', of(cookie))
     }
 
     private static void signal(String name, List<String> processes) {
-        new ProcessBuilder(['kill', '-' + name] + processes).redirectErrorStream(true).start().waitFor()
+        if (processes) { new ProcessBuilder(['kill', '-' + name] + processes).redirectErrorStream(true).start().waitFor() }
     }
 
     private static List<String> of(String cookie) {
-        List<String> found = []
-        for (String name : new File('/proc').list()) {
-            if (!name.isInteger()) { continue }
+        new File('/proc').list().findAll { String name ->
             try {
-                String text = new String(new File("/proc/${name}/environ").bytes, 'ISO-8859-1')
-                if (text.contains("${COOKIE}=${cookie}")) { found << name }
+                name.isInteger() && new String(new File("/proc/${name}/environ").bytes, 'ISO-8859-1').contains("${COOKIE}=${cookie}")
             } catch (IOException ignored) {
-                // it ended, or it belongs to someone else
+                false // it ended, or it belongs to someone else
             }
         }
-        found
     }
 }
 
-/** Runs one command and follows its output. */
-@CompileStatic
+/** Runs one command in the workspace and follows its output. */
 class CommandRun {
-    static final int KEPT = 65536
     private final Build build
     private final Context context
-    private final File output
     private final StringBuilder kept = new StringBuilder()
-    private final StringBuilder line = new StringBuilder()
-    private final boolean quiet
     Integer exitCode
 
-    CommandRun(Build build, boolean quiet) {
+    CommandRun(Build build) {
         this.build = build
         this.context = build.context
-        this.quiet = quiet
-        output = File.createTempFile('output', '.txt', context.allocation.temporary)
     }
 
-    /** Run to the end, or until a time limit or another branch stops it: then raise Interruption. */
-    void run(List<String> command, Map<String, String> environment, File errors) {
-        ProcessBuilder builder = new ProcessBuilder(command).directory(context.directory)
+    /** Run to the end, or until a time limit stops it: then raise Interruption. */
+    void run(List<String> command) {
+        ProcessBuilder builder = new ProcessBuilder(command).directory(context.workspace).redirectErrorStream(true)
         builder.environment().clear()
-        builder.environment().putAll(environment)
+        builder.environment().putAll(build.variables() + [(Processes.COOKIE): context.cookie])
         builder.redirectInput(ProcessBuilder.Redirect.from(new File('/dev/null')))
-        builder.redirectOutput(output)
-        if (errors) { builder.redirectError(errors) } else { builder.redirectErrorStream(true) }
-        Process process = builder.start()
-        RandomAccessFile reader = new RandomAccessFile(output, 'r')
+        File output = File.createTempFile('output', '.txt', context.temporary) // a pipe would wait for what the command left running
+        Process process = builder.redirectOutput(output).start()
         try {
-            while (!process.waitFor(20, TimeUnit.MILLISECONDS)) {
-                follow(reader)
-                context.checkStopped()
-            }
+            while (!process.waitFor(10, TimeUnit.MILLISECONDS)) { context.checkStopped() }
             exitCode = process.exitValue()
         } finally {
             if (process.alive) { stop(process) }
-            follow(reader)
-            if (line.length()) { say() }
-            reader.close()
+            kept.append(output.getText('UTF-8'))
+            if (kept) { build.say(text.endsWith('\n') ? text[0..-2] : text) }
             output.delete()
         }
     }
 
     String getText() { kept.toString() }
 
-    private void follow(RandomAccessFile reader) {
-        byte[] fresh = new byte[(int) Math.min(reader.length() - reader.filePointer, 1 << 20)]
-        if (!fresh.length) { return }
-        reader.readFully(fresh)
-        context.deadlines.each { Deadline deadline -> deadline.output() }
-        String text = new String(fresh, 'UTF-8')
-        if (quiet || kept.length() < KEPT) { kept.append(text) }
-        if (quiet) { return }
-        for (char letter : text.toCharArray()) {
-            if (letter == ('\n' as char)) { say() } else { line.append(letter) }
-        }
-    }
-
-    private void say() {
-        build.console.say(context, line.toString())
-        line.length = 0
-    }
-
     private static void stop(Process process) {
-        List<ProcessHandle> all = []
-        process.descendants().each { ProcessHandle child -> all << child }
-        all.each { ProcessHandle child -> child.destroy() }
-        process.destroy()
+        List<ProcessHandle> all = process.descendants().iterator().collect() + [process.toHandle()]
+        all.each { it.destroy() }
         if (!process.waitFor(2, TimeUnit.SECONDS)) { process.destroyForcibly() }
-        all.findAll { ProcessHandle child -> child.alive }.each { ProcessHandle child -> child.destroyForcibly() }
+        all.findAll { it.alive }.each { it.destroyForcibly() }
     }
 }
 
-/** The command for docker agents: it gets the image and the command, and does what Jenkins does with docker. */
-@CompileStatic
-class DockerAgent {
+/** The files of a workspace and of the repository that is built. */
+class Source {
     private final Build build
 
-    DockerAgent(Build build) { this.build = build }
+    Source(Build build) { this.build = build }
 
-    private String getWrapper() {
-        String wrapper = build.settings['docker']
-        if (!wrapper) { throw new StepFailure('a docker agent needs a docker command: --docker WRAPPER') }
-        wrapper
+    /** Bring the source into the workspace, a clone of HEAD or a copy; return the variables that Jenkins sets then. */
+    Map<String, String> checkout() {
+        File target = build.context.workspace
+        String path = build.run.source
+        if (!new File(path, '.git').exists()) {
+            copy(Glob.files(new File(path), '**'), new File(path), target)
+            return [:]
+        }
+        git(target.parentFile, 'clone', '--quiet', '--local', path, target.path)
+        git(target, 'checkout', '--quiet', '--detach')
+        Map<String, String> found = [GIT_COMMIT: git(target, 'rev-parse', 'HEAD'), GIT_URL: path]
+        build.event('checkout', commit: found.GIT_COMMIT)
+        found
     }
 
-    List<String> command(List<String> inner, Collection<String> names) {
-        Context context = build.context
-        List<String> words = [wrapper, 'run', '--image', context.image, '--workspace', context.workspace.path,
-                              '--workdir', context.directory.path, '--args', context.imageArguments ?: '']
-        names.each { String name -> words.addAll(['--env', name]) }
-        words + ['--'] + inner
+    private static String git(File folder, String... words) {
+        Process process = new ProcessBuilder(['git', '-c', 'safe.directory=*'] + (words as List))
+            .directory(folder).redirectErrorStream(true).start()
+        String text = process.inputStream.text
+        if (process.waitFor()) { throw new StepFailure("checkout: git ${words[0]}: ${text.trim()}") }
+        text.trim()
     }
 
-    /** Build the image of a dockerfile agent and return its name. */
-    String build(Map agent) {
-        Context context = build.context
-        String folder = agent['dir'] ?: '.'
-        String tag = 'jenkinsfile-' + context.allocation.cookie
-        List<String> words = [wrapper, 'build', '--file', "${folder}/${agent['filename'] ?: 'Dockerfile'}".toString(),
-                              '--context', folder, '--tag', tag, '--args', (agent['additionalBuildArgs'] ?: '') as String]
-        CommandRun run = new CommandRun(build, false)
-        run.run(words, build.variables(), null)
-        if (run.exitCode != 0) { throw new StepFailure("the image of the agent was not built: exit code ${run.exitCode}") }
-        tag
+    List<String> list(String includes, String excludes, boolean defaultExcludes) {
+        if (!build.context.workspace) { throw new StepFailure('Required context class hudson.FilePath is missing: it needs an agent') }
+        Glob.files(build.context.workspace, includes, (excludes ?: '') + (defaultExcludes ? Glob.DEFAULT_EXCLUDES : ''))
+    }
+
+    void copy(List<String> paths, File from, File to) {
+        to.mkdirs()
+        paths.each { String path ->
+            File target = new File(to, path)
+            target.parentFile.mkdirs()
+            Files.copy(new File(from, path).toPath(), target.toPath(), StandardCopyOption.COPY_ATTRIBUTES,
+                       StandardCopyOption.REPLACE_EXISTING)
+        }
     }
 }
 
-/** The step `sh`. */
+/** Ant's file patterns: ? and * within a name, ** across folders. */
 @CompileStatic
-class ShellSteps {
-    private final Build build
+class Glob {
+    static final String DEFAULT_EXCLUDES = ',**/.git/**,**/.gitignore,**/.gitattributes,**/.gitmodules,**/*~,**/#*#,**/.DS_Store'
 
-    ShellSteps(Build build) { this.build = build }
+    static boolean matches(String pattern, String path) { expression(pattern).matcher(path).matches() }
 
-    Object sh(CharSequence script) { sh([script: script]) }
-
-    Object sh(Map given) {
-        Context context = build.context
-        if (!context.workspace) {
-            throw new StepFailure("Attempted to execute a step that requires a node context while 'agent none' was " +
-                                  "specified. Be sure to specify your own 'node { ... }' blocks when using 'agent none'.")
+    /** Return the files under `folder` that match a comma-separated list of patterns, sorted. */
+    static List<String> files(File folder, String includes, String excludes = '') {
+        List<Pattern> wanted = expressions(includes), unwanted = expressions(excludes)
+        List<String> found = []
+        if (!folder.directory) { return found }
+        folder.eachFileRecurse(FileType.FILES) { File file ->
+            String path = folder.toPath().relativize(file.toPath()).toString()
+            if (any(wanted, path) && !any(unwanted, path)) { found << path }
         }
-        if (given['script'] == null) { throw new StepFailure("sh: Missing required parameter: 'script'") }
-        context.checkStopped()
-        String script = given['script'] as String
-        boolean quiet = given['returnStdout'] as boolean
-        File file = File.createTempFile('script', '.sh', context.allocation.temporary)
-        file.setText(script, 'UTF-8')
-        file.setReadable(true, false)
-        file.setExecutable(true, false)
-        File errors = quiet ? File.createTempFile('errors', '.txt', context.allocation.temporary) : null
-        CommandRun run = new CommandRun(build, quiet)
-        long started = System.currentTimeMillis()
-        try {
-            run.run(command(script, file), environment(), errors)
-        } finally {
-            String said = errors?.getText('UTF-8')?.trim()
-            if (said) { build.say(said) }
-            errors?.delete()
-            file.delete()
-            String output = run.text.take(CommandRun.KEPT).toString()
-            build.event('sh', script: context.mask(script.stripIndent().trim()), exit_code: run.exitCode,
-                        output: context.mask(output), duration_ms: System.currentTimeMillis() - started)
-        }
-        if (given['returnStatus']) { return run.exitCode }
-        if (run.exitCode != 0) { throw new StepFailure("script returned exit code ${run.exitCode}") }
-        quiet ? run.text : null
+        found.sort()
     }
 
-    private List<String> command(String script, File file) {
-        List<String> inner = script.startsWith('#!') ? [file.path] : ['sh', '-xe', file.path]
-        if (!build.context.image) { return inner }
-        Map<String, String> outside = build.settings.outside
-        Set<String> own = environment().findAll { String name, String value ->
-            name != 'PATH' && outside[name] != value }.keySet()
-        new DockerAgent(build).command(inner, own)
+    private static boolean any(List<Pattern> all, String path) { all.any { Pattern one -> one.matcher(path).matches() } }
+
+    private static List<Pattern> expressions(String list) {
+        list.tokenize(',')*.trim().findAll { String glob -> glob }.collect { String glob -> expression(glob) }
     }
 
-    private Map<String, String> environment() {
-        build.variables() + [(Processes.COOKIE): build.context.allocation.cookie]
+    private static Pattern expression(String glob) {
+        String text = glob.endsWith('/') ? glob + '**' : glob
+        String regex = (text =~ '(?:\\*\\*/)|/\\*\\*$|\\*\\*|\\*|\\?|[^*?/]+|/').collect { Object one ->
+            String part = one.toString()
+            ['**/': '(?:.*/)?', '/**': '(?:/.*)?', '**': '.*', '*': '[^/]*', '?': '[^/]'][part] ?: Pattern.quote(part)
+        }.join('')
+        Pattern.compile(regex)
     }
 }

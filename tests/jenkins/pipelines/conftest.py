@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.answers import AnswerSet
 from tests.conftest import git
 from tests.jenkins.conftest import leave_out
 from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.children import CHECKS, KINDS, NUMBERS, Builds
+from tests.jenkins.runner import Trace
 
 
 @pytest.fixture(scope="session")
@@ -103,6 +106,56 @@ def python_of(make_child: Callable[..., Path], request: pytest.FixtureRequest) -
             )
             made[answers] = child / ".venv" / "bin" / "python"
         return made[answers]
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def builds(
+    make_child: Callable[..., Path],
+    python_of: Callable[[AnswerSet], Path],
+    servers: tuple[farm.Registry, farm.Index],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[..., Builds]:
+    """Return a function that gives a child of a type with a farm of its own, with a GPU where a GPU should be.
+
+    of: a child that is there already, of which a copy is taken; its images and packages have the same names.
+    """
+
+    def make(
+        project_type: str, framework: str = "plain", *, shellcheck: bool = False, of: Path | None = None, **options: Any
+    ) -> Builds:
+        answers, folder = AnswerSet(project_type, framework), tmp_path_factory.mktemp("farm")
+        if of:
+            child = folder / of.name
+            shutil.copytree(of, child)
+        else:
+            child = make_child(answers, name=f"{project_type}-{framework}-{next(NUMBERS)}", **options)
+        agents = farm.Agents(folder / "agents", python_of(answers), shellcheck)
+        agents.add("docker")
+        agents.add("gpu", gpu=True)
+        agents.add("kubectl", cluster=True)
+        return Builds(child, agents, servers)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def checked(builds: Callable[..., Builds]) -> Callable[[str], tuple[Builds, Trace]]:
+    """Return a function that gives a child of a type with a farm of its own, and the build that checked it.
+
+    That build of a tag ran once, all but its last stage, which releases; its stashes are what a release starts from.
+    """
+    done: dict[str, tuple[Builds, Trace]] = {}
+
+    def of(project_type: str) -> tuple[Builds, Trace]:
+        if project_type not in done:
+            it = builds(project_type)
+            trace = it.run(**KINDS["tag"], only=CHECKS[project_type])
+            assert trace.result == "SUCCESS", trace.log
+            done[project_type] = it, trace
+        first, trace = done[project_type]
+        return builds(project_type, of=first.child), trace
 
     return of
 

@@ -7,21 +7,27 @@ from collections.abc import Sequence
 
 from ..cores import fit_threads
 from .exits import BAD_CONFIGURATION
+from .streams import open_closed, outlive_readers
 from .watched import die_with, watched
 
 
 def start(package: str, arguments: Sequence[str]) -> int:
     """Do what the arguments say around `<package>.model`, or `<package>.task`, and return the exit code."""
+    open_closed()
     if importlib.util.find_spec(package) is None:
         print(f"job: there is no package {package} here: call it where src/ is on PYTHONPATH", file=sys.stderr)
         return BAD_CONFIGURATION
 
     def work() -> int:
+        outlive_readers()
         fit_threads()
         # Only now: NumPy and the framework decide on their threads when they are imported.
         from .cli import main
 
-        return main(package, arguments)
+        try:
+            return main(package, arguments)
+        finally:
+            sys.stdout.flush()
 
     if "JOB_PARENT" in os.environ:
         die_with(int(os.environ.pop("JOB_PARENT")))

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
+STALLED_SECONDS = 2.0
 
 
 def ahead(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
@@ -47,4 +48,5 @@ def ahead(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
                 return
     finally:
         closed.set()
-        thread.join()
+        # A read that stalls, of a disk over the network, would keep what is to end.
+        thread.join(STALLED_SECONDS)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .addresses import masked
+from .arguments import above_zero, address, not_blank, positive, seconds, share, whole
 from .exits import BAD_CONFIGURATION, RETRY, JobError, is_refused
 from .parts import Limits
 from .settings import RunOptions, Shard, find_shard
@@ -53,30 +54,32 @@ def _parser(package: str) -> Parser:
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
     what.add_argument(
-        "--input", nargs="+", required=True, metavar="PATH", help="files, folders, quoted wildcards, URIs"
+        "--input", nargs="+", required=True, type=address, metavar="PATH", help="files, folders, quoted wildcards, URIs"
     )
-    what.add_argument("--output", required=True, metavar="FOLDER", help="a folder or a URI; it keeps what is finished")
+    what.add_argument(
+        "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
+    )
     what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
     what.add_argument("--column", default="text", help="the column with the text")
     what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
     errors = run.add_argument_group("bad rows")
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
-    errors.add_argument("--max-bad", type=_share, default=0.1, help="give up when more than this share of rows is bad")
-    errors.add_argument("--max-row-bytes", type=_positive, default=16 << 20, help="a longer row is a bad row")
+    errors.add_argument("--max-bad", type=share, default=0.1, help="give up when more than this share of rows is bad")
+    errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
     speed = run.add_argument_group("how")
     device = os.environ.get("DEVICE", "auto")
     speed.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
-    speed.add_argument("--batch-size", type=_positive, default=64, help="rows for one call of the model")
+    speed.add_argument("--batch-size", type=positive, default=64, help="rows for one call of the model")
     speed.add_argument(
-        "--part-rows", type=_positive, default=10_000, help="rows of an output file; a kill loses as many"
+        "--part-rows", type=positive, default=10_000, help="rows of an output file; a kill loses as many"
     )
-    speed.add_argument("--part-bytes", type=_positive, default=64 << 20, help="a part of large rows ends here")
+    speed.add_argument("--part-bytes", type=positive, default=64 << 20, help="a part of large rows ends here")
     speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
-    speed.add_argument("--workers", type=_positive, help="processes on this machine; one for each GPU if not said")
-    speed.add_argument("--grace", type=float, default=100, metavar="SECONDS", help="time to end after SIGTERM")
-    speed.add_argument("--metrics-file", metavar="PATH", help="Prometheus metrics for the node exporter")
-    speed.add_argument("--push-gateway", metavar="URL", help="Prometheus push gateway")
+    speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not said")
+    speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
+    speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
+    speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
     _add_merge(commands)
     _add_train(commands)
     _add_profile(commands)
@@ -86,23 +89,27 @@ def _parser(package: str) -> Parser:
 def _add_merge(commands: Any) -> None:
     merge = commands.add_parser("merge", help="check that all shards are done and publish the result")
     merge.set_defaults(start=_merge)
-    merge.add_argument("--output", required=True, metavar="FOLDER")
+    merge.add_argument("--output", required=True, type=address, metavar="FOLDER")
 
 
 def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train the task of src/<package>/task.py", formatter_class=_Help)
     train.set_defaults(start=_train)
-    train.add_argument("--output", required=True, metavar="FOLDER", help="checkpoints, best weights, metrics, plot")
-    train.add_argument("--epochs", type=_positive, default=20)
-    train.add_argument("--batch-size", type=_positive, default=64, help="examples of one pass on one GPU")
-    train.add_argument("--accumulate", type=_positive, default=1, help="batches for one change of the weights")
-    train.add_argument("--learning-rate", type=float, default=0.003)
-    train.add_argument("--clip", type=float, default=1.0, help="the largest norm of the gradients")
+    train.add_argument(
+        "--output", required=True, type=address, metavar="FOLDER", help="checkpoints, best weights, metrics, plot"
+    )
+    train.add_argument("--epochs", type=positive, default=20)
+    train.add_argument("--batch-size", type=positive, default=64, help="examples of one pass on one GPU")
+    train.add_argument("--accumulate", type=positive, default=1, help="batches for one change of the weights")
+    train.add_argument("--learning-rate", type=above_zero, default=0.003)
+    train.add_argument("--clip", type=above_zero, default=1.0, help="the largest norm of the gradients")
     precisions = ["auto", "float32", "bfloat16", "float16"]
     train.add_argument("--precision", choices=precisions, default="auto", help="auto: bfloat16 where the GPU has it")
-    train.add_argument("--patience", type=int, default=3, help="stop after so many epochs without a better one; 0: no")
-    train.add_argument("--checkpoint-steps", type=_positive, default=1000, help="steps between checkpoints in an epoch")
-    train.add_argument("--seed", type=int, default=0)
+    train.add_argument(
+        "--patience", type=whole, default=3, help="stop after so many epochs without a better one; 0: no"
+    )
+    train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
+    train.add_argument("--seed", type=whole, default=0)
     device = os.environ.get("DEVICE", "auto")
     train.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
 
@@ -117,12 +124,14 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 def _add_profile(commands: Any) -> None:
     profile = commands.add_parser("profile", help="show where the time goes on a small input", formatter_class=_Help)
     profile.set_defaults(start=_profile)
-    profile.add_argument("--input", nargs="+", required=True, metavar="PATH")
-    profile.add_argument("--output", default="build/profile", metavar="FOLDER", help="for the chart and the trace")
+    profile.add_argument("--input", nargs="+", required=True, type=address, metavar="PATH")
+    profile.add_argument(
+        "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not said"
+    )
     profile.add_argument("--column", default="text", help="the column with the text")
-    profile.add_argument("--rows", type=_positive, default=2000, help="about how many rows are read")
+    profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
     sizes = [8, 32, 64, 128, 256]
-    profile.add_argument("--batch-sizes", type=_positive, nargs="+", default=sizes, help="the sizes to compare")
+    profile.add_argument("--batch-sizes", type=positive, nargs="+", default=sizes, help="the sizes to compare")
     device = os.environ.get("DEVICE", "auto")
     profile.add_argument(
         "--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment"
@@ -161,6 +170,7 @@ def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
     from .profiling import ProfileOptions, profile_job
 
+    options.output = options.output or "build/profile"
     return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
 
 
@@ -182,23 +192,3 @@ def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
         metrics_file=options.metrics_file,
         push_gateway=options.push_gateway,
     )
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "positive number"
-
-
-def _share(text: str) -> float:
-    share = float(text)
-    if not 0 <= share <= 1:
-        raise ValueError
-    return share
-
-
-_share.__name__ = "share from 0 to 1"

@@ -10,6 +10,7 @@
 | 143 | stopped by SIGTERM; start again to go on | starts again |
 """
 
+import errno
 import re
 
 DONE = 0
@@ -49,12 +50,20 @@ _REFUSED = re.compile(
     r"access.?denied|\b403\b|forbidden|no.?such.?bucket|invalid.?access.?key|signature.?does.?not.?match", re.IGNORECASE
 )
 
+_NO_SUCH_PLACE = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EROFS}
+MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
+
 
 def is_refused(error: OSError) -> bool:
-    """Tell whether a disk or an object store says no and will say so again: no permission, or no such bucket.
+    """Tell whether a disk or an object store says no and will say so again: no permission, no such bucket, a
+    name that no disk takes.
 
     A token that has expired is another matter, the next process gets a new one.
     """
-    return "expired" not in str(error).lower() and (
-        isinstance(error, PermissionError) or bool(_REFUSED.search(str(error)))
-    )
+    named = isinstance(error, PermissionError) or error.errno in _NO_SUCH_PLACE or bool(_REFUSED.search(str(error)))
+    return named and "expired" not in str(error).lower()
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Tell whether an error of the owner's code is one that every other try meets again."""
+    return isinstance(error, MISTAKES)

@@ -4,12 +4,13 @@ import contextlib
 import gc
 import importlib
 import json
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 from .. import device
 from .contents import Checksums, Watch
-from .exits import DONE, BadConfiguration, JobError
+from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
 from .inputs import find_files
 from .manifest import Ledger
 from .messages import one_line, say
@@ -36,6 +37,19 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
 
 
 def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
+    with stop.at_once("the input was looked at and the model loaded"):
+        store, plan, predictor, device_name = _prepare(options)
+    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
+        say(f"{options.output} is complete already; nothing to do")
+        return DONE
+    try:
+        _work(options, arguments, store, plan, predictor, stop, device_name)
+    except FinishedElsewhere:
+        say("another worker has finished the same output")
+    return DONE
+
+
+def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     store = open_store(options.output)
     check_ours(store, options.output)
     files = find_files(options.input, options.format, options.output)
@@ -59,19 +73,12 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
             code_fingerprint(options.package),
         )
         plan.settle(store, checksums)
-    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
-        say(f"{options.output} is complete already; nothing to do")
-        return DONE
-    try:
-        _work(options, arguments, store, plan, predictor, stop, device_name)
-    except FinishedElsewhere:
-        say("another worker has finished the same output")
-    return DONE
+    return store, plan, predictor, device_name
 
 
 def merge_job(output: str) -> int:
     """Check that every part of all shards is there and publish the result; return 0. Raises JobError."""
-    store = open_store(output)
+    store = open_store(output, make=False)
     plan = store.read(PLAN)
     if plan is None:
         raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
@@ -102,13 +109,18 @@ def load_model(package: str, device_name: str) -> Model:
     """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
     try:
         own = importlib.import_module(f"{package}.model").Model
-    except (ImportError, SyntaxError, SystemExit) as error:
+    except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"src/{package}/model.py cannot be imported: {error}") from error
     try:
         model: Model = own()
         model.load(device_name)
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
+    except Exception as error:
+        if not is_mistake(error):
+            raise
+        traceback.print_exc()
+        raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}") from error
     return model
 
 

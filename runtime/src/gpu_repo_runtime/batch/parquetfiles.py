@@ -1,18 +1,25 @@
 """Parts of a Parquet file. A row group without a wanted part is not read; the others are read batch by batch."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import fs, types
 
 from .exits import BadInput
 from .inputs import InputFile
+from .lines import TooLong
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
+from .records import too_long
 from .widening import fitting
 
 READ_ROWS = 16_384
+SAMPLE_ROWS = 256
+# Of a disk, a row group is read in pieces of this size and not each of its columns as a whole.
+BUFFER = 1 << 20
 
 
 def parquet_parts(
@@ -24,7 +31,9 @@ def parquet_parts(
     for all the rows in it; an error of the disk or the network is raised.
     """
     try:
-        source = pq.ParquetFile(file.filesystem.open_input_file(file.path), memory_map=False, pre_buffer=False)
+        source = pq.ParquetFile(
+            file.filesystem.open_input_file(file.path), memory_map=False, pre_buffer=False, buffer_size=BUFFER
+        )
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
@@ -34,30 +43,52 @@ def parquet_parts(
         yield 1
         return
     total = source.metadata.num_rows
-    rows = _rows_of_part(source.metadata, limits)
-    count = max(1, -(-total // rows))
     _check(source.schema_arrow, columns, file.name)
+    rows = _rows_of_part(file, source, columns, limits)
+    count = max(1, -(-total // rows))
     wanted_parts = [index for index in range(first, count) if wanted(index)]
     for index, tables, bad in _cut(file, source, columns, rows, wanted_parts):
         start, end = index * rows, min((index + 1) * rows, total)
-        table, unfit = _checked(tables, columns, file.name)
+        table, unfit = _checked(tables, columns, limits, file.name)
         bad = sorted(bad + unfit, key=lambda b: b.row)
         through = end / max(1, total)
         yield Part(file, file_index, index, start, end - start, index == count - 1, 0, table, through, bad)
     yield count
 
 
-def _rows_of_part(metadata: pq.FileMetaData, limits: Limits) -> int:
+def _buffer(file: InputFile) -> int:
+    """Return the bytes of a read, 0 for a column of a row group at once: in an object store each read is a request."""
+    return BUFFER if isinstance(file.filesystem, fs.LocalFileSystem) else 0
+
+
+def _rows_of_part(file: InputFile, source: pq.ParquetFile, columns: Columns, limits: Limits) -> int:
     """Return the rows of each part of the file: less than limits.rows where the rows are large."""
-    size = sum(metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups))
-    mean = size / max(1, metadata.num_rows)
+    metadata = source.metadata
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    mean = sum(group.total_byte_size for group in groups) / max(1, metadata.num_rows)
+    # A value that comes again and again is in the file once: only reading tells how large such rows are.
+    if sum(group.total_byte_size * group.num_rows for group in groups) > limits.size:
+        mean = max(mean, _mean_of_first_rows(file, source, columns))
     return max(1, min(limits.rows, int(limits.size / max(1.0, mean))))
+
+
+def _mean_of_first_rows(file: InputFile, source: pq.ParquetFile, columns: Columns) -> float:
+    """Return the mean bytes of a row's columns that are read, 0 where the first rows cannot be read."""
+    try:
+        batch = next(source.iter_batches(SAMPLE_ROWS, columns=columns.names, use_threads=False), None)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error):
+            raise
+        return 0
+    return batch.nbytes / len(batch) if batch else 0
 
 
 def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
     for column in columns.names:
         if column not in schema.names:
             raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
+        if schema.names.count(column) > 1:
+            raise BadInput(f"{name}: {schema.names.count(column)} columns {column!r}: which one is meant?")
     form = schema.field(columns.text).type
     value = form.value_type if pa.types.is_dictionary(form) else form
     allowed = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
@@ -115,11 +146,17 @@ def _read_group(
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
 
 
-def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
+def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows with text in the schema of a part, and the others as bad rows."""
     if not tables:
         return table_schema(columns).empty_table(), []
     table, bad = _fitting(pa.concat_tables(tables), columns, name)
+    sizes = _row_sizes(table, columns)
+    if len(table) and pc.max(sizes).as_py() > limits.row_size:
+        long = pc.greater(sizes, limits.row_size)
+        numbers = zip(table[ROW].filter(long).to_pylist(), sizes.filter(long).to_pylist(), strict=True)
+        bad += [BadRow(row, too_long(TooLong(size))) for row, size in numbers]
+        table = table.filter(pc.invert(long))
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
         bad += [BadRow(row, f"no value in column {columns.text!r}") for row in missing]
@@ -134,6 +171,16 @@ def _checked(tables: list[pa.Table], columns: Columns, name: str) -> tuple[pa.Ta
         ]
         table = table.filter(pa.array([not b for b in broken]))
     return table, bad
+
+
+def _row_sizes(table: pa.Table, columns: Columns) -> Any:
+    """Return the bytes of each row's texts, which are all of it that can be large."""
+    sizes = pa.chunked_array([pa.array(np.zeros(len(table), np.int64))])
+    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if name != columns.text and any(kind(column.type) for kind in kinds):
+            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+    return sizes
 
 
 def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:

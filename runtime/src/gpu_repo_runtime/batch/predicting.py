@@ -12,6 +12,7 @@ from .messages import one_line, say
 from .ordering import Sorted
 from .results import Answers, Outcome, check_count, schema_of, to_table
 from .stop import Stop
+from .widening import UNFIT
 
 
 class Model(Protocol):
@@ -70,7 +71,11 @@ class Predictor:
             raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
         check_count(answers, len(model.examples))
         self.schema = schema_of(answers, names)
-        to_table(answers, self.schema)
+        try:
+            to_table(answers, self.schema)
+        except UNFIT as error:
+            text = "the model's answers to its own examples do not fit one column"
+            raise BadConfiguration(f"{text}: {one_line(error)}") from error
         self._own_lengths = OwnLengths(model) if callable(getattr(model, "lengths", None)) else None
 
     def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:

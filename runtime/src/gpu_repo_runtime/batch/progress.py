@@ -1,12 +1,14 @@
 """How far the job is: a bar on a terminal, a line every 30 s elsewhere, metrics for Prometheus."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge, push_to_gateway, write_to_textfile
 from tqdm import tqdm
 
 from .. import device
+from .exits import BadConfiguration
 from .messages import say
 
 LINE_SECONDS = 30
@@ -18,12 +20,14 @@ class Metrics:
 
     def __init__(self, file: str | None, gateway: str | None, shard: str) -> None:
         self._file, self._gateway, self._shard = file, gateway, shard
+        if file and not Path(file).absolute().parent.is_dir():
+            raise BadConfiguration(f"--metrics-file {file}: there is no such folder")
         self._registry = CollectorRegistry()
         self._gauges: dict[str, Gauge] = {}
         self._next = 0.0
 
     def write(self, values: dict[str, float], now: bool = False) -> None:
-        """Write the values, but not before METRICS_SECONDS are over, unless `now`. A gateway that fails is no error."""
+        """Write the values, but not before METRICS_SECONDS are over, unless `now`. What fails does not end the job."""
         if not (self._file or self._gateway) or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + METRICS_SECONDS
@@ -32,11 +36,14 @@ class Metrics:
                 self._gauges[name] = Gauge(f"job_{name}", name.replace("_", " "), ["shard"], registry=self._registry)
             self._gauges[name].labels(self._shard).set(value)
         if self._file:
-            write_to_textfile(self._file, self._registry)
+            try:
+                write_to_textfile(self._file, self._registry)
+            except OSError as error:
+                say(f"the metrics could not be written: {error}")
         if self._gateway:
             try:
                 push_to_gateway(self._gateway, "batch", self._registry, {"shard": self._shard}, timeout=5)
-            except OSError as error:
+            except (OSError, ValueError) as error:
                 say(f"the metrics did not reach the push gateway: {error}")
 
 

@@ -48,7 +48,7 @@ class RunRecord:
 
 def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
     """Return the whole story of the result: its plan and every start that worked on it."""
-    runs = [json.loads(content) for content in read_all(store, RUNS, sorted(store.sizes(RUNS)))]
+    runs = [run for content in read_all(store, RUNS, sorted(store.sizes(RUNS))) if (run := _parsed(content))]
     plan = json.loads(store.read(PLAN) or b"{}")
     files = plan.pop("files", [])
     story = current or (runs[-1] if runs else {})
@@ -64,6 +64,15 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
         },
         "runs": runs,
     }
+
+
+def _parsed(content: bytes) -> dict[str, Any]:
+    """Return what a start has written, {} where it is cut: it tells of the past, and nothing depends on it."""
+    try:
+        run: dict[str, Any] = json.loads(content)
+        return run if {"start", "shard"} <= run.keys() else {}
+    except (ValueError, AttributeError):
+        return {}
 
 
 def code_version(package: str) -> dict[str, Any]:

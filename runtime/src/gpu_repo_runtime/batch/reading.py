@@ -1,6 +1,7 @@
 """From the input's files to parts: which columns there are, and the parts that are still to be done."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,6 +32,8 @@ def find_columns(files: list[InputFile], text: str, keep: list[str] | None, limi
         if name not in schema.names:
             known = ", ".join(schema.names) or "none"
             raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
+        if schema.names.count(name) > 1:
+            raise BadConfiguration(f"the input has {schema.names.count(name)} columns {name!r}: which one is meant?")
         if pa.types.is_nested(schema.field(name).type):
             raise BadConfiguration(f"column {name!r} holds {schema.field(name).type}: lists and objects cannot be kept")
     fields = [pa.field(n, pa.string()) if n == text else _plain(schema.field(n)) for n in names]
@@ -81,7 +84,8 @@ def _parquet_schema(file: InputFile) -> pa.Schema:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     schema = metadata.schema.to_arrow_schema()
-    wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64]
+    times = Counter(schema.names)
+    wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64 and times[f.name] == 1]
     exact = {name for name in wide if any(_may_be_large(group.column(place[name])) for group in groups)}
     return pa.schema([field_of(f.name, f.type, f.name in exact) for f in schema])
 

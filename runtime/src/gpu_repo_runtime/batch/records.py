@@ -187,6 +187,9 @@ def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], in
         missing = [name for name in columns.names if name not in position]
         if missing:
             raise BadInput(f"{file_name}: no column {missing[0]!r}; there are {', '.join(header)}")
+        double = [name for name in columns.names if header.count(name) > 1]
+        if double:
+            raise BadInput(f"{file_name}: {header.count(double[0])} columns {double[0]!r}: which one is meant?")
         text, kept = position[columns.text], [position[name] for name in columns.kept.names]
         good: list[tuple[int, str, tuple[Any, ...]]] = []
         bad: list[BadRow] = []

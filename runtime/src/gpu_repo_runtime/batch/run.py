@@ -53,8 +53,11 @@ class Run:
             waiting: deque[Future[Record]] = deque()
             try:
                 with closing(ahead(map(Sorted.of, self._parts()), 1)) as parts:
-                    for rows in parts:
-                        stop.between_parts()
+                    while True:
+                        with stop.waiting():
+                            rows = next(parts, None)
+                        if rows is None:
+                            break
                         outcome = self._predictor.run(rows, stop, self._progress.add)
                         bad = outcome.bad_rows()
                         self._count(rows.part, bad, max_bad)

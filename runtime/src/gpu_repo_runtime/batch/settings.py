@@ -93,6 +93,8 @@ def _checked(index: str, count: str, source: str) -> tuple[int, int]:
         pair = int(index), int(count)
     except ValueError:
         raise BadConfiguration(f"{source}: the shard needs an index and a count, for example 0/4") from None
+    if pair[1] < 1:
+        raise BadConfiguration(f"{source}: the count has to be 1 or more")
     if not 0 <= pair[0] < pair[1]:
         raise BadConfiguration(f"{source}: the index {pair[0]} has to be 0 to {pair[1] - 1}, below the count {pair[1]}")
     return pair

@@ -25,16 +25,21 @@ class FinishedElsewhere(Exception):
     """Another worker has published the result while this one was writing a part of it."""
 
 
-def open_store(location: str) -> "DiskStore | ObjectStore":
-    """Return the store of an output folder; a folder on a disk is made. Raises BadConfiguration when it cannot be."""
+def open_store(location: str, make: bool = True) -> "DiskStore | ObjectStore":
+    """Return the store of an output folder; a folder on a disk is made unless `make` is False.
+
+    Raises BadConfiguration when it cannot be made, or is not there.
+    """
     filesystem, path = open_filesystem(location)
     if not isinstance(filesystem, fs.LocalFileSystem):
         return ObjectStore(filesystem, path)
+    if not make and not Path(path).is_dir():
+        raise BadConfiguration(f"there is no folder {location}")
     try:
         return DiskStore(Path(path))
     except (FileExistsError, NotADirectoryError):
         raise BadConfiguration(f"the output {location} is a file; it has to be a folder") from None
-    except PermissionError as error:
+    except (FileNotFoundError, PermissionError) as error:
         raise BadConfiguration(f"the output folder {location} cannot be made: {error}") from None
 
 

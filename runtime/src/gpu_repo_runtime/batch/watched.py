@@ -1,5 +1,6 @@
 """A small process above that of the job, which knows whether the job has ended or the process only, by the model."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -90,4 +91,5 @@ def _code(code: int) -> int:
 
 
 def _say(text: str) -> None:
-    os.write(2, f"job: {text}\n".encode())
+    with contextlib.suppress(OSError):
+        os.write(2, f"job: {text}\n".encode())

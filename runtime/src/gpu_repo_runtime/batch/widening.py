@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from .times import check_times, holds_times
+
 # What pyarrow and Python raise when values do not fit a column.
 UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 LARGEST = 2**53
@@ -96,6 +98,8 @@ def column(values: list[Any], field: pa.Field) -> pa.Array:
     if kinds <= {int, float} and _is_number(form):
         return _numbers(values, form, exact)
     found = pa.array(values)
+    if holds_times(found.type):
+        check_times(values)
     if not types.is_nested(found.type) and len(kinds) > 1:
         raise TypeError(f"values of {len(kinds)} kinds where it held {form} at first")
     return _cast(found, common(form, found.type))
@@ -286,8 +290,9 @@ def _common_texts(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def _common_times(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
-    if types.is_timestamp(a) and types.is_timestamp(b) and a.tz == b.tz:
-        return max(a, b, key=lambda form: _UNITS.index(form.unit))
+    if types.is_timestamp(a) and types.is_timestamp(b) and (a.tz is None) == (b.tz is None):
+        # Another zone is another way to write the same moment.
+        return pa.timestamp(max(a.unit, b.unit, key=_UNITS.index), a.tz)
     return None
 
 

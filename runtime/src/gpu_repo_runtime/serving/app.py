@@ -19,6 +19,7 @@ from .protocol_v2 import add_v2
 from .schemas import Health
 from .service import Service
 from .settings import Settings
+from .tracing import TraceRequests
 
 
 def create_app(
@@ -43,12 +44,15 @@ def create_app(
             await service.start()
         yield
         service.stop()
+        if service.tracing:
+            await service.tracing.flush()
 
     app = FastAPI(
         title="Predictions",
         version=service.settings.app_version,
         lifespan=lifespan,
         redirect_slashes=False,
+        telemetry={"tracing": False, "logs": False},  # the spans of tracing.py, which know queue and batch, are enough
         docs_url=None,
         redoc_url=None,
     )
@@ -64,6 +68,8 @@ def create_app(
         hooks.extend(app, service, extend)
     if len(app.exception_handlers) > handlers:  # the owner's see only what comes through the router
         answers.clear()
+    if service.tracing:
+        app.add_middleware(TraceRequests, tracing=service.tracing)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 

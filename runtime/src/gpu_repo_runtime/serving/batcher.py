@@ -101,13 +101,13 @@ class Batcher:
             while more and self.lost is None:
                 try:
                     more = self._turn()
-                except Exception:  # of ours: whoever waits is told, and the next ones are served
+                except BaseException:  # of ours: whoever waits is told, and the next ones are served
                     log.exception("the batcher made a mistake")
                     self._tell(self._give_up)
 
     def _turn(self) -> bool:
         """Run one batch; nothing of it is held after that."""
-        batch = self.queue.take(self.limit)
+        batch = self.queue.take(self.limit, self._trial.suspicion.largest_batch())
         if batch:
             started, kept_apart = self._clock(), batch[0][0].quarantined
             self._trial.run(batch)

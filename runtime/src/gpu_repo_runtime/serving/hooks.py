@@ -35,9 +35,7 @@ def find_hooks(package: str) -> Hooks:
     module = importlib.import_module(f"{package}.service")
     settings, extend = getattr(module, "Settings", Settings), getattr(module, "extend", _add_nothing)
     if not (isinstance(settings, type) and issubclass(settings, Settings)):
-        what = (
-            f"{module.__file__}: Settings is not used: write class Settings(gpu_repo_runtime.serving.settings.Settings)"
-        )
+        what = f"{module.__file__}: Settings is not used: let it extend Settings of gpu_repo_runtime.serving.settings"
         return Hooks(extend=extend, unused=what)
     return Hooks(settings, extend)
 

@@ -1,6 +1,6 @@
 """Who is next: the queue, in lanes of calls that may share a batch, fair between clients.
 
-Deficit round robin: each client in turn may put QUANTUM items into the next batches, and then stands at the end. So one
+Deficit round robin: each client in turn may put a few items into the next batches, and then stands at the end. So one
 with hundreds of items waiting delays the others by a turn, and not by all that it has. Who sends no identity is one
 client for each request.
 """
@@ -12,6 +12,8 @@ from operator import attrgetter
 
 from .call import Batch, Call
 
+# A turn is no smaller than this part of the largest batch, however many clients have many items waiting.
+MOST_TURNS = 8
 # Lanes without a call in them that are kept.
 KEPT = 8
 Turn = tuple["Flow", int, int, list[tuple[Call, int]]]
@@ -25,6 +27,7 @@ class Flow:
     credit: int
     stamp: int
     calls: dict[Call, None]
+    deep: bool  # more than one item was waiting
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +37,7 @@ class Lane:
     key: Hashable
     quarantine: bool
     flows: "OrderedDict[Hashable, Flow]" = field(default_factory=OrderedDict)
+    deep: int = 0  # clients with more than one item waiting
     planned: Batch = field(default_factory=list)  # the next item last
     sizes: list[int] = field(default_factory=list)  # of the planned batches, the next one last
     planned_at: int = 0
@@ -50,7 +54,7 @@ class Lanes:
     def __init__(self) -> None:
         self._lanes: dict[Hashable, Lane] = {}
         self._clock = 0
-        self.quantum = 1
+        self.limit = 1
 
     def __bool__(self) -> bool:
         return any(lane.flows or lane.planned for lane in self._lanes.values())
@@ -63,9 +67,13 @@ class Lanes:
         key = call if call.client is None else call.client
         if flow := lane.flows.get(key):
             flow.calls[call] = None
+            lane.deep += not flow.deep
+            flow.deep = True
             return
         self._clock += 1
-        lane.flows[key] = Flow(key, self.quantum, self._clock, {call: None})
+        deep = len(call.sizes) > 1
+        lane.deep += deep
+        lane.flows[key] = Flow(key, self._turn_of(lane), self._clock, {call: None}, deep)
 
     def remove(self, call: Call) -> None:
         """Forget a call."""
@@ -77,6 +85,7 @@ class Lanes:
             flow.calls.pop(call, None)
             if not flow.calls:
                 del lane.flows[key]
+                lane.deep -= flow.deep
         if any(other is call for other, _ in lane.planned):
             lane.planned, lane.sizes = [entry for entry in lane.planned if entry[0] is not call], []
         self.forget(lane)
@@ -120,6 +129,7 @@ class Lanes:
             for call, place in reversed(calls):
                 call.next = place
                 flow.calls = {call: None} | flow.calls
+            lane.deep += flow.deep and flow.key not in lane.flows
             lane.flows[flow.key] = flow
             lane.flows.move_to_end(flow.key, last=False)
 
@@ -131,6 +141,7 @@ class Lanes:
                 batch.append((call, call.next))
                 call.next += 1
                 del lane.flows[key]
+                lane.deep -= flow.deep
                 return
         room = count - len(batch)
         before: list[tuple[Call, int]] = []
@@ -150,7 +161,12 @@ class Lanes:
                 break
         if not flow.calls:
             del lane.flows[key]
+            lane.deep -= flow.deep
         elif flow.credit <= 0:
             self._clock += 1
-            flow.credit, flow.stamp = self.quantum, self._clock
+            flow.credit, flow.stamp = self._turn_of(lane), self._clock
             lane.flows.move_to_end(key)
+
+    def _turn_of(self, lane: Lane) -> int:
+        """How many items a turn has: those who have many waiting share half of a batch, where they are few."""
+        return max(1, self.limit // MOST_TURNS, self.limit // (2 * lane.deep or 2))

@@ -39,6 +39,8 @@ class Limit:
             self._most_at_once = count, count * largest
         if self._padded is None and self.now == self.most:
             return
+        if self._failed is not None and count >= self._failed:
+            self._failed = None
         if count < self.now and (self._padded is None or count == 1 or 2 * count * largest < self._padded):
             return
         self._good += 1
@@ -52,10 +54,10 @@ class Limit:
         """Take in that memory ran out for a batch of which no item is too large alone; ``answered`` of it fitted."""
         self.shortages += 1
         size, known = len(batch), self._failed
-        self._patience = 2 * GOOD if known is None or size < known else min(MOST_GOOD, 2 * self._patience)
+        self._patience = min(MOST_GOOD, 2 * self._patience)
         self._good, self._failed = 0, size
         count, smaller = self._most_at_once
-        if is_uneven(batch) or (count >= size and 2 * smaller <= padded(batch)):
+        if is_uneven(batch) or (count >= size and smaller < padded(batch)):
             self._padded = max(padded(answered), padded(by_size(batch)[-1:]))
         elif known is not None and size == self.now:
             self.now = max(1, size - 1)

@@ -110,7 +110,8 @@ def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
         about: dict[str, Any] = {"title": error.title, "status": status, "code": error.code, "detail": error.detail}
         body = Problem(**about, error=error.detail, request_id=request_id, errors=error.errors)
     # Clients of these protocols look for the error only in what is called plain JSON.
-    media_type = "application/json" if scope["path"].startswith(("/v1/", "/v2/")) else "application/problem+json"
+    plain = scope["path"].removeprefix(scope.get("root_path", "")).startswith(("/v1/", "/v2/"))
+    media_type = "application/json" if plain else "application/problem+json"
     return Response(body.model_dump_json(exclude_none=True), status, headers, media_type)
 
 

@@ -47,7 +47,8 @@ class Documents:
             }
         }
         if service.interface.blob:
-            content["image/*"] = {"schema": {"type": "string", "format": "binary"}}
+            # image/... is taken too; generators of clients stop at a media type that is a pattern.
+            content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
         answer = {"application/json": {"schema": refs[request.response, "serialization"]}}
         self.predict: dict[str, Any] = {
             "openapi_extra": {"requestBody": {"required": True, "content": content}},

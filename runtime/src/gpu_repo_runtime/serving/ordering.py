@@ -15,8 +15,6 @@ from .lanes import Lane, Lanes, Turn
 TOGETHER = 8
 # How many where only clients wait who have more texts than one turn takes.
 ALONE = 4
-# A client's turn is this part of the largest batch.
-TURNS = 4
 # Texts go in the order of arrival unless another one takes at most this share of its time and saves more seconds than
 # the planning takes.
 WORTH, LEAST = 0.8, 0.005
@@ -92,8 +90,8 @@ class Ordering:
 
     def next_batch(self, lanes: Lanes, lane: Lane, limit: int) -> Batch:
         """Take the next batch from a lane, at most ``limit`` items."""
-        lanes.quantum = max(1, limit // TURNS)
-        if not lane.planned and not lane.quarantine:
+        lanes.limit = limit
+        if lane.flows and not lane.planned and not lane.quarantine:
             self._plan(lanes, lane, limit)
         size = min(limit, lane.sizes.pop()) if lane.sizes else limit
         batch = [lane.planned.pop() for _ in range(min(size, len(lane.planned)))]

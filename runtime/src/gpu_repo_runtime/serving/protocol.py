@@ -12,6 +12,8 @@ from .connection import Connection, Limits
 HEAD_BYTES = 65_536
 URL_BYTES = 8_192
 HEADER_FIELDS = 100
+HEAD_TOO_LARGE = b"431 Request Header Fields Too Large"
+URL_TOO_LONG = b"414 URI Too Long"
 # The smallest chunk is one byte of body in six bytes.
 BYTES_AROUND_A_BYTE = 8
 
@@ -26,7 +28,7 @@ class Refused(Exception):
 
 
 class LimitedProtocol(Connection):
-    """One connection; 400, 408, 414 or 431 is the last answer of one that does not keep the limits."""
+    """One connection; 400, 408, 414, 431 or 505 is the last answer of one that does not keep the limits."""
 
     _in_head, _arrived, _not_body, _data = False, 0, 0, 0
     _late: TimerHandle | None = None
@@ -50,7 +52,7 @@ class LimitedProtocol(Connection):
         self._not_body += self._data
         super().data_received(data)
         if self._not_body > HEAD_BYTES:
-            self.refuse(b"431 Request Header Fields Too Large")
+            self.refuse(URL_TOO_LONG if self._in_head and len(self.url) > URL_BYTES else HEAD_TOO_LARGE)
         elif self._in_head and self._late is None:
             self._late = self.loop.call_later(self.limits.client_seconds, self.refuse, b"408 Request Timeout")
 
@@ -59,18 +61,16 @@ class LimitedProtocol(Connection):
         self._in_head, self._not_body, self._arrived = True, 0, self._data
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        """A piece of the request's target."""
-        super().on_url(url)
-        if len(self.url) > URL_BYTES:
-            self._refuse_head(b"414 URI Too Long")
-
     def on_headers_complete(self) -> None:
         """The head is whole."""
         self._head_is_here()
+        if len(self.url) > URL_BYTES:
+            self._refuse_head(URL_TOO_LONG)
         # Most heads came with so few bytes that nothing need be counted.
         if len(self.headers) > HEADER_FIELDS or (self._arrived > HEAD_BYTES and self._head_size() > HEAD_BYTES):
-            self._refuse_head(b"431 Request Header Fields Too Large")
+            self._refuse_head(HEAD_TOO_LARGE)
+        if self.parser.get_http_version() not in ("1.1", "1.0"):  # 0.9 has no head, and its answers none either
+            self._refuse_head(b"505 HTTP Version Not Supported")
         self._in_head = False
         super().on_headers_complete()
 
@@ -78,11 +78,6 @@ class LimitedProtocol(Connection):
         """A piece of the body; the application counts these."""
         self._not_body = max(0, self._not_body - BYTES_AROUND_A_BYTE * len(body))
         super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        """The end of a request."""
-        self._not_body = 0
-        super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """What uvicorn answers when the parser stops: here the reason why it stopped."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
@@ -13,7 +14,7 @@ from starlette.types import Receive, Scope
 from .. import device
 from ..contract import Model
 from ..interface import Interface, WrongAnswer
-from . import startup
+from . import startup, tracing
 from .batcher import Batcher
 from .call import Call
 from .errors import (
@@ -70,6 +71,7 @@ class Service:
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
+        self.tracing = tracing.start(os.environ, self.name)
         self.metrics = Metrics(
             lambda: self.batcher.queue.depth,
             lambda: self.batcher.limit,
@@ -163,7 +165,10 @@ class Service:
         """Answer the inputs; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
         own = parameters is not None and parameters != self.interface.no_parameters
         group = Choice(parameters) if own else None
-        return await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
+        call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
+        if self.tracing:
+            self.tracing.answered(call)
+        return call
 
     def outputs(self, call: Call) -> list[Any]:
         """Return the outputs of a call that is done, held to the model's ``Output``. Raises PredictionFailed."""
@@ -213,9 +218,8 @@ class Service:
             raise copy(failed) from None
         except asyncio.CancelledError:  # the time to stop is over
             self.unfinished += 1
-            error = NotReady("the service stopped before the answer was there", retry_after=1)
-            self.batcher.drop(call, error)
-            raise error from None
+            self.batcher.drop(call, ClientGone("the service stopped"))
+            raise NotReady("the service stopped before the answer was there", retry_after=1) from None
         finally:
             deadline.cancel()
             if watcher:
@@ -258,7 +262,11 @@ class _Engine:
         if isinstance(group, Errand):
             group.function()
             return items
-        return self._service.interface.call(items, group.parameters if isinstance(group, Choice) else None)
+        started = time.perf_counter()
+        answers = self._service.interface.call(items, group.parameters if isinstance(group, Choice) else None)
+        if self._service.tracing:
+            self._service.tracing.model_called(started, len(items))
+        return answers
 
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""

@@ -88,13 +88,13 @@ class Trial:
         elif isinstance(error, OutOfMemory):
             self._owner.release()
         elif len(batch) == 1:
-            self.suspicion.failed(batch[0][0].client, items[0])
+            self.suspicion.failed(batch[0][0], items[0])
         return error
 
     def _judge(self, error: BaseException, index: int | None) -> ServiceError:
         try:
             return self._owner.judge(error, index)
-        except Exception:  # an error whose words cannot be had
+        except BaseException:  # an error whose words cannot be had
             log.exception("the model raised %s, about which nothing can be said", type(error).__name__)
             return PredictionFailed(f"the model raised {type(error).__name__}")
 
@@ -147,9 +147,15 @@ class Trial:
     def _judge_too_large(self) -> None:
         """Tell an input that is too large from a device on which nothing fits now."""
         tried, self._too_large = self._too_large, []
+        if len(tried) > 1 and self._answered:  # there may have been no room for any when these were called
+            for call, index, _ in tried:
+                self._run([(call, index)])
+            tried, self._too_large = self._too_large, []
         for call, index, error in tried:
-            fits_else = call.sizes[index] <= self._largest_answered
-            short = not self._answered and fits_else and (len(tried) > 1 or self._short_of_memory)
-            self._desk.fail(call, error if short else self._owner.too_large(index))
-        if tried or self._answered:
-            self._short_of_memory = bool(tried) and not self._answered
+            fits_else = call.gone or call.sizes[index] <= self._largest_answered
+            if not self._answered and fits_else and (len(tried) > 1 or self._short_of_memory):
+                self._desk.fail(call, error)
+                continue
+            self._desk.fail(call, self._owner.too_large(index))
+            self.suspicion.too_large(call, index)
+        self._short_of_memory = bool(tried) and not self._answered

@@ -76,16 +76,23 @@ class Waiting:
             if not self._held[call.client]:
                 del self._held[call.client]
 
-    def take(self, limit: int) -> Batch:
-        """Wait for the next batch, of ``limit`` items at most; none when the queue is closed and empty."""
+    def take(self, limit: int, among_others: int | None = None) -> Batch:
+        """Wait for the next batch, of ``limit`` items at most; none when the queue is closed and empty.
+
+        ``among_others`` is how many items of several calls may share it, where that is less.
+        """
         with self._changed:
             while True:
                 while not (self._lanes or self._again or self.closed):
                     self._changed.wait()
                 batch = self._take_again(limit) if self._again else []
                 lane = self._lanes.like(batch[0][0]) if batch else self._next_lane()
-                if lane is None:
-                    return batch
+                if lane is None:  # all who were to be tried again have left
+                    if self.closed:
+                        return batch
+                    continue
+                if among_others and not lane.quarantine:
+                    limit = min(limit, among_others)
                 if len(batch) < limit and not (batch and lane.quarantine):
                     batch += self.ordering.next_batch(self._lanes, lane, limit - len(batch))
                 if batch:

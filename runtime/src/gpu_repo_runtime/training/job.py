@@ -5,6 +5,7 @@ import math
 import random
 import signal
 import time
+import traceback
 import zlib
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,8 +15,8 @@ from typing import Any
 
 from .. import device
 from ..batch.ahead import ahead
-from ..batch.exits import DONE, BadConfiguration, JobError, Stopped
-from ..batch.messages import say
+from ..batch.exits import DONE, MISTAKES, BadConfiguration, JobError, Stopped, is_mistake
+from ..batch.messages import one_line, say
 from ..batch.plan import to_json
 from ..batch.stop import Stop
 from ..batch.store import TEMPORARY, DiskStore
@@ -23,6 +24,8 @@ from .engine import Engine, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
 
 CHECKPOINT = "checkpoint"
+# For the step at work, and to write its checkpoint, until the process is ended.
+GRACE = 100.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Training:
     def __init__(self, task: Task, engine: Engine, options: TrainOptions, store: DiskStore) -> None:
         self._engine, self._options, self._store = engine, options, store
         self._examples, self._checks = task.data()
+        if not self._checks:
+            raise BadConfiguration("the task's data has no examples to check with")
         self._each = options.batch_size * options.accumulate
         self._steps = len(self._examples) // (self._each * engine.world)
         if not self._steps:
@@ -78,8 +83,18 @@ class Training:
         content = self._store.read(CHECKPOINT + self._engine.suffix)
         if content is None:
             return
-        extra = self._engine.restore(content)
-        changed = [f"{k} was {v}, now {self._settings.get(k)}" for k, v in extra["settings"].items()
+        name = f"{self._options.output}/{CHECKPOINT}{self._engine.suffix}"
+        try:
+            extra = self._engine.restore(content)
+            before = dict(extra["settings"])
+        except Exception as error:
+            if device.is_device_lost(error) or device.is_out_of_memory(error):
+                raise
+            raise BadConfiguration(
+                f"{name} is cut, or not of this task's network ({one_line(error)}): bring back a whole one, take "
+                "another --output, or delete it to begin anew"
+            ) from error
+        changed = [f"{k} was {v}, now {self._settings.get(k)}" for k, v in before.items()
                    if self._settings.get(k) != v]  # fmt: skip
         if changed:
             raise BadConfiguration(
@@ -121,8 +136,8 @@ class Training:
         self._say(
             f"epoch {number}: loss {training_loss:.4f}, validation {loss:.4f}, right {accuracy:.1%}, {seconds:.1f} s"
         )
-        if math.isnan(loss):
-            raise JobError(f"the loss of epoch {number} is no number: try a smaller --learning-rate")
+        if not math.isfinite(loss) or math.isnan(training_loss):
+            raise BadConfiguration(f"the loss of epoch {number} is no number: try a smaller --learning-rate")
         better = position.best == 0 or loss < position.epochs[position.best - 1].loss
         position.best = number if better else position.best
         self._save(better)
@@ -183,25 +198,39 @@ def _load_task(package: str) -> Task:
     """Return the owner's task. Raises BadConfiguration when it cannot be imported."""
     try:
         task: Task = importlib.import_module(f"{package}.task").Task()
-    except (ImportError, SyntaxError, AttributeError) as error:
+    except (ImportError, SyntaxError, *MISTAKES) as error:
         raise BadConfiguration(f"src/{package}/task.py cannot be used: {error}") from error
     return task
 
 
 def train_job(options: TrainOptions) -> int:
     """Train and return the exit code 0. Raises JobError."""
-    with Stop(0) as stop:
-        task = _load_task(options.package)
+    if "://" in options.output:
+        raise BadConfiguration(f"--output {options.output}: a training writes to a folder on a disk")
+    try:
+        return _train(options)
+    except Exception as error:
+        if not is_mistake(error):
+            raise
+        traceback.print_exc()
+        raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
+
+
+def _train(options: TrainOptions) -> int:
+    with Stop(GRACE) as stop:
+        with stop.at_once("the training was prepared"):
+            task = _load_task(options.package)
+            try:
+                chosen = device.choose(options.device)
+            except device.DeviceError as error:
+                raise JobError(str(error)) from error
+            say(device.reason(chosen))
+            store = DiskStore(Path(options.output), for_parts=False)
+            engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
         try:
-            chosen = device.choose(options.device)
-        except device.DeviceError as error:
-            raise JobError(str(error)) from error
-        say(device.reason(chosen))
-        store = DiskStore(Path(options.output), for_parts=False)
-        engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
-        try:
-            training = Training(task, engine, options, store)
-            training.resume()
+            with stop.at_once("the training was prepared"):
+                training = Training(task, engine, options, store)
+                training.resume()
             training.run(stop)
             training.finish()
         finally:

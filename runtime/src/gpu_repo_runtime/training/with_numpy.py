@@ -49,6 +49,8 @@ class Engine:
         for batch in batches:
             loss, _, gradients = self._task.loss(self._weights, self._moved(batch), self.xp)
             self._loss += loss / len(batches)
+            if gradients.keys() != total.keys():
+                raise ValueError(f"the loss gave gradients of {sorted(gradients)}, the weights are {sorted(total)}")
             for name, gradient in gradients.items():
                 total[name] += gradient / len(batches)
         norm = float(sum(float((gradient**2).sum()) for gradient in total.values())) ** 0.5
@@ -87,8 +89,11 @@ class Engine:
         """Take back what `dump` returned; return its `extra`."""
         with np.load(io.BytesIO(content), allow_pickle=False) as stored:
             for kind, values in self._state().items():
-                for name in values:
-                    values[name] = self.xp.asarray(stored[f"{kind}-{name}"])
+                for name, value in values.items():
+                    found = stored[f"{kind}-{name}"]
+                    if found.shape != value.shape:
+                        raise ValueError(f"{name} had the shape {found.shape}, now {value.shape}")
+                    values[name] = self.xp.asarray(found)
             notes = json.loads(stored["notes"].tobytes())
         self._steps, self._loss = notes["steps"], notes["loss"]
         extra: dict[str, Any] = notes["extra"]

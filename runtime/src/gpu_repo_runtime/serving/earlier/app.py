@@ -1,6 +1,7 @@
 """``<package>.serving.app``, as versions 0.1 and 0.2 had it."""
 
-# isort: skip_file -- in an ejected copy this package is a third party, here it is the first
+# In an ejected copy this package is a third party, here it is the first.
+# isort: skip_file
 
 import warnings
 from collections.abc import Callable

@@ -1,0 +1,60 @@
+"""The values that options take. argparse says what was wrong, and with which option."""
+
+import argparse
+import math
+import os
+from collections.abc import Callable
+
+# What a 64-bit number, a float and Arrow all hold.
+LARGEST = 1 << 53
+
+
+def _number(text: str, kind: Callable[[str], float], holds: Callable[[float], bool], words: str) -> float:
+    try:
+        number = kind(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no {words}") from None
+    if not math.isfinite(number) or abs(number) > LARGEST or not holds(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is no {words}")
+    return number
+
+
+def positive(text: str) -> int:
+    """Return a whole number from 1 on."""
+    return int(_number(text, int, lambda number: number >= 1, "whole number from 1 on"))
+
+
+def whole(text: str) -> int:
+    """Return a whole number from 0 on that any random generator takes as its seed."""
+    return int(_number(text, int, lambda number: 0 <= number < 1 << 32, f"whole number from 0 to {(1 << 32) - 1}"))
+
+
+def share(text: str) -> float:
+    """Return a share of a whole."""
+    return _number(text, float, lambda number: 0 <= number <= 1, "share from 0 to 1")
+
+
+def above_zero(text: str) -> float:
+    """Return a number above 0."""
+    return _number(text, float, lambda number: number > 0, "number above 0")
+
+
+def seconds(text: str) -> float:
+    """Return a time, which may be 0."""
+    return _number(text, float, lambda number: number >= 0, "number of seconds from 0 on")
+
+
+def address(text: str) -> str:
+    """Return a path or URI that is not blank and, as a URI, not only a scheme.
+
+    A relative path is one of JOB_FOLDER, where that is set: scripts/run sets it to the folder it is called from.
+    """
+    return not_blank(text) if "://" in text else os.path.join(os.environ.get("JOB_FOLDER", ""), not_blank(text))
+
+
+def not_blank(text: str) -> str:
+    """Return an address that is not blank and not only a scheme."""
+    _, scheme, rest = text.partition("://")
+    if not (rest.strip("/ ") or text == "file:///" if scheme else text.strip()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no path and no URI (is a variable empty?)")
+    return text

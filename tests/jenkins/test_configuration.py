@@ -1,0 +1,119 @@
+"""The example of docs/jenkins holds what the pipelines ask for: agents, credentials, GPUs, plugins, jobs.
+
+No Jenkins has read it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+from tests.jenkins import jvm
+from tests.jenkins.runner import check
+
+EXAMPLE = ROOT / "docs" / "jenkins"
+PIPELINES = [ROOT / "Jenkinsfile", ROOT / "hooks" / "fleet.Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"]
+TEXT = "\n".join(file.read_text() for file in PIPELINES)
+KINDS = {"usernamePassword": "usernamePassword", "string": "string", "file": "file"}
+ROOTS = {  # what each part of the configuration is read by
+    "jenkins": "configuration-as-code",
+    "credentials": "credentials",
+    "unclassified": "lockable-resources",
+    "jobs": "job-dsl",
+}
+
+
+@pytest.fixture(scope="module")
+def example() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((EXAMPLE / "casc.yaml").read_text())
+    return found
+
+
+def plugins() -> dict[str, str]:
+    """Return the plugins of the list, with their versions."""
+    lines = (EXAMPLE / "plugins.txt").read_text().splitlines()
+    return dict(line.split(":") for line in lines if not line.startswith("#"))
+
+
+def default(parameter: str) -> str:
+    """Return the default of a parameter, the same in every pipeline."""
+    [found] = set(re.findall(rf"name: '{parameter}', defaultValue: '([^']+)'", TEXT))
+    return found
+
+
+def nodes(example: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the labels of each agent."""
+    return {node["permanent"]["name"]: node["permanent"]["labelString"].split() for node in example["jenkins"]["nodes"]}
+
+
+def test_every_label_has_an_agent(example: dict[str, Any]) -> None:
+    wanted = {default(name) for name in set(re.findall(r"label params\.(\w+)", TEXT))}
+    wanted |= set(re.findall(r"agent \{ label '(\w+)'", TEXT))
+    assert wanted == {label for labels in nodes(example).values() for label in labels}
+
+
+def test_every_credential_is_there_and_of_its_kind(example: dict[str, Any]) -> None:
+    entries = example["credentials"]["system"]["domainCredentials"][0]["credentials"]
+    found = {next(iter(entry.values()))["id"]: next(iter(entry)) for entry in entries}
+    used = re.findall(r"(\w+)\(credentialsId: (?:params\.(\w+)|\"([^\"]+)\")", TEXT)
+    assert used
+    for kind, parameter, text in used:
+        name = default(parameter) if parameter else text.replace("${params.HOST}", "github")
+        assert found.get(name) == KINDS[kind], f"{name}: {found.get(name)}, where the pipelines bind {kind}"
+    secrets = re.findall(
+        r"(?:password|secret|secretBytes|privateKey): (\S+?)[,}\s]", (EXAMPLE / "casc.yaml").read_text()
+    )
+    assert [secret for secret in secrets if not secret.startswith('"${')] == [], "a secret in the example"
+
+
+def test_every_gpu_is_a_resource_of_its_agent(example: dict[str, Any]) -> None:
+    """The pipelines lock `gpu-NAME_OF_THE_AGENT` and read DEVICE."""
+    assert "lock(label: \"gpu-${env.NODE_NAME}\", quantity: 1, variable: 'GPU_SLOT')" in TEXT
+    devices: dict[str, list[str]] = {}
+    for one in example["unclassified"]["lockableResourcesManager"]["declaredResources"]:
+        [given] = one["properties"]
+        assert given["name"] == "DEVICE"
+        devices.setdefault(one["labels"], []).append(given["value"])
+    assert devices.keys() == {
+        f"gpu-{name}" for name, labels in nodes(example).items() if default("GPU_LABEL") in labels
+    }
+    assert all(numbers == [str(at) for at in range(len(numbers))] for numbers in devices.values()), devices
+
+
+def test_every_step_option_and_section_has_its_plugin_at_a_version(example: dict[str, Any]) -> None:
+    listed = plugins()
+    definitions = json.loads(jvm.DEFINITIONS.read_text())
+    entries = [one for group in definitions.values() if isinstance(group, dict) for one in group.values()]
+    needed = {one["from"].split()[0] for one in entries if isinstance(one, dict)} - {"core"}
+    needed |= {ROOTS[part] for part in example}
+    needed |= {"workflow-multibranch", "git", "github-branch-source", "basic-branch-build-strategies", "ssh-slaves"}
+    assert needed - set(listed) == set()
+    assert all(re.fullmatch(r"\d+[\w.]*", version) for version in listed.values()), listed
+
+
+def test_the_environment_has_what_the_pipelines_read(example: dict[str, Any]) -> None:
+    variables = {one["key"] for one in example["jenkins"]["globalNodeProperties"][0]["envVars"]["env"]}
+    assert set(re.findall(r"env\.(\w+) \?:", TEXT)) | {"REGISTRY", "PACKAGE_INDEX_URL"} == variables
+
+
+def test_the_jobs_build_branches_tags_and_trusted_pull_requests(example: dict[str, Any], tmp_path: Path) -> None:
+    [job] = example["jobs"]
+    script = tmp_path / "jobs.groovy"
+    script.write_text(job["script"])
+    assert [str(problem) for problem in check(script) if problem.kind == "syntax"] == []
+    for asked in (
+        "buildRegularBranches()",
+        "buildTags {",
+        "ignoreUntrustedChanges(true)",
+        "gitHubTagDiscovery()",
+        "gitHubTrustPermissions()",
+    ):
+        assert asked in job["script"], asked
+    for path in re.findall(r"scriptPath\('([^']+)'\)", job["script"]):
+        assert (ROOT / path).is_file(), path
