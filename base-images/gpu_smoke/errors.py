@@ -133,7 +133,7 @@ _CUDA_MEANS = {
     807: ("the MPS server is not ready yet", ("GS318",)),
     808: ("the MPS server has its most clients already", ("GS319",)),
     809: ("the MPS server has its most connections already", ("GS319",)),
-    810: ("the MPS server ended this client: another client of the server failed", ("GS318",)),
+    810: ("the MPS server ended this client: another client of the server failed", ("GS327", "GS318")),
     919: ("the NVLink fabric is not ready", ("GS321", "GS308")),
     999: ("unknown to the driver: /dev/nvidia-uvm, a lost GPU, or lost device rules", ("GS312", "GS105", "GS404")),
 }  # fmt: skip

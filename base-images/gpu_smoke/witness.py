@@ -158,7 +158,8 @@ def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
     if rc in (1, 2, 3, 201, 304, 999):
         found.append(limited(context, seen))
     if 805 <= rc <= 810:
-        code = "GS319" if rc in (808, 809) else "GS318"
+        ended = "GS327" if mps(context).get("control") else "GS318"
+        code = {808: "GS319", 809: "GS319", 810: ended}.get(rc, "GS318")
         found.append(finding(context, code, f"{seen}; {mps_text(context)}", folder=mps(context)["folder"]))
     elif rc in (2, 46, 100, 999) and mps(context).get("named") and not mps(context).get("control"):
         evidence = f"{seen}; CUDA_MPS_PIPE_DIRECTORY is set, {mps_text(context)}"

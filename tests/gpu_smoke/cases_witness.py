@@ -169,9 +169,18 @@ WITNESS = [
     Case("context-uvm-refused", "cuInit works, the first context gives 304",
          lambda m: opens(m, 1, "nvidia-uvm").set(CTX_RC=304), "GS103", "kernels", "ecreate"),
     Case("context-mismatch", "cuInit works, the first context gives 803",
-         lambda m: m.good().kernel("580.95.05").set(CTX_RC=803), "GS310", "kernels", "Reboot the host"),
+         lambda m: m.good().kernel("570.86.10").set(CTX_RC=803), "GS310", "kernels", "Reboot the host"),
     Case("upgraded-bare-host", "the host's driver was upgraded, NVML says so too",
          lambda m: m.good().kernel("580.95.05").set(CUINIT_RC=803, NVML_RC=18), "GS310", "driver-init",
          "Reboot the host"),
+    Case("asked-for-and-half-given", "the pod names a GPU, only the control node is here",
+         lambda m: without(m, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0, COUNT=0)
+         .variables(**KUBERNETES, NVIDIA_VISIBLE_DEVICES="GPU-11111111"), "GS114", "device-nodes",
+         "runtimeClassName: nvidia"),
+    Case("old-copy-on-the-path", "a stale libcuda on LD_LIBRARY_PATH of a bare host",
+         lambda m: m.good().driver("535.54.03").set(CUINIT_RC=803), "GS309", "driver-init", "LD_LIBRARY_PATH"),
+    Case("mps-client-ended", "another client of the MPS server failed",
+         lambda m: m.good().set(LAUNCH_RC=810).variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),
+         "GS327", "kernels", "server.log"),
 ]
 # fmt: on

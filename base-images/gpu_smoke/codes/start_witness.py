@@ -25,10 +25,7 @@ CODES = [
         layer="driver-init",
         title="No MPS daemon answers",
         symptom="cuInit or the first call gives 805, 806, 807 or 810",
-        cause=(
-            "CUDA is told to use MPS and its daemon is not running, has no access from this container, or "
-            "ended a client after another client's fault"
-        ),
+        cause=("CUDA is told to use MPS and its daemon is not running; rarer: this container cannot reach its pipe"),
         detect="the code, CUDA_MPS_PIPE_DIRECTORY and the pipe there",
         fix={
             "*": (
@@ -133,6 +130,20 @@ CODES = [
         detect="an allocation gives 2, and the variable is set",
         fix="Raise CUDA_MPS_PINNED_DEVICE_MEM_LIMIT (it is {value}), or unset it.",
         apart="the same with the variable unset: works, it was the limit; fails, others hold the memory (`nvidia-smi`)",
+        source="NVIDIA, Multi-Process Service",
+    ),
+    Code(
+        id="GS327",
+        layer="driver-init",
+        title="The MPS server ended this client",
+        symptom="CUDA error 810, in several programs at once",
+        cause="another client of the MPS server made a fault on the GPU: the server ends all of them; rarer: by hand",
+        detect="a call gives 810, and the daemon's pipe is there",
+        fix=(
+            "Run again; if it comes back, look up in server.log (CUDA_MPS_LOG_DIRECTORY, else /var/log/nvidia-mps) "
+            "which client failed first and repair or separate that one; pipe folder {folder}."
+        ),
+        apart="`dmesg | grep -i xid` on the host: an Xid with another program's number, it was that one; none, by hand",
         source="NVIDIA, Multi-Process Service",
     ),
 ]

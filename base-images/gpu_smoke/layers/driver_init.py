@@ -227,7 +227,8 @@ def mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
     mounted = not compat and user_driver.mounted(context, path)
     # NVML of the same age says the same: then nothing was copied, the whole driver was upgraded.
     both = context.fact("nvml", "rc") == 18
-    copied = context.platform.in_container and not mounted and not both
+    on_path = os.path.dirname(path) in context.env.get("LD_LIBRARY_PATH", "").split(":")
+    copied = (context.platform.in_container or on_path) and not mounted and not both
     older = known and number(own) < number(kernel) and copied
     return finding(context, "GS309" if compat or older else "GS310", seen, folder=folder, path=path)
 

@@ -104,7 +104,9 @@ def judge(context: Context) -> Layer:
 
 def _no_gpu_node(context: Context) -> Finding:
     seen = f"{CONTROL} is there, /dev/nvidia0 and the others are not"
-    return witness.not_given(context, seen) or finding(context, "GS116", seen)
+    found = witness.not_given(context, seen) or finding(context, "GS116", seen)
+    found.severity = "error"
+    return found
 
 
 def _without_nodes(context: Context, layer: Layer) -> Layer:
