@@ -8,6 +8,7 @@ import sys
 from types import ModuleType
 
 import pytest
+from gpu_repo_runtime.device import with_cupy
 
 from tests.conftest import ROOT
 from tests.runtime.services import RUNTIME
@@ -51,7 +52,7 @@ def test_a_framework_that_is_imported_later_is_found_where_it_is_installed(
 
 def functions(text: str) -> dict[str, str]:
     """Return the code of every function by name, without the underscore that some names have in one file."""
-    plain = re.sub(r"(?<!\w)_(cpu|driver_version|why_no_gpu)\(", r"\1(", re.sub(r"(?m)^\{%.*%\}$", "", text))
+    plain = re.sub(r"(?<!\w)_(cpu|driver_version|said|why_no_gpu)\(", r"\1(", re.sub(r"(?m)^\{%.*%\}$", "", text))
     return {node.name: ast.dump(node) for node in ast.parse(plain).body if isinstance(node, ast.FunctionDef)}
 
 
@@ -60,3 +61,20 @@ def test_libraries_have_the_same_code(own: str, included: str) -> None:
     mine = functions((RUNTIME / f"gpu_repo_runtime/device/with_{own}.py").read_text())
     other = functions((ROOT / f"templates/shared/src/device_{included}.py").read_text())
     assert mine == other, f"with_{own}.py and device_{included}.py differ"
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyError, TypeError, AssertionError, Exception])
+def test_an_input_that_names_an_error_of_the_gpu_is_no_such_error(kind: type[Exception]) -> None:
+    """A model may repeat its input in what it raises: that must not end the process, nor count as a lack of memory."""
+    for text in ("cudaErrorLaunchFailure: unspecified launch failure", "out of memory", "cudaErrorMemoryAllocation"):
+        error = kind(f"cannot read {text!r}")
+        assert not with_cupy.is_device_lost(error), text
+        assert not with_cupy.is_out_of_memory(error), text
+
+
+def test_what_a_library_says_counts() -> None:
+    library = type("CUDARuntimeError", (Exception,), {"__module__": "cupy_backends.cuda.api.runtime"})
+    for kind in (library, RuntimeError):
+        assert with_cupy.is_device_lost(kind("cudaErrorLaunchFailure: unspecified launch failure")), kind
+        assert with_cupy.is_out_of_memory(kind("cudaErrorMemoryAllocation: out of memory")), kind
+    assert with_cupy.is_out_of_memory(MemoryError())

@@ -34,3 +34,8 @@ def reason(device: str) -> str:
         return f"cuda: {describe(device)['name']}"
     missing = _why_no_gpu()
     return f"cpu: {missing}" if missing else "cpu: asked for"
+
+
+def _said(error: BaseException) -> str:
+    """Return what a library or the driver said, "" for an exception of Python itself: that may repeat an input."""
+    return str(error) if type(error).__module__ != "builtins" or type(error) is RuntimeError else ""

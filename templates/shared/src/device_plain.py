@@ -73,9 +73,9 @@ def release(device: str) -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may help."""
     named = type(error).__name__ == "OutOfMemoryError"
-    return named or isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+    return named or isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY.search(_said(error)))
 
 
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    return bool(_DEVICE_LOST.search(str(error)))
+    return bool(_DEVICE_LOST.search(_said(error)))

@@ -65,7 +65,7 @@ def release(device: str) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may help."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or bool(_OUT_OF_MEMORY.search(_said(error)))
 
 
 def is_device_lost(error: BaseException) -> bool:

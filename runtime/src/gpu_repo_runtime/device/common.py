@@ -33,3 +33,8 @@ def driver_version() -> str:
         return ""
     found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", text)
     return found[1] if found else ""
+
+
+def said(error: BaseException) -> str:
+    """Return what a library or the driver said, "" for an exception of Python itself: that may repeat an input."""
+    return str(error) if type(error).__module__ != "builtins" or type(error) is RuntimeError else ""

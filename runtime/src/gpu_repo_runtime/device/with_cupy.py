@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from .common import Memory, cpu, driver_version
+from .common import Memory, cpu, driver_version, said
 
 _OUT_OF_MEMORY = re.compile(r"cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED|out of memory", re.IGNORECASE)
 _DEVICE_LOST = re.compile(r"cudaError(IllegalAddress|LaunchFailure|ECC|MisalignedAddress|Assert|HardwareStack|Unknown)")
@@ -66,9 +66,9 @@ def release(device: str) -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may help."""
     named = type(error).__name__ == "OutOfMemoryError"
-    return named or isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+    return named or isinstance(error, MemoryError) or bool(_OUT_OF_MEMORY.search(said(error)))
 
 
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    return bool(_DEVICE_LOST.search(str(error)))
+    return bool(_DEVICE_LOST.search(said(error)))

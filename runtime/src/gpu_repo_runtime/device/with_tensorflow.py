@@ -5,7 +5,7 @@ import re
 
 import tensorflow as tf
 
-from .common import Memory, cpu, driver_version
+from .common import Memory, cpu, driver_version, said
 
 _OUT_OF_MEMORY = re.compile(
     r"CUDA_ERROR_OUT_OF_MEMORY|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|out of memory"
@@ -63,9 +63,9 @@ def release(device: str) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may help."""
-    return isinstance(error, tf.errors.ResourceExhaustedError | MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+    return isinstance(error, tf.errors.ResourceExhaustedError | MemoryError) or bool(_OUT_OF_MEMORY.search(said(error)))
 
 
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    return isinstance(error, tf.errors.OpError) and bool(_DEVICE_LOST.search(str(error)))
+    return isinstance(error, tf.errors.OpError) and bool(_DEVICE_LOST.search(said(error)))

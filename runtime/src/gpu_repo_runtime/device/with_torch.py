@@ -4,7 +4,7 @@ import re
 
 import torch
 
-from .common import Memory, cpu, driver_version
+from .common import Memory, cpu, driver_version, said
 
 # What PyTorch and the CUDA libraries say when memory runs out, beside torch.OutOfMemoryError.
 _OUT_OF_MEMORY = re.compile(
@@ -58,7 +58,7 @@ def release(device: str) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may help."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or bool(_OUT_OF_MEMORY.search(str(error)))
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or bool(_OUT_OF_MEMORY.search(said(error)))
 
 
 def is_device_lost(error: BaseException) -> bool:
