@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -45,12 +46,26 @@ def step(name: str) -> None:
 
 @contextmanager
 def unstopped() -> Iterator[None]:
-    """Let nobody stop the program but by a kill; a signal that comes meanwhile works afterwards."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    """Let nobody stop the program but by a kill; a signal that comes meanwhile works afterwards.
+
+    The mask keeps it from this thread and from git; a thread of a library may take it all the same, hence the handlers.
+    """
+    came: list[int] = []
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        known = {number: signal.getsignal(number) for number in STOPS}
+        before = {number: handler for number, handler in known.items() if handler is not None}
+        for number in before:
+            signal.signal(number, lambda number, _: came.append(number))
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in came:
+            signal.raise_signal(late)
 
 
 def duplicate(source: Path, target: Path) -> None:

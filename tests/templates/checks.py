@@ -27,6 +27,7 @@ OPERATOR_KINDS = {
     "Component": {"kustomize.config.k8s.io/v1alpha1"},
     "PodMonitor": {"monitoring.coreos.com/v1"},
     "PrometheusRule": {"monitoring.coreos.com/v1"},
+    "HTTPRoute": {"gateway.networking.k8s.io/v1"},
     "ScaledObject": {"keda.sh/v1alpha1"},
     "TFJob": {"kubeflow.org/v1"},
     "TrainingRuntime": {"trainer.kubeflow.org/v1alpha1"},

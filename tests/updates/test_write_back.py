@@ -6,6 +6,9 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
+import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -80,10 +83,9 @@ def in_a_process(work: Callable[[], object]) -> int:
         try:
             work()
             os._exit(0)
-        except SystemExit as end:
-            os._exit(int(end.code or 0))
-        except BaseException:
-            os._exit(99)
+        except BaseException as end:
+            traceback.print_exc()
+            os._exit(int(end.code or 0) if isinstance(end, SystemExit) else 99)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
@@ -132,10 +134,16 @@ def test_an_error_at_any_step_takes_everything_back(child: Child, tree: Path, mo
         assert child.status() == {}, name
 
 
-def test_a_stop_while_writing_ends_after_it(child: Child, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("threads", [0, 1])
+def test_a_stop_while_writing_ends_after_it(
+    child: Child, tree: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    """A thread that the mask of the first does not reach may take the signal."""
     monkeypatch.setattr(write_back, "step", lambda name: name == "new a.txt" and os.kill(os.getpid(), signal.SIGTERM))
 
     def work() -> None:
+        for _ in range(threads):
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
         signal.signal(signal.SIGTERM, safe_update.stop)
         write_back.write(child.path, tree, journal(child))
 
