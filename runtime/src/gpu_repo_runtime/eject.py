@@ -27,10 +27,9 @@ def eject(project: Path) -> Path:
     target = project / "src" / PACKAGE.name
     if not target.parent.is_dir():
         raise CannotEject(f"{project} has no folder src: run it where your repository is")
+    place = target.relative_to(project)
     if target.exists():
-        raise CannotEject(
-            f"{target} is there already; `git rm -r {target.relative_to(project)}` goes back to the wheel"
-        )
+        raise CannotEject(f"{place} is there already; `git rm -r {place}` goes back to the wheel")
     part = target.with_name(f".{target.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     try:

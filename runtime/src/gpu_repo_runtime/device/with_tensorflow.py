@@ -63,7 +63,8 @@ def release(device: str) -> None:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Tell whether a smaller batch may help."""
-    return isinstance(error, tf.errors.ResourceExhaustedError | MemoryError) or bool(_OUT_OF_MEMORY.search(said(error)))
+    full = tf.errors.ResourceExhaustedError | MemoryError
+    return isinstance(error, full) or bool(_OUT_OF_MEMORY.search(said(error)))
 
 
 def is_device_lost(error: BaseException) -> bool:
