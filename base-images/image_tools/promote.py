@@ -63,13 +63,16 @@ def check_place(pushed: Pushed, row: dict[str, Any], arguments: argparse.Namespa
     return manifest
 
 
-def correct_tags(pushed: Pushed, repository: str, tags: tuple[str, ...]) -> None:
-    """Set the tags again that another hand has moved since the promotion, or removed."""
+def correct_tags(pushed: Pushed, repository: str, tags: tuple[str, ...]) -> bool:
+    """Set the tags again that another hand has moved since the promotion, or removed; tell whether there were any."""
+    again = False
     for tag in tags:
         found = registry.find(f"{repository}:{tag}")
         if found is None or found.digest != pushed.digest:
             registry.set_tag(f"{repository}@{pushed.digest}", repository, tag)
             print(f"{repository}:{tag}: was {found.digest if found else 'gone'}; set again")
+            again = True
+    return again
 
 
 def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -83,8 +86,8 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     pushed = candidate(catalog, row, arguments)
     known = (read_record(path) or read_record(RECORD)).get(row["name"], {})
     if known.get("digest") == pushed.digest and known.get("smoke", {}).get("require") == require:
-        print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}")
-        correct_tags(pushed, repository, (known["tag"], str(catalog["release"])))
+        again = correct_tags(pushed, repository, (known["tag"], str(catalog["release"])))
+        print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}{'' if again else '; nothing to do'}")
         return
     manifest = check_place(pushed, row, arguments)
     if arguments.smoke:
