@@ -67,7 +67,7 @@ def test_without_a_gpu_the_image_stays_in_staging(
             workdir=tmp_path / "work",
         )
     finally:
-        for line in _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "*/ml/pipeline-check").split():
+        for line in _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", "*/*/pipeline-check").split():
             subprocess.run(["docker", "image", "rm", "--force", line], check=False, capture_output=True)
     assert trace.result == "FAILURE", trace.log
     passed = {stage.name for stage in trace.all_stages if stage.result == "SUCCESS"}
