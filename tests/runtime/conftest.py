@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from tests.runtime import standin_model
-from tests.runtime.services import PACKAGE, bench, start  # noqa: F401 - fixtures
+from tests.runtime.services import PACKAGE, start  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")
