@@ -146,3 +146,10 @@ def test_tools_of_style_are_not_taken_over_and_those_of_tests_are(tmp_path: Path
     text = f"[project]\nname='x'\n{extras}"
     write_files(tmp_path, {"pyproject.toml": text})
     assert [asked.name for asked in read_packaging(tmp_path).packages.dev] == ["pytest-cov"]
+
+
+def test_what_the_image_brings_is_no_work_left_to_do(tmp_path: Path) -> None:
+    write_files(
+        tmp_path, {"environment.yml": "dependencies: [python=3.8, cudatoolkit=11.3, pytorch-cuda=11.8, ffmpeg]\n"}
+    )
+    assert [text for text, _, _ in read_packaging(tmp_path).packages.left] == ["ffmpeg"]
