@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.ci.runs import NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
+from tests.ci.runs import BRANCH, NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
 from tests.conftest import git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import Builds
@@ -27,18 +27,15 @@ STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
 INPUTS = ("name", "path", "if-no-files-found", "overwrite", "pattern", "merge-multiple")
 
 
-def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS), changed: bool = False) -> Run:
-    """Run the workflow for a push to main, a pull request, a tag, or a pull request of a fork.
-
-    labels: those that a runner has. changed: the work tree holds what is not committed, as a fork's branch would.
-    """
+def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS)) -> Run:
+    """Run the workflow for a build of this kind (KINDS); `labels` are those that a runner has."""
     folder = it.agents.folder / f"act-{next(NUMBERS)}"
     folder.mkdir()
     if not git(it.child, "remote").strip():
         git(it.child, "remote", "add", "origin", f"https://github.com/{OWNER}/{it.child.name}.git")
     event = folder / "event.json"
     event.write_text(json.dumps(_event(kind, it.child.name)))
-    command = [str(BIN / "act"), "push" if kind in ("main", "tag") else "pull_request", "--eventpath", str(event)]
+    command = [str(BIN / "act"), "pull_request" if kind in ("change", "fork") else "push", "--eventpath", str(event)]
     command += ["--workflows", WORKFLOW, "--no-cache-server", "--action-cache-path", str(folder / "cache"), "--json"]
     command += [word for label in labels for word in ("--platform", f"{label}=-self-hosted")]
     command += [word for stand in _actions(it.child, folder) for word in ("--local-repository", stand)]
@@ -54,10 +51,10 @@ def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS), chang
 def _event(kind: str, name: str) -> dict[str, Any]:
     if kind == "tag":
         return {"ref": f"refs/tags/{TAG}"}
-    if kind == "main":
-        return {"ref": "refs/heads/main"}
+    if kind in ("main", "branch"):
+        return {"ref": f"refs/heads/{BRANCH if kind == 'branch' else 'main'}"}
     here, there = f"{OWNER}/{name}", f"stranger/{name}" if kind == "fork" else f"{OWNER}/{name}"
-    head = {"ref": "feature/it's", "repo": {"full_name": there}}
+    head = {"ref": BRANCH, "repo": {"full_name": there}}
     return {
         "number": 7,
         "pull_request": {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}},
@@ -80,7 +77,7 @@ def _agents(it: Builds, folder: Path) -> Path:
     for name, job in _jobs(it.child).items():
         [label] = re.findall(r"\|\| '([\w-]+)' \}\}", job["runs-on"])
         jobs[name] = (LABELS[label], job.get("environment", ""))
-    return agents_of_jobs(jobs, it.agents, folder / "agents.sh")
+    return agents_of_jobs(jobs, it.agents, it.credentials["registry-release"], folder / "agents.sh")
 
 
 def _actions(child: Path, folder: Path) -> list[str]:

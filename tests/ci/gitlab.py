@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from tests.ci.runs import NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
+from tests.ci.runs import BRANCH, NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
 from tests.conftest import git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import Builds
@@ -26,10 +26,10 @@ FILE = ".gitlab-ci.yml"
 KEYWORDS = ("stages", "workflow", "variables", "default")
 
 
-def run(it: Builds, kind: str, *, tools: Path, deploy: bool = True, changed: bool = False) -> Run:
-    """Run the pipeline of main, a merge request, a tag, or a merge request of a fork; `deploy`: a person starts it.
+def run(it: Builds, kind: str, *, tools: Path, deploy: bool = True) -> Run:
+    """Run the pipeline of a build of this kind (KINDS); `deploy`: a person starts the deployment.
 
-    tools: the folder in which npm has installed the runner. changed: take what is not committed too.
+    tools: the folder in which npm has installed the runner.
     """
     folder = it.agents.folder / f"gitlab-{next(NUMBERS)}"
     work = folder / it.child.name
@@ -54,8 +54,10 @@ def _kind(kind: str, name: str) -> list[str]:
     if kind in ("change", "fork"):
         there = f"{'stranger' if kind == 'fork' else OWNER}/{name}"
         given |= {"CI_PIPELINE_SOURCE": "merge_request_event", "CI_MERGE_REQUEST_SOURCE_PROJECT_PATH": there}
-        given |= {"CI_MERGE_REQUEST_PROJECT_PATH": f"{OWNER}/{name}", "CI_COMMIT_REF_NAME": "feature/it's"}
-    unset = [] if kind == "main" else ["--unset-variable", "CI_COMMIT_BRANCH"]
+        given |= {"CI_MERGE_REQUEST_PROJECT_PATH": f"{OWNER}/{name}", "CI_COMMIT_REF_NAME": BRANCH}
+    if kind == "branch":
+        given |= {"CI_COMMIT_BRANCH": BRANCH, "CI_COMMIT_REF_NAME": BRANCH}
+    unset = [] if kind in ("main", "branch") else ["--unset-variable", "CI_COMMIT_BRANCH"]
     return unset + [word for key, value in given.items() for word in ("--variable", f"{key}={value}")]
 
 
@@ -63,7 +65,7 @@ def _variables(it: Builds, kind: str, folder: Path) -> Path:
     """Write the project's variables, each for its environment; a fork's pipeline runs without them."""
     cluster = folder / "kubeconfig"
     cluster.write_text("cluster: test\n")
-    scoped = {"staging": farm.STAGING_LOGIN, "release": farm.RELEASE_LOGIN}
+    scoped = {"staging": farm.STAGING_LOGIN, "release": it.credentials["registry-release"]}
     given: dict[str, Any] = {
         "REGISTRY_USER": {"values": {name: login[0] for name, login in scoped.items()}},
         "REGISTRY_PASSWORD": {"values": {name: login[1] for name, login in scoped.items()}},
@@ -86,7 +88,7 @@ def _agents(it: Builds, folder: Path) -> Path:
         [tag] = job.get("tags", told["default"]["tags"])
         label = told["variables"][tag.removeprefix("$")]
         jobs[name] = (label, "")
-    return agents_of_jobs(jobs, it.agents, folder / "agents.sh")
+    return agents_of_jobs(jobs, it.agents, ("", ""), folder / "agents.sh")
 
 
 def _told(code: int, log: str) -> Run:
