@@ -48,12 +48,14 @@ def agents_of_jobs(
     environment of that name has.
     """
     lines = ['job=${GITHUB_JOB:-${CI_JOB_NAME:-}} agent=""', "case $job in"]
-    lines += [f"    {job}) agent={shlex.quote(str(agents.labels[label]))} ;;" for job, (label, _) in jobs.items()]
+    lines += [
+        f"    {shlex.quote(job)}) agent={shlex.quote(str(agents.labels[label]))} ;;" for job, (label, _) in jobs.items()
+    ]
     lines += ["esac", 'if [ "${AGENT:-}" != "$agent" ]; then export AGENT=$agent PATH="$agent:$PATH"; fi']
     user, password = map(shlex.quote, release)
     # A secret of the environment stands in for that of the repository, in the steps that ask for it.
     lines += [
-        f'if [ "$job" = {job} ] && [ -n "${{REGISTRY_PASSWORD:-}}" ]; then\n'
+        f'if [ "$job" = {shlex.quote(job)} ] && [ -n "${{REGISTRY_PASSWORD:-}}" ]; then\n'
         f"    REGISTRY_USER={user} REGISTRY_PASSWORD={password}\nfi"
         for job, (_, where) in jobs.items()
         if where == "release"
