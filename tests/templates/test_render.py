@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ownership import owners_in
+from gpu_repo_runtime.update.ownership import owners_in
 
 from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
