@@ -94,7 +94,7 @@ in_project() {
     shift
     place=$(place)
     has_gpu && gpu="NVIDIA GPU present"
-    export PYTHONPATH=$PWD/src
+    export PYTHONPATH=$PWD/src{{ ':$PWD' if adopted.code | default([]) }}
     case $place in
         here) say "inside the image, $gpu"; exec "$@" ;;
         venv) say "in .venv, $gpu"

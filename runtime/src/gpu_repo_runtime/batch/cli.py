@@ -11,6 +11,7 @@ from .addresses import masked
 from .arguments import above_zero, address, not_blank, positive, seconds, share, whole
 from .exits import BAD_CONFIGURATION, RETRY, JobError, is_refused
 from .parts import Limits
+from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
 from .workers import own_number, run_workers, take_local_gpu, visible_gpus
 
@@ -60,8 +61,11 @@ def _parser(package: str) -> Parser:
         "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
     )
     what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
-    what.add_argument("--column", default="text", help="the column with the text")
+    _add_columns(what)
     what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
+    what.add_argument(
+        "--parameter", action="append", default=[], metavar="NAME=VALUE", help="a field of the model's Parameters"
+    )
     errors = run.add_argument_group("bad rows")
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
@@ -84,6 +88,26 @@ def _parser(package: str) -> Parser:
     _add_train(commands)
     _add_profile(commands)
     return parser
+
+
+def _add_columns(group: Any) -> None:
+    group.add_argument("--column", metavar="NAME", help="the column with the text; text if not said")
+    group.add_argument(
+        "--columns", metavar="A,B", help="what an input is made of, in order; FIELD=COLUMN where names differ"
+    )
+    group.add_argument("--files", metavar="A,B", help="columns that hold addresses of files, for fields of bytes")
+    group.add_argument(
+        "--root", type=address, metavar="FOLDER", help="where relative addresses begin; beside the data if not said"
+    )
+
+
+def _asked(options: argparse.Namespace, keep: list[str] | None) -> Asked:
+    columns, files = _names(options.columns) or [], _names(options.files) or []
+    return Asked(options.column, columns, keep, files, options.root)
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name for name in text.split(",") if name]
 
 
 def _add_merge(commands: Any) -> None:
@@ -128,7 +152,7 @@ def _add_profile(commands: Any) -> None:
     profile.add_argument(
         "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not said"
     )
-    profile.add_argument("--column", default="text", help="the column with the text")
+    _add_columns(profile)
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
     sizes = [8, 32, 64, 128, 256]
     profile.add_argument("--batch-sizes", type=positive, nargs="+", default=sizes, help="the sizes to compare")
@@ -171,6 +195,7 @@ def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from .profiling import ProfileOptions, profile_job
 
     options.output = options.output or "build/profile"
+    options.asked = _asked(options, [])
     return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
 
 
@@ -180,8 +205,8 @@ def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
         input=options.input,
         output=options.output,
         format=options.format,
-        column=options.column,
-        keep=[name for name in options.keep.split(",") if name] if options.keep is not None else None,
+        asked=_asked(options, _names(options.keep)),
+        parameters=options.parameter,
         on_error=options.on_error,
         max_bad=options.max_bad,
         device=options.device,

@@ -14,6 +14,7 @@ from .inputs import InputFile
 from .lines import TooLong
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
 from .records import too_long
+from .shapes import Taken
 from .widening import fitting
 
 READ_ROWS = 16_384
@@ -75,7 +76,7 @@ def _rows_of_part(file: InputFile, source: pq.ParquetFile, columns: Columns, lim
 def _mean_of_first_rows(file: InputFile, source: pq.ParquetFile, columns: Columns) -> float:
     """Return the mean bytes of a row's columns that are read, 0 where the first rows cannot be read."""
     try:
-        batch = next(source.iter_batches(SAMPLE_ROWS, columns=columns.names, use_threads=False), None)
+        batch = next(source.iter_batches(SAMPLE_ROWS, columns=_there(source, columns), use_threads=False), None)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
@@ -83,12 +84,22 @@ def _mean_of_first_rows(file: InputFile, source: pq.ParquetFile, columns: Column
     return batch.nbytes / len(batch) if batch else 0
 
 
+def _there(source: pq.ParquetFile, columns: Columns) -> list[str]:
+    """Return the names of the columns that the file has: a field of an input may have a default."""
+    names = set(source.schema_arrow.names)
+    return [name for name in columns.names if name in names]
+
+
 def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
     for column in columns.names:
+        if column not in schema.names and column not in columns.required:
+            continue
         if column not in schema.names:
             raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
         if schema.names.count(column) > 1:
             raise BadInput(f"{name}: {schema.names.count(column)} columns {column!r}: which one is meant?")
+    if columns.typed:
+        return
     form = schema.field(columns.text).type
     value = form.value_type if pa.types.is_dictionary(form) else form
     allowed = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
@@ -132,18 +143,26 @@ def _read_group(
     """Yield a row group, `rows` at a time; what cannot be read of it comes last, as one bad row for all of it."""
     position = begin
     try:
-        for batch in source.iter_batches(rows, row_groups=[group], columns=columns.names, use_threads=False):
+        there = _there(source, columns)
+        for batch in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
             table = pa.Table.from_batches([batch])
             numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
             kept = [table[name] for name in columns.kept.names]
             fields = [ROW, TEXT, *columns.kept.names]
-            yield pa.table([pa.chunked_array([numbers]), table[columns.text], *kept], names=fields), None
+            value = _of_inputs(batch, columns.typed) if columns.typed else table[columns.text]
+            yield pa.table([pa.chunked_array([numbers]), value, *kept], names=fields), None
             position += len(table)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
         reason = " ".join(str(error).split())
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
+
+
+def _of_inputs(batch: pa.RecordBatch, typed: Taken) -> pa.ChunkedArray:
+    """Return the columns that make an input as one column of objects."""
+    names = [name for name in typed.columns if name in batch.schema.names]
+    return pa.chunked_array([pa.StructArray.from_arrays([batch.column(name) for name in names], names)])
 
 
 def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str) -> tuple[pa.Table, list[BadRow]]:
@@ -165,10 +184,8 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
         table.validate(full=True)
     except pa.ArrowException:
         broken = [_is_broken(value) for value in table[TEXT]]
-        bad += [
-            BadRow(row, f"column {columns.text!r} is no UTF-8")
-            for row in table[ROW].filter(pa.array(broken)).to_pylist()
-        ]
+        what = "the input" if columns.typed else f"column {columns.text!r}"
+        bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
         table = table.filter(pa.array([not b for b in broken]))
     return table, bad
 
@@ -178,15 +195,20 @@ def _row_sizes(table: pa.Table, columns: Columns) -> Any:
     sizes = pa.chunked_array([pa.array(np.zeros(len(table), np.int64))])
     kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if name != columns.text and any(kind(column.type) for kind in kinds):
-            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+        if name == TEXT and columns.typed:
+            parts = [column.combine_chunks().field(n) for n in range(column.type.num_fields)]
+        else:
+            parts = [column] if name != columns.text else []
+        for part in parts:
+            if any(kind(part.type) for kind in kinds):
+                sizes = pc.add(sizes, pc.fill_null(pc.binary_length(part), 0))
     return sizes
 
 
 def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows whose kept columns fit those of the plan, in a type that holds both, and the others."""
     bad: list[BadRow] = []
-    arrays = [whole[ROW], whole[TEXT].cast(pa.string())]
+    arrays = [whole[ROW], whole[TEXT] if columns.typed else whole[TEXT].cast(pa.string())]
     unfit = None
     for field in columns.kept:
         values = whole[field.name]
@@ -207,7 +229,7 @@ def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, li
 
 def _is_broken(value: pa.Scalar) -> bool:
     try:
-        value.as_buffer().to_pybytes().decode()
+        value.as_py()
     except UnicodeDecodeError:
         return True
     return False

@@ -46,6 +46,7 @@ class Plan:
     on_error: str
     result: pa.Schema
     code: str
+    parameters: Any = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""
@@ -55,12 +56,23 @@ class Plan:
             "part_bytes": self.limits.size,
             "max_row_bytes": self.limits.row_size,
             "column": self.columns.text,
+            **self._typed(),
             "keep": _types(self.columns.kept),
             "result": _types(self.result),
             "on_error": self.on_error,
             "code": self.code,
             "files": [file.identity() for file in self.files],
         }
+
+    def _typed(self) -> dict[str, Any]:
+        """Return what the plan of a model has that takes other inputs than texts, or parameters."""
+        typed = self.columns.typed
+        found: dict[str, Any] = {}
+        if typed:
+            found["columns"] = [list(pair) for pair in typed.fields]
+        if typed and typed.files:
+            found |= {"files_of": sorted(typed.files), "root": typed.root}
+        return found if self.parameters is None else found | {"parameters": self.parameters}
 
     def settle(self, store: Store, checksums: Callable[[], dict[str, str]]) -> None:
         """Write the plan, or compare it with the one that is there. Raises BadConfiguration when they differ.

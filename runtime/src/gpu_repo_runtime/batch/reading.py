@@ -2,33 +2,80 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..interface import Interface
 from .exits import BadConfiguration, BadInput
 from .inputs import InputFile
 from .parquetfiles import parquet_parts
-from .parts import Columns, Limits, Part
+from .parts import LINE_COLUMN, Columns, Limits, Part
+from .shapes import shape_of, taken
 from .textfiles import DELIMITERS, Start, first_lines, read_header, text_parts
 from .widening import LARGEST, UNFIT, field_of, typed
 
-LINE_COLUMN = "text"
+
+@dataclass(frozen=True)
+class Asked:
+    """What a run wants of the input: which columns make an input of the model, and which go to the output too.
+
+    keep: None for the one with the text. columns, files, root: see --help.
+    """
+
+    column: str | None = None
+    columns: Sequence[str] = ()
+    keep: list[str] | None = None
+    files: Sequence[str] = ()
+    root: str | None = None
 
 
-def find_columns(files: list[InputFile], text: str, keep: list[str] | None, limits: Limits) -> Columns:
+def find_columns(files: list[InputFile], interface: Interface, asked: Asked, limits: Limits) -> Columns:
     """Return the columns to read; their types are those of the first file that has some, as its first rows tell them.
 
-    keep: columns that go to the output too, None for the one with the text.
     Raises BadConfiguration when a column is not there or holds lists or objects.
     """
     schema = next((found for found in (_schema(file, limits) for file in files) if found is not None), None)
-    names = [text] if keep is None else keep
+    if not interface.is_text:
+        return _typed_columns(schema, files, interface, asked)
+    if asked.files:
+        raise BadConfiguration("--files is for a model whose Input holds bytes, and this one takes texts")
+    text = _text_column(asked)
+    names = [text] if asked.keep is None else asked.keep
     if schema is None:
         return Columns(text, pa.schema([(name, pa.string()) for name in names]))
-    for name in [text, *names]:
+    _check_kept(schema, [text, *names])
+    fields = [pa.field(n, pa.string()) if n == text else _plain(schema.field(n)) for n in names]
+    return Columns(text, pa.schema(fields))
+
+
+def _text_column(asked: Asked) -> str:
+    if len(asked.columns) > 1:
+        raise BadConfiguration(f"--columns {','.join(asked.columns)}: the model takes a text, which one column holds")
+    return asked.columns[0] if asked.columns else asked.column or LINE_COLUMN
+
+
+def _typed_columns(schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked) -> Columns:
+    """Return the columns for a model of another input than a text. None is kept but those of --keep."""
+    chosen, kept = [*asked.columns, *([asked.column] if asked.column else [])], asked.keep or []
+    lines = all(file.format == "jsonl" for file in files)
+    shape = shape_of(interface)
+    if schema is None and (lines or shape.kind == "object") and not (chosen or kept or asked.files):
+        names = list(shape.keys) if shape.kind == "object" else None
+    else:
+        names = schema.names if schema is not None else [*chosen, *kept]
+    made = taken(interface, names, chosen, kept, asked.files, asked.root)
+    if schema is None:
+        return Columns("", pa.schema([(name, pa.string()) for name in kept]), made)
+    _check_kept(schema, kept)
+    return Columns("", pa.schema([_plain(schema.field(name)) for name in kept]), made)
+
+
+def _check_kept(schema: pa.Schema, names: list[str]) -> None:
+    for name in names:
         if name not in schema.names:
             known = ", ".join(schema.names) or "none"
             raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
@@ -36,8 +83,6 @@ def find_columns(files: list[InputFile], text: str, keep: list[str] | None, limi
             raise BadConfiguration(f"the input has {schema.names.count(name)} columns {name!r}: which one is meant?")
         if pa.types.is_nested(schema.field(name).type):
             raise BadConfiguration(f"column {name!r} holds {schema.field(name).type}: lists and objects cannot be kept")
-    fields = [pa.field(n, pa.string()) if n == text else _plain(schema.field(n)) for n in names]
-    return Columns(text, pa.schema(fields))
 
 
 def read_parts(

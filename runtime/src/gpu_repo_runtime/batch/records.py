@@ -12,13 +12,14 @@ from pyarrow import json as pa_json
 
 from .exits import BadInput
 from .lines import Line, LineReader, TooLong
-from .parts import ROW, TEXT, BadRow, Columns, table_schema
+from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .widening import LARGEST, UNFIT, column, extremes, together, within
 
 Parsed = tuple[pa.Table, list[BadRow]]
 # What pyarrow reads from JSON without changing a value; whole numbers as double have to be looked at.
 _READ_AS_WRITTEN = (pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TEXT = pa.string()
 
 
 Record = list[str] | str
@@ -97,15 +98,16 @@ class CsvReader:
 
 def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
     """Parse lines of plain text: each one is a row."""
-    good: list[tuple[int, str, tuple[Any, ...]]] = []
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
     bad: list[BadRow] = []
     for row, line in enumerate(lines, first_row):
         if isinstance(line, TooLong):
             bad.append(BadRow(row, too_long(line)))
             continue
         text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        good.append((row, text, (text,) * len(columns.kept)))
-    return to_table(good, bad, columns)
+        value = {LINE_COLUMN: text} if columns.typed else text
+        good.append((row, value, (text,) * len(columns.kept)))
+    return to_table(good, bad, columns, pa.struct([(LINE_COLUMN, _TEXT)]) if columns.typed else _TEXT)
 
 
 def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
@@ -113,6 +115,8 @@ def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parse
 
     So what becomes of a line does not depend on the lines around it.
     """
+    if columns.typed and not columns.kept.names:
+        return _whole_lines(lines, first_row, columns)
     for wanted in _ways_to_read(columns):
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
             return _parse_json_at_once(lines, first_row, columns, wanted), []
@@ -124,9 +128,22 @@ def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parse
     return together([first, second], table_schema(columns)), bad + more
 
 
+def _whole_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Return lines as they are, of which inputs are made later."""
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        if isinstance(line, TooLong):
+            bad.append(BadRow(row, too_long(line)))
+        elif line.strip():
+            good.append((row, line.decode("utf-8", "surrogateescape"), ()))
+    return to_table(good, bad, columns)
+
+
 def _ways_to_read(columns: Columns) -> list[pa.Schema]:
     """Return the types to ask pyarrow for: the plan's, and fractions where it has whole numbers so far."""
-    fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
+    text = [] if columns.typed else [pa.field(columns.text, pa.string())]
+    fields = [*text, *(f for f in columns.kept if f.name != columns.text)]
     if not all(field.type in _READ_AS_WRITTEN for field in fields):
         return []
     wider = [pa.field(f.name, pa.float64()) if f.type == pa.int64() and not f.metadata else f for f in fields]
@@ -141,7 +158,7 @@ def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns,
     options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
     table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
-    text = table[columns.text]
+    text = pa.chunked_array([pa.array(lines).cast(pa.string())]) if columns.typed else table[columns.text]
     if len(table) != len(lines) or text.null_count:
         raise ValueError("two objects on a line, or one without text")
     table.validate(full=True)
@@ -159,13 +176,14 @@ def _parse_json_alone(line: Line, row: int, columns: Columns) -> Parsed:
     if isinstance(line, bytes) and not line.strip():
         return to_table([], [], columns)
     try:
-        record = _json_object(line)
+        record = _json_object(line, any_value=columns.typed is not None and columns.typed.line)
     except (ValueError, RecursionError) as error:
         return to_table([], [BadRow(row, str(error))], columns)
-    return to_table([(row, record.get(columns.text), tuple(map(record.get, columns.kept.names)))], [], columns)
+    text = line.decode("utf-8-sig") if columns.typed and isinstance(line, bytes) else record.get(columns.text)
+    return to_table([(row, text, tuple(map(record.get, columns.kept.names)))], [], columns)
 
 
-def _json_object(line: Line) -> dict[str, Any]:
+def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
     if isinstance(line, TooLong):
         raise ValueError(too_long(line))
     try:
@@ -174,6 +192,8 @@ def _json_object(line: Line) -> dict[str, Any]:
         raise ValueError(f"no UTF-8: {error.reason} at byte {error.start}") from None
     except ValueError as error:
         raise ValueError(f"no JSON: {error}") from None
+    if any_value:
+        return {}
     if not isinstance(record, dict):
         raise ValueError(f"no JSON object but {type(record).__name__}")
     return record
@@ -184,24 +204,28 @@ def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], in
     position = {name: index for index, name in enumerate(header)}
 
     def parse(records: Sequence[Any], first_row: int, columns: Columns) -> Parsed:
-        missing = [name for name in columns.names if name not in position]
+        missing = [name for name in columns.required if name not in position]
         if missing:
             raise BadInput(f"{file_name}: no column {missing[0]!r}; there are {', '.join(header)}")
         double = [name for name in columns.names if header.count(name) > 1]
         if double:
             raise BadInput(f"{file_name}: {header.count(double[0])} columns {double[0]!r}: which one is meant?")
-        text, kept = position[columns.text], [position[name] for name in columns.kept.names]
-        good: list[tuple[int, str, tuple[Any, ...]]] = []
+        kept = [position[name] for name in columns.kept.names]
+        of_input = {name: position[name] for name in columns.typed.columns if name in position} if columns.typed else {}
+        text = -1 if columns.typed else position[columns.text]
+        form = pa.struct([(name, pa.string()) for name in of_input]) if columns.typed else pa.string()
+        good: list[tuple[int, Any, tuple[Any, ...]]] = []
         bad: list[BadRow] = []
         for row, record in enumerate(records, first_row):
             if isinstance(record, list) and len(record) == len(header):
-                good.append((row, record[text], tuple(record[index] for index in kept)))
+                value = {name: record[n] for name, n in of_input.items()} if columns.typed else record[text]
+                good.append((row, value, tuple(record[index] for index in kept)))
             elif isinstance(record, list):
                 strange = f"{len(record)} fields where the header has {len(header)}"
                 bad.append(BadRow(row, "the row is too long" if record[0].startswith("\0") else strange))
             else:
                 bad.append(BadRow(row, str(record)))
-        return to_table(good, bad, columns)
+        return to_table(good, bad, columns, form)
 
     return parse
 
@@ -211,43 +235,67 @@ def too_long(line: TooLong) -> str:
     return f"the row has {line.size} bytes, more than --max-row-bytes"
 
 
-def to_table(rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns) -> Parsed:
-    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones."""
+def to_table(
+    rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns, form: Any = _TEXT
+) -> Parsed:
+    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones.
+
+    form: the type of what stands in the text's place.
+    """
     try:
-        table = _columns(rows, columns)
+        table = _columns(rows, columns, form)
         if not table[TEXT].null_count:
             return table, bad
     except UNFIT:
         pass
     good = []
     for entry in rows:
-        reason = _why_bad(entry, columns)
+        reason = _why_bad(entry, columns, form)
         if reason:
             bad.append(BadRow(entry[0], reason))
         else:
             good.append(entry)
-    return _columns(good, columns), sorted(bad, key=lambda b: b.row)
+    return _columns(good, columns, form), sorted(bad, key=lambda b: b.row)
 
 
-def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns) -> pa.Table:
-    arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], pa.string())]
+def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns, form: pa.DataType) -> pa.Table:
+    arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], form)]
     arrays += [column([entry[2][index] for entry in rows], field) for index, field in enumerate(columns.kept)]
     return pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
 
 
-def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns) -> str:
+def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns, form: pa.DataType) -> str:
     _, text, kept = entry
+    if form != _TEXT:
+        broken = [name for name, cell in text.items() if not _is_utf8(cell)]
+        if broken:
+            return f"column {broken[0]!r} is no UTF-8"
+        kept_only = zip(columns.kept, kept, strict=True)
+        return next((reason for field, value in kept_only if (reason := _why_unfit(field, value))), "")
     if text is None:
         return f"no value in column {columns.text!r}"
     if not isinstance(text, str):
         return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
+    if columns.typed and not _is_utf8(text):
+        return "the line is no UTF-8"
     checked = [(pa.field(columns.text, pa.string()), text), *zip(columns.kept, kept, strict=True)]
-    for field, value in checked:
-        try:
-            column([value], field)
-        except UnicodeError:
-            return f"column {field.name!r} is no UTF-8"
-        except UNFIT as error:
-            number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
-            return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
+    return next((reason for field, value in checked if (reason := _why_unfit(field, value))), "")
+
+
+def _why_unfit(field: pa.Field, value: Any) -> str:
+    try:
+        column([value], field)
+    except UnicodeError:
+        return f"column {field.name!r} is no UTF-8"
+    except UNFIT as error:
+        number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
+        return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
     return ""
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

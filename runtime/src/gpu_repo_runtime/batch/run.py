@@ -52,7 +52,7 @@ class Run:
         with ThreadPoolExecutor(1, "writer") as writer:
             waiting: deque[Future[Record]] = deque()
             try:
-                with closing(ahead(map(Sorted.of, self._parts()), 1)) as parts:
+                with closing(ahead(map(self._sorted, self._parts()), 1)) as parts:
                     while True:
                         with stop.waiting():
                             rows = next(parts, None)
@@ -68,6 +68,9 @@ class Run:
                 while waiting:
                     waiting.popleft().result()
         self._judge(max_bad, 1)
+
+    def _sorted(self, part: Part) -> Sorted:
+        return Sorted.of(part, self._plan.columns.typed)
 
     def _parts(self) -> Iterator[Part]:
         """Yield the parts that are to be done, file by file."""

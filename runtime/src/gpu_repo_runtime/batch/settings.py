@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from .exits import BadConfiguration
 from .parts import Limits
+from .reading import Asked
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class RunOptions:
     input: list[str]
     output: str
     format: str | None
-    column: str
-    keep: list[str] | None
+    asked: Asked
+    parameters: list[str]
     on_error: str
     max_bad: float
     device: str

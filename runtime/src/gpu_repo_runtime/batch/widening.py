@@ -22,6 +22,7 @@ UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError
 LARGEST = 2**53
 WHOLE = pa.decimal128(38, 0)
 _EXACT = {b"exact": b"yes"}
+_DECLARED = {b"declared": b"yes"}
 _NONE = type(None)
 _FRACTIONS: set[type] = {float, np.float64, np.float32, np.float16, _NONE}
 _NUMBERS: set[type] = {int, np.int64, np.int32, np.int16, np.int8, np.uint8, np.uint16, np.uint32, np.uint64, _NONE}
@@ -72,6 +73,11 @@ def field_of(name: str, form: pa.DataType, exact: bool) -> pa.Field:
     return pa.field(name, form, metadata=_EXACT if exact else None)
 
 
+def declared(name: str, form: pa.DataType) -> pa.Field:
+    """Return a column of a type that is known to hold all its values, which were checked before."""
+    return pa.field(name, form, metadata=_DECLARED)
+
+
 def without_notes(fields: Iterable[pa.Field]) -> pa.Schema:
     """Return the columns as they are in the output."""
     return pa.schema([(field.name, field.type) for field in fields])
@@ -83,6 +89,8 @@ def column(values: list[Any], field: pa.Field) -> pa.Array:
     Raises one of UNFIT when one of the values would be changed. It does so for many exactly when it does for one.
     """
     form, exact = field.type, _is_exact(field)
+    if field.metadata and _DECLARED.keys() <= field.metadata.keys():
+        return pa.array(values, form)
     kinds = set(map(type, values))
     if kinds <= _SURE.get(form, set()) and form != WHOLE:
         try:
@@ -102,7 +110,17 @@ def column(values: list[Any], field: pa.Field) -> pa.Array:
         check_times(values)
     if not types.is_nested(found.type) and len(kinds) > 1:
         raise TypeError(f"values of {len(kinds)} kinds where it held {form} at first")
-    return _cast(found, common(form, found.type))
+    target = common(form, found.type)
+    if is_empty(target):
+        raise TypeError("an empty object, which has no columns")
+    return _cast(found, target)
+
+
+def is_empty(form: pa.DataType) -> bool:
+    """Tell whether there are objects without any key in a type, for which Parquet has no columns."""
+    if types.is_struct(form):
+        return form.num_fields == 0 or any(is_empty(field.type) for field in form)
+    return types.is_list(form) and is_empty(form.value_type)
 
 
 def within(array: pa.Array | pa.ChunkedArray, field: pa.Field) -> Any:
