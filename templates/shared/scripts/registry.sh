@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # Read by lib.sh: the image that scripts/push left in the registry, and the login there.
 
-repository=${image%:*}                              # of what is released
+repository=${image%:*} # of what is released
 staging=${STAGING:-{{ staging }}}/${repository##*/} # of what is pushed and not released yet
-pushed_file=build/image.txt                         # three lines: staging@digest, the commit, the time of the push
+pushed_file=build/image.txt # three lines: staging@digest, the commit, the time of the push
 
 # Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script. REGISTRY_PASSWORD_COMMAND
 # prints the password where a CI system gives a token in place of one (OIDC).
