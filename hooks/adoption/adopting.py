@@ -10,9 +10,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from git_calls import git
+from gpu_repo_runtime.update.answers import ANSWERS
+from gpu_repo_runtime.update.git_calls import git
 from new import NewError, start
-from update_answers import ANSWERS
 
 from adoption import baseline, locks, merge, plan, repository
 from adoption.detect import Findings, detect

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import tomlkit
-from git_calls import call, git
+from gpu_repo_runtime.update.git_calls import call, git
 
 from adoption.detect import Findings
 from adoption.tree import Tree
