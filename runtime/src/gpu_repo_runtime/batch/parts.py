@@ -49,13 +49,14 @@ class Limits:
 class BadRow:
     """A row that gives no result. `row` counts from 0 in its file; `count` rows from there share the reason.
 
-    uncounted: they are more, and nobody can know how many.
+    uncounted: they are more, and nobody can know how many. raw: the line, or what goes to the model, where it is known.
     """
 
     row: int
     reason: str
     count: int = 1
     uncounted: bool = False
+    raw: bytes | None = None
 
 
 UNCOUNTED = "an unknown number of rows, at least 1: "
