@@ -1,6 +1,6 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
 REGISTRY ?= registry.example.com/ml
-IMAGE_TOOLS = PYTHONPATH=base-images $(PYTHON) -m image_tools
+IMAGE_TOOLS = PYTHONPATH=base-images:runtime/src $(PYTHON) -m image_tools
 CHOSEN = $(if $(IMAGE),--image $(IMAGE)) --registry $(REGISTRY) $(if $(STAGING),--staging $(STAGING))
 
 .PHONY: check-catalog

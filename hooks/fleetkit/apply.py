@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from template_versions import last_line, version_of
-from update_outcome import git
+from gpu_repo_runtime.update.git_calls import git
+from gpu_repo_runtime.update.template_versions import last_line, version_of
 
 from fleetkit.children import WAVES, Child, Fleet, FleetError
 from fleetkit.git_rules import AUTHOR

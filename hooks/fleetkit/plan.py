@@ -9,10 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import safe_update
-from safe_update import Trial
-from template_versions import UpdateError, changes_between, last_line
-from update_outcome import git
+from gpu_repo_runtime.update.answers import read_answers
+from gpu_repo_runtime.update.git_calls import git
+from gpu_repo_runtime.update.template_versions import UpdateError, changes_between, last_line
+from gpu_repo_runtime.update.trial import Trial, trial
 
 from fleetkit.children import Child, shown
 from fleetkit.git_rules import guard
@@ -79,13 +79,13 @@ def try_update(state: State, child: Child, to: str, tests: Tests) -> Record:
     clone = state.clone(child.name)
     log = state.folder / "logs" / f"{child.name}.log"
     log.unlink(missing_ok=True)
-    with safe_update.trial(clone, to) as trial:
-        if trial is None:
+    with trial(clone, to) as made:
+        if made is None:
             return {"outcome": "up to date", "from": to, "to": to, "files": []}
-        record = keep(state, child, trial)
-        ref = f"refs/fleet/plan/{trial.new.tag}"
-        passed = passes(tests, clone, ref, log) if tests.command and trial.code == 0 else None
-        return record | {"outcome": outcome_of(trial, passed), "log": log.name if log.exists() else ""}
+        record = keep(state, child, made)
+        ref = f"refs/fleet/plan/{made.new.tag}"
+        passed = passes(tests, clone, ref, log) if tests.command and made.code == 0 else None
+        return record | {"outcome": outcome_of(made, passed), "log": log.name if log.exists() else ""}
 
 
 def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -> Record:
@@ -107,7 +107,7 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
             if same and before.get("outcome") not in ("error", "paused", None):
                 return before
             record |= wanted
-            answers = safe_update.read_answers(state.clone(child.name))
+            answers = read_answers(state.clone(child.name))
             if answers["_src_path"] != source:
                 raise UpdateError(f"it follows another template, {answers['_src_path']}")
             if not COMMIT.fullmatch(answers["_commit"]):

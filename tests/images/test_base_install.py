@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +58,48 @@ def test_another_version_of_an_added_package_replaces_it(bench: Bench) -> None:
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (bench.site / "tool").glob("*.py")) == ["__init__.py", "new.py"]
     assert not (bench.site / "tool-1.0.dist-info").exists()
+
+
+def cached(folder: Path) -> str:
+    """Return the Python that gives base-install a cache which stays between builds."""
+    return (
+        f"import os, base_install.cli; base_install.cli.CACHE = Path({str(folder)!r}); os.path.ismount = lambda _: True"
+    )
+
+
+def test_what_a_build_downloaded_needs_no_index_again(bench: Bench, tmp_path: Path) -> None:
+    before, lock = cached(tmp_path / "cache"), bench.wheel("tool", **{"tool.py": "kept = 1\n"})
+    assert bench.install(lock, before=before).returncode == 0
+    installed = bench.tree()
+    for name in [name for name in installed if "tool" in name]:
+        (bench.environment / name).unlink()
+    shutil.rmtree(bench.site / "tool-1.0.dist-info")
+    refused(bench, lock, 3, "pip could not get the packages", PIP_FIND_LINKS="")
+    done = bench.install(lock, before=before, PIP_FIND_LINKS="")
+    assert done.returncode == 0, done.stderr
+    assert bench.tree() == installed
+
+
+@pytest.mark.parametrize("harm", ["another wheel", "cut", "a folder", "read-only"])
+def test_a_harmed_cache_is_as_good_as_none(bench: Bench, tmp_path: Path, harm: str) -> None:
+    lock, cache = bench.wheel("tool", **{"tool.py": "right = 1\n"}), tmp_path / "cache"
+    bench.wheel("other", **{"tool.py": "wrong = 1\n"})
+    if harm == "read-only":
+        cache.write_text("no folder can be made in a file")
+    else:
+        assert bench.install(lock, before=cached(cache)).returncode == 0
+        [kept] = cache.glob("wheels/*/*/tool-1.0*.whl")
+        if harm == "another wheel":
+            shutil.copyfile(next(bench.wheels.glob("other-*.whl")), kept)
+        elif harm == "cut":
+            kept.write_bytes(kept.read_bytes()[:99])
+        else:
+            kept.unlink()
+            kept.mkdir()
+        assert bench.install(bench.wheel("tool", "0.5"), before=cached(cache)).returncode == 0
+    done = bench.install(lock, before=cached(cache))
+    assert done.returncode == 0, done.stderr
+    assert (bench.site / "tool.py").read_text() == "right = 1\n"
 
 
 CLASHES = {
@@ -163,11 +207,15 @@ def test_variables_that_lead_pip_elsewhere_count_for_nothing(bench: Bench) -> No
     assert not (bench.folder / "elsewhere").exists()
 
 
-def test_a_configuration_that_leads_pip_elsewhere_is_told(bench: Bench) -> None:
-    """A pip.conf may name the index; one with a target makes pip install nothing where it should."""
+def test_a_configuration_does_not_lead_pip_elsewhere(bench: Bench) -> None:
+    """A pip.conf may name the index; where packages go and how is not its to say."""
     configuration = bench.folder / "pip.conf"
-    configuration.write_text(f"[install]\nprefix = {bench.folder}/elsewhere\n")
-    refused(bench, bench.wheel("tool", **{"tool.py": ""}), 3, "pip", PIP_CONFIG_FILE=str(configuration))
+    configuration.write_text(f"[install]\nprefix = {bench.folder}/elsewhere\nno-compile = true\n")
+    done = bench.install(bench.wheel("tool", **{"tool.py": ""}), PIP_CONFIG_FILE=str(configuration))
+    assert done.returncode == 0, done.stderr
+    assert (bench.site / "tool.py").exists()
+    assert not (bench.folder / "elsewhere").exists()
+    assert not (bench.site / "tool-1.0.dist-info" / "direct_url.json").exists(), "a path of the build is in the image"
 
 
 def test_a_package_without_what_it_needs_leaves_nothing(bench: Bench) -> None:

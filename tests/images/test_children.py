@@ -50,6 +50,13 @@ def assert_labels_of_its_own(image: Built, answers: AnswerSet) -> None:
     assert both == [], f"{answers.id}: as in the base image"
 
 
+def assert_builds_without_a_network(child: Path) -> None:
+    """What a build downloaded is in its cache by hash: the step that installs asks no index a second time."""
+    lock = child / "requirements-gpu.lock"
+    lock.write_text(lock.read_text() + "# another text, so that the step runs again\n")
+    run(child, "docker", "build", "--network=none", "--target=packages", ".")
+
+
 @pytest.mark.parametrize("project_type", TYPES)
 def test_a_child_builds_and_passes_its_own_checks(
     image: Built, render: Callable[[AnswerSet], Path], project_type: str, tmp_path: Path
@@ -68,6 +75,7 @@ def test_a_child_builds_and_passes_its_own_checks(
         assert " passed" in run(child, "scripts/test")
         assert " passed" in run(child, "scripts/smoke")
         assert not (child / ".venv").exists(), "the checks ran outside the image"
+        assert_builds_without_a_network(child)
     finally:
         made = {tag for local in image.client.images.list() for tag in local.tags} - before
         for tag in made:

@@ -189,7 +189,8 @@ def test_changes_of_a_lock_are_told(tmp_path: Path) -> None:
 
 def test_no_engine_is_one_clear_line() -> None:
     """Without an engine `make images` says so and ends with 1."""
-    environment = os.environ | {"DOCKER_HOST": "unix:///nowhere/docker.sock", "PYTHONPATH": str(FOLDER)}
+    paths = f"{FOLDER}:{ROOT / 'runtime/src'}"
+    environment = os.environ | {"DOCKER_HOST": "unix:///nowhere/docker.sock", "PYTHONPATH": paths}
     command = [sys.executable, "-m", "image_tools", "build", "--image", "plain-cu13"]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == 1

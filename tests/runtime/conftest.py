@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 
 from tests.runtime import standin_model
-from tests.runtime.services import PACKAGE, bench, start  # noqa: F401 - fixtures
+from tests.runtime.services import PACKAGE, start  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +31,24 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def serving() -> Callable[[str], ModuleType]:
     """Return a function that imports a module of the runtime's service."""
     return lambda name: importlib.import_module(f"gpu_repo_runtime.serving.{name}")
+
+
+@pytest.fixture(scope="module")
+def app(serving: Callable[[str], ModuleType]) -> Any:
+    """Return the service around the stand-in, with small limits."""
+    chosen = serving("settings").Settings(
+        device="cpu",
+        max_texts=8,
+        max_text_chars=100,
+        max_body_bytes=2000,
+        app_version="1.2.3",
+        app_image="image@sha256:0",
+    )
+    return serving("app").create_app(standin_model.Model(), chosen)
+
+
+@pytest.fixture(scope="module")
+def client(app: Any) -> Iterator[TestClient]:
+    """Return a client of it in process, which gets every error as an answer."""
+    with TestClient(app, raise_server_exceptions=False) as client:
+        yield client

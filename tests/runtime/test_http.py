@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.interface import Interface
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.conftest import ROOT
 from tests.runtime.standin_model import Model, label
 
 SECRET = "do-not-repeat-this"
 JSON = {"content-type": "application/json"}
-
-
-@pytest.fixture(scope="module")
-def app(serving: Callable) -> Any:
-    chosen = serving("settings").Settings(
-        device="cpu",
-        max_texts=8,
-        max_text_chars=100,
-        max_body_bytes=2000,
-        app_version="1.2.3",
-        app_image="image@sha256:0",
-    )
-    return serving("app").create_app(Model(), chosen)
-
-
-@pytest.fixture(scope="module")
-def client(app: Any) -> Iterator[TestClient]:
-    with TestClient(app, raise_server_exceptions=False) as client:
-        yield client
 
 
 def test_one_and_many_texts_are_answered_in_order(client: TestClient) -> None:
@@ -182,110 +160,6 @@ def test_a_number_that_is_not_finite_is_null_and_the_json_valid(client: TestClie
     assert json.loads(response.text, parse_constant=pytest.fail)["predictions"][0]["score"] is None
 
 
-def test_health_says_version_and_image(client: TestClient) -> None:
-    for path in ("/livez", "/readyz"):
-        about = client.get(path).json()
-        assert (about["status"], about["version"], about["image"], about["device"]) == (
-            "ready",
-            "1.2.3",
-            "image@sha256:0",
-            "cpu",
-        )
-
-
-def test_a_full_queue_answers_503_and_leaves_readiness_green(serving: Callable) -> None:
-    app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu", max_queue=64))
-    with TestClient(app) as client:
-        service = app.state.service
-        service.batcher.queue.count = 64
-        refused = client.post("/predict", json={"texts": ["a"]})
-        assert (refused.status_code, refused.json()["code"]) == (503, "queue_full")
-        assert int(refused.headers["retry-after"]) >= 1
-        assert client.get("/readyz").status_code == 200
-        assert 'service_rejected_total{reason="queue_full"} 1.0' in client.get("/metrics").text
-        service.batcher.queue.count = 0
-        assert client.post("/predict", json={"texts": ["a"]}).status_code == 200
-
-
-def test_draining_turns_readiness_red_and_liveness_not(serving: Callable) -> None:
-    app = serving("app").create_app(Model(), serving("settings").Settings(device="cpu"))
-    with TestClient(app) as client:
-        app.state.service.drain()
-        assert (client.get("/readyz").status_code, client.get("/livez").status_code) == (503, 200)
-        assert client.get("/readyz").headers["connection"] == "close"
-
-
-def test_metrics_parse_and_count(client: TestClient) -> None:
-    client.post("/predict", json={"texts": ["a", "b"]})
-    families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
-    expected = {
-        "service_requests": "counter",
-        "service_rejected": "counter",
-        "service_request_seconds": "histogram",
-        "service_queue_wait_seconds": "histogram",
-        "service_model_seconds": "histogram",
-        "service_batch_size": "histogram",
-        "service_queue_depth": "gauge",
-        "service_batch_limit": "gauge",
-        "service_model_load_seconds": "gauge",
-        "service_ready": "gauge",
-        "service_info": "gauge",
-    }
-    assert {name: families[name].type for name in expected if name in families} == expected
-    [info] = families["service_info"].samples
-    assert info.labels["version"] == "1.2.3"
-    routes = {sample.labels["route"] for sample in families["service_requests"].samples if "route" in sample.labels}
-    assert routes <= {"/predict", "/livez", "/readyz", "/metrics", "unmatched"}, "no label grows with the input"
-
-
-def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_nothing(serving: Callable) -> None:
-    class Memory:
-        used, peak, free, total = 1, 2, 3, 4
-
-    def lost() -> None:
-        raise RuntimeError("CUDA error")
-
-    gpu_memory = serving("metrics").GpuMemory
-    for memory, shown in ((Memory, True), (lambda: None, False), (lost, False)):
-        registry = CollectorRegistry()
-        registry.register(gpu_memory(memory))
-        text = generate_latest(registry).decode()
-        assert ("service_gpu_memory_used_bytes 1.0" in text) == shown
-        assert ("service_gpu_memory_total_bytes 4.0" in text) == shown
-
-
-def test_request_id_is_taken_over_or_made_and_stands_in_log_and_problem(
-    client: TestClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="request"):
-        given = client.post("/predict", json={"texts": ["a"]}, headers={"x-request-id": "from-the-client.1"})
-        made = client.post("/predict", json={"texts": []})
-        forged = client.post("/predict", json={"texts": ["a"]}, headers={"x-request-id": 'x" "forged'})
-        client.get("/livez")
-    assert given.headers["x-request-id"] == "from-the-client.1"
-    assert made.headers["x-request-id"] == made.json()["request_id"]
-    assert '"' not in forged.headers["x-request-id"]
-    lines = [record.fields for record in caplog.records if record.name == "request"]
-    assert [line["status"] for line in lines] == [200, 422, 200], "one line a request, none for a healthy probe"
-    assert lines[0]["request_id"] == "from-the-client.1"
-    assert {"method", "path", "status", "ms", "inputs", "batch", "queue_ms"} <= lines[0].keys()
-
-
-def test_a_log_line_is_json_and_holds_no_text(serving: Callable) -> None:
-    record = logging.LogRecord("request", logging.INFO, "", 0, "request\nforged", None, None)
-    record.fields = {"path": '/pre\ndict"', "status": 200}
-    line = serving("logs").JsonFormatter().format(record)
-    assert "\n" not in line
-    assert json.loads(line)["path"] == '/pre\ndict"'
-
-
-def test_a_text_line_cannot_be_forged_and_does_not_steer_the_terminal(serving: Callable) -> None:
-    record = logging.LogRecord("request", logging.INFO, "", 0, "request", None, None)
-    record.fields = {"path": "/a\n12:00:00 error forged\x1b[31m\u2028é"}
-    line = serving("logs").TextFormatter().format(record)
-    assert line.endswith(r"path=/a\n12:00:00 error forged\x1b[31m\u2028é")
-
-
 def test_openapi_has_the_limits_and_an_example_that_works(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     operation = document["paths"]["/predict"]["post"]
@@ -325,13 +199,6 @@ def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: 
         late = client.post("/predict", json={"texts": ["a"]})
         assert (late.status_code, late.json()["code"]) == (504, "deadline_exceeded")
         assert app.state.service.batcher.queue.count == 0
-
-
-def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
-    service = serving("service").Service(Model(), serving("settings").Settings(device="cpu", stuck_seconds=0.001))
-    assert service.sick is None
-    service.batcher.busy_since = 0.0
-    assert "STUCK_SECONDS" in service.sick
 
 
 def test_settings_refuse_what_cannot_work(serving: Callable) -> None:

@@ -15,8 +15,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from git_calls import login_of, without_password
-from template_versions import UpdateError, address_of
+from gpu_repo_runtime.update.git_calls import login_of, without_password
+from gpu_repo_runtime.update.template_versions import UpdateError, address_of
 
 from tests.updates.copiers import ROOT
 from tests.updates.program import Program

@@ -8,9 +8,14 @@ pushed_file=build/image.txt                         # three lines: staging@diges
 # skopeo speaks plain HTTP to a registry on this machine, and only there.
 registry_tls() { case $repository in localhost[:/]* | 127.0.0.1[:/]*) echo "--$1=false" ;; *) echo "--$1=true" ;; esac; }
 
-# Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script.
+# Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script. REGISTRY_PASSWORD_COMMAND
+# prints the password where a CI system gives a token in place of one (OIDC).
 registry_login() {
     [[ ${repository%%/*} == "${staging%%/*}" ]] || fail 2 "STAGING is in another registry than the releases: ${staging%%/*}, not ${repository%%/*}"
+    if [[ -n ${REGISTRY_PASSWORD_COMMAND:-} ]]; then
+        REGISTRY_PASSWORD=$(bash -c "$REGISTRY_PASSWORD_COMMAND") && [[ -n $REGISTRY_PASSWORD ]] ||
+            fail 3 "REGISTRY_PASSWORD_COMMAND gave no password for the registry"
+    fi
     [[ -n ${REGISTRY_PASSWORD:-} ]] || return 0
     DOCKER_CONFIG=$(mktemp -d)
     trap 'rm -rf "$DOCKER_CONFIG"' EXIT

@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from .fit import check_fit
@@ -27,6 +28,7 @@ from .image import Image
 from .lock import Pin, read_lock
 from .placing import Placing
 from .problem import FAILED, WRONG_USE, Problem, stop
+from .wheelhouse import Wheelhouse
 from .wheels import check_wheels
 
 CACHE = Path("/var/cache/base-install")
@@ -56,12 +58,23 @@ class Pip:
         wheel = next((base / "lib").glob("pip-*.whl"))
         self.program = [sys.executable, "-I", f"{wheel}/pip"]
         known = {key: value for key, value in os.environ.items() if not key.startswith("PIP_") or key in PIP_MAY_KNOW}
-        self.environment = known | {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_ROOT_USER_ACTION": "ignore"}
+        self.environment = known | {
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_ROOT_USER_ACTION": "ignore",
+            "PIP_NO_CACHE_DIR": "1",
+        }
 
-    def __call__(self, *arguments: str) -> bool:
-        """Run pip and tell whether it succeeded; what it says goes to standard error."""
+    def __call__(self, *arguments: str, alone: bool = False) -> bool:
+        """Run pip and tell whether it succeeded; what it says goes to standard error.
+
+        alone: without what the build tells pip about where packages come from.
+        """
+        environment = self.environment
+        if alone:
+            told = {key: value for key, value in environment.items() if key not in PIP_MAY_KNOW}
+            environment = told | {"PIP_CONFIG_FILE": os.devnull}
         command = [*self.program, *arguments]
-        return subprocess.run(command, env=self.environment, stdout=sys.stderr, check=False).returncode == 0
+        return subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode == 0
 
 
 def run(path: Path, wheels: Path | None, base: Path) -> str:
@@ -91,21 +104,31 @@ def run(path: Path, wheels: Path | None, base: Path) -> str:
 
 def add(missing: dict[str, Pin], image: Image, placing: Placing, pip: Pip) -> None:
     """Download, look inside, install beside the environment, move into it."""
-    cache = ["--cache-dir", str(CACHE)] if os.path.ismount(CACHE) else ["--no-cache-dir"]
+    wheelhouse = Wheelhouse(CACHE)
     with tempfile.TemporaryDirectory() as folder:
-        lines = Path(folder, "lock.txt")
-        lines.write_text("".join(f"{pin.line}\n" for pin in missing.values()))
-        options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--quiet", *cache]
-        if not pip("download", *options, "--dest", f"{folder}/wheels", "-r", str(lines)):
+        downloads = Path(folder, "wheels")
+        downloads.mkdir()
+        wanted = [pin for pin in missing.values() if not wheelhouse.take(pin, downloads)]
+        options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--quiet"]
+        lock = write_lock(wanted, Path(folder, "wanted.txt"))
+        if wanted and not pip("download", *options, "--dest", str(downloads), "-r", lock):
             stop("pip could not get the packages (its message stands above); the environment is as it was", FAILED)
-        wheels = sorted(Path(folder, "wheels").iterdir())
+        wheels = sorted(downloads.iterdir())
+        wheelhouse.keep(wheels)
         check_wheels(wheels, image)
-        root = placing.begin()
-        options = ["--no-deps", "--no-index", "--no-cache-dir", "--quiet", "--ignore-installed", "--root", str(root)]
-        if not pip("install", *options, *map(str, wheels)):
+        # By name and not by path, which would leave the path of this folder in the image.
+        options += ["--no-index", "--find-links", str(downloads), "--ignore-installed", "--no-warn-script-location"]
+        options += ["--root", str(placing.begin())]
+        if not pip("install", *options, "-r", write_lock(missing.values(), Path(folder, "all.txt")), alone=True):
             stop("pip could not install the packages (its message stands above); the environment is as it was", FAILED)
     present = image.distributions()
     placing.place(path for name in missing if name in present for path in image.files_of(present[name]))
+
+
+def write_lock(pins: Iterable[Pin], path: Path) -> str:
+    """Write pins as a file that pip reads; return its path."""
+    path.write_text("".join(f"{pin.line}\n" for pin in pins))
+    return str(path)
 
 
 def check(path: Path, image: Image, pip: Pip) -> None:

@@ -1,0 +1,98 @@
+"""An owner's service.py in the process that serves: its settings, its routes, its mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime.services import PACKAGE, RUNTIME
+
+SERVICE = """
+    from gpu_repo_runtime.serving import settings
+    from pydantic import Field
+
+
+    class Settings(settings.Settings):
+        greeting: str = Field(description="What /hello says")
+
+
+    def extend(app, service):
+        @app.get("/hello")
+        async def hello():
+            return service.settings.greeting
+"""
+
+
+@pytest.fixture
+def package(child: Path) -> Iterator[Path]:
+    """Return where the service.py of the stand-in's package is written; it is gone after the test."""
+    path = child / "src" / PACKAGE / "service.py"
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def run(child: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpu_repo_runtime.serving", PACKAGE, *options]
+    own = {"PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu", **environment}
+    return subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_own_settings_stand_in_the_help_and_in_the_list_and_are_asked_for(child: Path, package: Path) -> None:
+    package.write_text(textwrap.dedent(SERVICE))
+    for option in ("--settings", "--help"):
+        listed = run(child, option)
+        assert listed.returncode == 0, listed.stderr
+        assert "GREETING=" in listed.stdout
+        assert "What /hello says" in listed.stdout
+        assert "MAX_QUEUE=256" in listed.stdout
+    refused = run(child)
+    assert (refused.returncode, refused.stderr) == (78, "refusing to start: GREETING: Field required\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import torhc\n", "service.py:1: ModuleNotFoundError: No module named 'torhc'"),
+        ("def extend(app, service):\n    raise RuntimeError('no')\n", "RuntimeError: no"),
+        (
+            "def extend(app, service):\n    app.add_api_route('/predict', print, methods=['POST'])\n",
+            "the service's own",
+        ),
+    ],
+    ids=["missing package", "raises", "takes a path"],
+)
+def test_a_service_py_that_fails_ends_the_start_with_its_words(
+    child: Path, package: Path, text: str, words: str
+) -> None:
+    package.write_text(text)
+    done = run(child)
+    assert done.returncode in (1, 78)
+    assert words in done.stdout + done.stderr
+
+
+def test_the_process_serves_the_owners_route_and_warns_of_settings_that_are_not_used(
+    start: Callable[..., Any], package: Path
+) -> None:
+    package.write_text(textwrap.dedent(SERVICE))
+    service = start(GREETING="good morning", GREETINGS="x")
+    assert service.get("/hello") == (200, '"good morning"')
+    assert "did you mean GREETING?" in service.log.read_text()
+    package.write_text("class Settings: ...\n")
+    service = start()
+    assert "service.py: Settings is not used: let it extend" in service.log.read_text()
+
+
+def test_a_model_of_version_0_2_is_served_with_one_line_of_deprecation(start: Callable[..., Any]) -> None:
+    service = start()
+    lines = [json.loads(line)["message"] for line in service.log.read_text().splitlines()]
+    [line] = [line for line in lines if "deprecated" in line]
+    assert "model.py says nothing about what goes in and comes out" in line
+    assert service.predict("rain")[0] == 200
