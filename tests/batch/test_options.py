@@ -93,3 +93,25 @@ def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, ou
     assert out.digest() == whole.digest()
     assert out.read_json("_plan.json")["on_error"] == "quarantine"
     assert job(*arguments, "--on-error", "skip") == 78, "what is in quarantine stays there"
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_folders_are_columns(job, tmp_path, out, kind):
+    two_files(tmp_path / "flat", kind)
+    for number, folder in enumerate(("year=2024/city=K%C3%B6ln", "year=0007/city=__HIVE_DEFAULT_PARTITION__")):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        source = tmp_path / "flat" / f"{number}.{kind}"
+        source.rename(tmp_path / "in" / folder / source.name)
+    arguments = ("--input", tmp_path / "in", "--output", out.path, "--part-rows", 4)
+    assert job(*arguments, "--keep", "city,text,year") == 0
+    rows = out.rows()
+    assert {(row["year"], row["city"]) for row in rows} == {("0007", None), ("2024", "Köln")}
+    assert list(rows[0])[2:5] == ["city", "text", "year"]
+    assert len(rows) == 20
+
+
+def test_a_column_of_the_file_counts_more_than_its_folder(job, tmp_path, out):
+    (tmp_path / "in" / "id=9").mkdir(parents=True)
+    write_jsonl(tmp_path / "in" / "id=9" / "a.jsonl", ["x", "y"])
+    assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "id") == 0
+    assert [row["id"] for row in out.rows()] == [0, 1]

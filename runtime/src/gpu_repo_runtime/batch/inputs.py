@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from pyarrow import ArrowException, fs
 
@@ -25,6 +26,8 @@ FORMATS = {
     ".txt": "txt",
 }
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+# What Hive and Spark call a folder of rows without a value.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -64,6 +67,14 @@ class InputFile:
         if not isinstance(error, OSError):
             return isinstance(error, ArrowException)
         return not error.errno and isinstance(self.filesystem, fs.LocalFileSystem)
+
+    @property
+    def partitions(self) -> dict[str, str | None]:
+        """Return the columns that its folders tell, as in year=2024/day=7/part.parquet; always texts."""
+        pairs = [part.partition("=") for part in PurePosixPath(self.name).parts[:-1]]
+        return {
+            unquote(key): None if value == _NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
+        }
 
     def identity(self) -> dict[str, Any]:
         """Return what has to stay the same between two starts."""

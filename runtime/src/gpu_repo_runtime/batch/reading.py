@@ -13,7 +13,7 @@ from ..interface import Interface
 from .exits import BadConfiguration, BadInput
 from .inputs import InputFile
 from .parquetfiles import parquet_parts
-from .parts import LINE_COLUMN, Columns, Limits, Part
+from .parts import LINE_COLUMN, ROW, TEXT, Columns, Limits, Part
 from .shapes import shape_of, taken
 from .textfiles import DELIMITERS, Start, count_rows, delimiter_of, first_lines, read_header, some_lines, text_parts
 from .widening import LARGEST, UNFIT, field_of, infer, is_empty, typed
@@ -42,6 +42,20 @@ def find_columns(files: list[InputFile], interface: Interface, asked: Asked, lim
     Raises BadConfiguration when a column is not there.
     """
     schema = next((found for found in (_schema(file, limits) for file in files) if found is not None), None)
+    own = set(schema.names) if schema is not None else set()
+    folders = {name: None for file in files for name in file.partitions if schema is not None and name not in own}
+    if schema is not None:
+        schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in folders)])
+    columns = _columns(schema, files, interface, asked, limits)
+    typed = columns.typed and replace(columns.typed, folders=frozenset(folders) & {c for _, c in columns.typed.fields})
+    if typed and typed.folders and not typed.columns:
+        raise BadConfiguration("an input cannot be made of the names of folders alone")
+    return replace(columns, typed=typed, folders=frozenset(folders) & set(columns.kept.names))
+
+
+def _columns(
+    schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked, limits: Limits
+) -> Columns:
     if not interface.is_text:
         return _typed_columns(schema, files, interface, asked, limits)
     if asked.files:
@@ -59,6 +73,14 @@ def _text_column(asked: Asked) -> str:
     if len(asked.columns) > 1:
         raise BadConfiguration(f"--columns {','.join(asked.columns)}: the model takes a text, which one column holds")
     return asked.columns[0] if asked.columns else asked.column or LINE_COLUMN
+
+
+def _with_folders(table: pa.Table, file: InputFile, columns: Columns) -> pa.Table:
+    """Return the rows with the kept columns that the folders of their file tell."""
+    for name in columns.folders:
+        value = pa.scalar(file.partitions.get(name), pa.string())
+        table = table.append_column(name, pa.repeat(value, len(table)))
+    return table.select([ROW, TEXT, *columns.kept.names])
 
 
 def _typed_columns(
@@ -112,11 +134,16 @@ def read_parts(
     file: InputFile, file_index: int, columns: Columns, limits: Limits, start: Start, wanted: Callable[[int], bool]
 ) -> Iterator[Part | int]:
     """Yield the wanted parts of a file from `start` on, and at its end the number of its parts. Raises BadInput."""
+    inside = columns.in_files()
     try:
         if file.format == "parquet":
-            yield from parquet_parts(file, file_index, columns, limits, start.index, wanted)
+            parts = parquet_parts(file, file_index, inside, limits, start.index, wanted)
         else:
-            yield from text_parts(file, file_index, columns, limits, start, wanted)
+            parts = text_parts(file, file_index, inside, limits, start, wanted)
+        for part in parts:
+            if columns.folders and isinstance(part, Part):
+                part.table = _with_folders(part.table, file, columns)
+            yield part
     except FileNotFoundError:
         raise BadInput(f"{file.name} was there at the start and is gone now") from None
     except PermissionError as error:
