@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from git_calls import call, git, last_line
+from gpu_repo_runtime.update.git_calls import call, git, last_line
 
 NO_LFS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_TERMINAL_PROMPT": "0"}
 NO_FILTER = ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
