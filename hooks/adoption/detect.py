@@ -143,7 +143,7 @@ def framework(tree: Tree, packaging: Packaging) -> Answer:
             best,
             f"{source} asks for {pins[0] if pins else ', '.join(sorted(wants[best]))}; {counts[best]} files import it",
         )
-    if counts[best] and (not packaging.packages.run or counts[best] * 3 >= len(tree.core)):
+    if counts[best] and counts[best] * 3 >= len(tree.core):
         return Answer(best, f"{counts[best]} of {len(tree.core)} files import it, though no file asks for it")
     optional = (
         f" ({best} is imported by {counts[best]} of {len(tree.core)} files and asked for by none)"
