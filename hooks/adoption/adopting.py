@@ -79,7 +79,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
 
 
 def _said(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return json.dumps(value) if isinstance(value, list | bool) else str(value)
 
 
 def rendered(wish: Wish, target: Path, answers: list[str]) -> None:

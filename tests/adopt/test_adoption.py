@@ -206,6 +206,16 @@ def test_a_package_that_does_not_resolve_is_widened_then_left_out_and_named(
     assert f"# {name}>=1.0  (setup.py: " in (tmp_path / "requirements.in").read_text()
 
 
+def test_the_package_with_a_bound_gives_way() -> None:
+    message = (
+        "Because torchaudio>=0.9.0,<=0.13.1 has no wheels with a matching Python version tag and you require "
+        "torch>=1.8.1 and torchaudio>=0.8,<2.1, your requirements are unsatisfiable."
+    )
+    assert locks.culprit(message, ["torch", "torchaudio"], {"torchaudio"}) == "torchaudio"
+    message = "Because b==1.0 depends on a<2 and you require a>=2, we conclude that you require b==1.0, unsatisfiable."
+    assert locks.culprit(message, ["a", "b"], {"b"}) == "b"
+
+
 def test_lfs_does_not_take_the_wheel(old: Make) -> None:
     folder = old({".gitattributes": "*.whl filter=lfs diff=lfs merge=lfs -text"})
     assert merge.kept_out_of_lfs(folder, ["wheels/a-1.whl", "a.py"])

@@ -76,6 +76,8 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
         {"train.py": "import data, nets\n", "data/__init__.py": "", "nets/a.py": "import torch\n"},
         {"layout": "several", "code": ["data/", "nets/", "train.py"]},
     ),
+    "a CI": ({"a.py": "", ".github/workflows/a.yml": "on: push\n"}, {"ci": ["github"]}),
+    "no CI": ({"a.py": ""}, {"ci": ["jenkins"]}),
     "extensions": (
         {"setup.py": "setup(name='x', ext_modules=cythonize([Extension('x.a', ['a.pyx'])]))\n", "x/__init__.py": ""},
         {"warning": "compiles extensions"},

@@ -38,7 +38,7 @@ class Model:
     def predict(self, batch: list[Input]) -> list[Output]:
         """Return one output for each text."""
 {% else %}
-    def predict(self, batch: list[str]) -> list[dict]:
+    def predict(self, batch: list[str]) -> list[dict[str, str | float]]:
         """Return one {"label", "score"} for each text; the scores of all labels of a text sum up to 1."""
 {% endif %}
         scores = torch.softmax(8 * self.embed(batch) @ self.topics.T, dim=1)

@@ -90,6 +90,12 @@ class Plan:
         before = {file["name"]: file for file in there.get("files", [])}
         if any(before.get(file["name"], {}).get("modified") != file["modified"] for file in own["files"]):
             _add_checksums(own, checksums())
+        if there.get("on_error") == "fail" != own["on_error"] and not _changes(
+            there | {"on_error": self.on_error}, own
+        ):
+            # What is done had no bad row: the rest goes on with another mode.
+            store.write(NAME, to_json(there | {"on_error": self.on_error}))
+            return
         changes = _changes(there, own)
         if changes:
             raise BadConfiguration(
