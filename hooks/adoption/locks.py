@@ -114,7 +114,8 @@ def run_lock(clone: Path) -> str:
 
 ABSENT = (  # the package itself cannot be had, whatever its version
     r"Failed to (?:download and )?build `([\w.-]+)", r"[Ff]ailed to (?:read|fetch|parse)[^`]*`([\w.-]+)",
-    r"Because ([\w.-]+) was not found", r"there (?:is|are) no versions? of ([\w.-]+)", r"Because ([\w.-]+)\S* has no wheels",
+    r"Because ([\w.-]+) was not found", r"there (?:is|are) no versions? of ([\w.-]+)",
+    r"Because ([\w.-]+)\S* has no wheels",
 )  # fmt: skip
 MENTIONED = (r"you require ([\w.-]+)", r"only ([\w.-]+)[<>=\[{]", r"\b([\w.-]+)[<>=!]=", r"`([\w.-]+)")
 

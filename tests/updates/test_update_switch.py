@@ -117,7 +117,6 @@ def test_another_ci_system_brings_its_pipeline_and_takes_the_other(
         assert program(child, "--answer", f"ci=[{','.join(systems)}]") == 0, program.out + program.err
         child.commit(f"On {systems}")
         assert {system for system, name in pipelines.items() if child.has(name)} == set(systems)
-        assert child.has("scripts/tools/summary.py") == ("github" in systems)
         assert child.read(".github/workflows/own.yml") == "on: push\n"
         listed = yaml.safe_load(child.read(".copier-ownership.yml"))["managed"]
         assert {system for system, name in pipelines.items() if name in listed} == set(systems)
