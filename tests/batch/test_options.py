@@ -95,6 +95,14 @@ def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, ou
     assert job(*arguments, "--on-error", "skip") == 78, "what is in quarantine stays there"
 
 
+def test_a_complete_result_keeps_its_mode(job, tmp_path, out):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
+    assert job("--input", source, "--output", out.path) == 0
+    before = out.digest()
+    assert job("--input", source, "--output", out.path, "--on-error", "skip") == 78
+    assert out.digest() == before
+
+
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 def test_folders_are_columns(job, tmp_path, out, kind):
     two_files(tmp_path / "flat", kind)
