@@ -140,7 +140,7 @@ def lost_lines(clone: Path, before: str) -> dict[str, int]:
 
 
 def _missing(clone: Path, before: str, path: str) -> int:
-    """Return how many lines of a file are not in it any more; one that moved to NAME.before is whole."""
+    """Return how many lines of a file are not in it any more, in their order; what moved to NAME.before is whole."""
     old = call(clone, "cat-file", "blob", f"{before}:{path}")
     moved = call(clone, "cat-file", "blob", f"HEAD:{path}.before")
     if old.returncode or (moved.returncode == 0 and moved.stdout == old.stdout):

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from gpu_repo_runtime.update.answers import read_answers
-from gpu_repo_runtime.update.git_calls import git
+from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import UpdateError, changes_between, last_line
 from gpu_repo_runtime.update.trial import Trial, trial
 
@@ -32,6 +32,8 @@ def refresh(child: Child, clone: Path) -> str:
         git(clone.parent, "clone", "--quiet", "--no-tags", "--no-checkout", "--", child.url, str(half))
         git(half, "remote", "set-url", "origin", shown(child.url))  # no password stays on the disk
         guard(half)
+        if call(half, "rev-parse", "--verify", "--quiet", "HEAD").returncode:
+            raise UpdateError("its repository is empty, or its default branch is gone: there is nothing to update")
         git(half, "reset", "--quiet", "--hard")
         half.rename(clone)
         return git(clone, "rev-parse", "HEAD").strip()
@@ -52,7 +54,9 @@ def keep(state: State, child: Child, trial: Trial) -> Record:
     command = ["git", "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message]
     made = subprocess.run(command, cwd=trial.tree, env=os.environ | dates, check=True, capture_output=True, text=True)
     commit = made.stdout.strip()
-    git(trial.tree, "update-ref", f"refs/fleet/plan/{trial.new.tag}", commit)
+    ref = f"refs/fleet/plan/{trial.new.tag}"
+    git(trial.tree, "update-ref", ref, commit)
+    git(trial.tree, "bundle", "create", "--quiet", str(state.bundle(child.name)), ref, f"^{commit}^")
     patch = state.folder / "patches" / f"{child.name}.patch"
     patch.write_text(trial.patch(), encoding="utf-8", errors="surrogateescape")
     return {
@@ -61,7 +65,7 @@ def keep(state: State, child: Child, trial: Trial) -> Record:
         "files": [outcome.as_dict() for outcome in trial.outcomes],
         "commit": commit,
         "patch": patch.name,
-        "changelog": changes_between(trial.new.changelog, trial.old, trial.new.tag),
+        "changelog": changes_between(trial.new.changelog, trial.since or trial.old, trial.new.tag),
     }
 
 

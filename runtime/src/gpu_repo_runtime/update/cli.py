@@ -16,14 +16,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
+from zipfile import BadZipFile
 
 from .answers import read_answers
 from .git_calls import UpdateError, call, git, last_line, without_password
+from .output import tell
 from .scratch_tree import alone
-from .template_versions import changes_between
+from .template_versions import changes_between, version_of
 from .trial import Trial, trial
 from .wheels import renew_locks, told_ejected
 from .words import as_json, told
@@ -49,8 +52,35 @@ def resumed(child: Path, dry_run: bool) -> int | None:
         journal = resume(child)
     if journal is None:
         return None
-    print(f"{journal.old} -> {journal.new}: the update that was interrupted is finished: look at git status")
+    finished = f"{journal.old} -> {journal.new}: the update that was interrupted is finished: look at git status"
+    tell(finished, sys.stdout, written=True)
     return journal.code
+
+
+def report(made: Trial | None, child: Path, options: argparse.Namespace) -> str:
+    """Return what is printed of an update, for a person or for a program."""
+    now = made.old if made else read_answers(child)["_commit"]
+    if options.json:
+        files = made.outcomes if made else []
+        data = as_json(now, made.new.tag if made else None, made.code if made else 0, options.dry_run, files)
+        return json.dumps(data, indent=2)
+    if made is None:
+        return f"nothing to do: {now} is the newest version"
+    old = now if made.since in ("", now) or version_of(now) else f"{now} ({made.since})"
+    changes = changes_between(made.new.changelog, made.since or made.old, made.new.tag)
+    lines = told(f"{old} -> {made.new.tag}", changes, made.outcomes, options.dry_run)
+    return f"{lines}\n\n{made.patch()}" if options.diff else lines
+
+
+def of_the_runtime(child: Path, no_lock: bool) -> Iterator[str]:
+    """Yield what is to be told of the runtime after an update, which is written whatever comes of this."""
+    for work in (told_ejected,) if no_lock else (renew_locks, told_ejected):
+        try:
+            line = work(child)
+        except (OSError, ValueError, BadZipFile) as error:
+            line = f"the runtime in wheels/ cannot be looked at: {last_line(str(error))}"
+        if line:
+            yield line
 
 
 def update(child: Path, options: argparse.Namespace) -> int:
@@ -59,23 +89,12 @@ def update(child: Path, options: argparse.Namespace) -> int:
     if code is not None:
         return code
     with trial(child, options.to, dict(options.answer)) as made:
-        if made is not None and not options.dry_run:
+        text, written = report(made, child, options), made is not None and not options.dry_run
+        if made is not None and written:
             write_back(made, child)
-        locks = renew_locks(child) if made is not None and not options.dry_run and not options.no_lock else ""
-        ejected = told_ejected(child) if made is not None and not options.dry_run else ""
-        for line in filter(None, (locks, ejected)):
-            print(line, file=sys.stderr)
-        if options.json:
-            old, new = (made.old, made.new.tag) if made else (read_answers(child)["_commit"], None)
-            files = made.outcomes if made else []
-            print(json.dumps(as_json(old, new, made.code if made else 0, options.dry_run, files), indent=2))
-        elif made is None:
-            print(f"nothing to do: {read_answers(child)['_commit']} is the newest version")
-        else:
-            changes = changes_between(made.new.changelog, made.old, made.new.tag)
-            print(told(f"{made.old} -> {made.new.tag}", changes, made.outcomes, options.dry_run))
-        if made is not None and options.diff and not options.json:
-            print("\n" + made.patch())
+            for line in of_the_runtime(child, options.no_lock):
+                tell(line, sys.stderr, written)
+        tell(text, sys.stdout, written)
         return made.code if made else 0
 
 
@@ -112,7 +131,8 @@ def main() -> int:
     except UpdateError as error:
         print(f"update: {without_password(str(error))}", file=sys.stderr)
     except subprocess.CalledProcessError as error:
-        print(f"update: {without_password(' '.join(error.cmd))}: {last_line(error.stderr)}", file=sys.stderr)
+        words = [word for word in error.cmd[1:] if not word.startswith("-") and "=" not in word]
+        print(f"update: git {words[0]}: {without_password(last_line(error.stderr))}", file=sys.stderr)
     except OSError as error:
         print(f"update: {error.strerror}: {error.filename or os.getcwd()}", file=sys.stderr)
     return 1

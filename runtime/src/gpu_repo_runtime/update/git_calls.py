@@ -21,6 +21,10 @@ from plumbum import local
 
 GIT_ADVICE = ("fatal: Could not read from remote", "Please make sure you have", "and the repository exists")
 LOGIN = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^/\s'\"]*)@")
+SECRET = re.compile(  # a parameter of an address, up to its sign of equality
+    r"([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"?#]*\?(?:[^\s'\"#]*&)?"
+    r"[\w.-]*(?:token|secret|passw|pwd|key|auth|signature)[\w.-]*=)[^&\s'\"#]+", re.IGNORECASE,
+)  # fmt: skip
 OF_A_CALLER = (  # set where a hook of git runs the update, and then they name the hook's repository
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
     "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -85,7 +89,14 @@ def without_password(text: str) -> str:
         user = "" if found["scheme"].lower().startswith("http") else found["login"].partition(":")[0]
         return found["scheme"] + (f"{user}@" if user else "")
 
-    return LOGIN.sub(plain, text)
+    return without_secrets(LOGIN.sub(plain, text))
+
+
+def without_secrets(text: str) -> str:
+    """Return a text without the values of the parameters of addresses that are named as a secret is."""
+    while (shorter := SECRET.sub(r"\1", text)) != text:  # one parameter of each address at a time
+        text = shorter
+    return text
 
 
 def login_of(address: str) -> tuple[str, str] | None:

@@ -8,16 +8,15 @@ edited or not, loses what is not UTF-8, and exits 0 with conflicts; here each is
 from __future__ import annotations
 
 import difflib
-import os
-import stat
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
+from .file_states import Entries, Entry, Trees, files_under
 from .git_calls import call, git
 
-__all__ = ["ORDER", "Outcome", "Trees", "entries", "files_under", "git", "outcomes"]
+__all__ = ["ORDER", "Entries", "Entry", "Outcome", "Trees", "files_under", "outcomes"]
 
 SAME_FILE = 0.5  # share of equal lines from which an added file counts as a dropped one under a new name
 ORDER = ("at risk", "conflict", "merged", "updated", "added", "removed", "kept", "opted out")
@@ -35,83 +34,6 @@ class Outcome:
     def as_dict(self) -> dict[str, str]:
         """Return the fields for JSON."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What stands at a path: its bytes (of a link: where it points), and whether it is a program or a link."""
-
-    text: bytes
-    program: bool = False
-    link: bool = False
-
-    @property
-    def mergeable(self) -> bool:
-        """Tell whether lines can be merged: not in a link, in what is binary, or in UTF-16."""
-        return not self.link and b"\0" not in self.text
-
-    @property
-    def mode(self) -> str:
-        """Return git's mode."""
-        return "120000" if self.link else "100755" if self.program else "100644"
-
-
-Entries = dict[str, Entry]
-
-
-@dataclass
-class Trees:
-    """The three states of a child's files, and the folder that holds the owner's and takes the result."""
-
-    base: Entries
-    ours: Entries
-    theirs: Entries
-    result: Path
-    touched: set[str] = field(default_factory=set)  # what differs between ours and the result
-    added: Entries = field(default_factory=dict)  # what only theirs has: perhaps a dropped file under a new name
-
-    def write(self, path: str, entry: Entry | None) -> None:
-        """Write one file of the result, or remove it."""
-        self.touched.add(path)
-        place = self.result / path
-        if entry is None:
-            place.unlink(missing_ok=True)
-            return
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.unlink(missing_ok=True)
-        if entry.link:
-            place.symlink_to(os.fsdecode(entry.text))
-        else:
-            place.write_bytes(entry.text)
-            place.chmod(place.stat().st_mode | (0o111 if entry.program else 0))
-
-    def in_the_way(self, path: str) -> str | None:
-        """Return the file or folder of the owner that leaves no room for `path`."""
-        parents = [str(parent) for parent in Path(path).parents[:-1]]
-        blocked = [p for p in parents if (self.result / p).is_symlink() or (self.result / p).is_file()]
-        place = self.result / path
-        return blocked[0] if blocked else path if place.is_dir() and not place.is_symlink() else None
-
-
-def entry_at(place: Path) -> Entry | None:
-    """Return what stands at a place, or None."""
-    if place.is_symlink():
-        return Entry(os.fsencode(place.readlink()), link=True)
-    if not place.is_file():
-        return None
-    return Entry(place.read_bytes(), program=bool(place.stat().st_mode & stat.S_IXUSR))
-
-
-def files_under(folder: Path) -> set[str]:
-    """Return the paths of all files under `folder`, without git's own."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
-    return {str(path.relative_to(folder)) for path in found if ".git" not in path.relative_to(folder).parts}
-
-
-def entries(folder: Path) -> Entries:
-    """Return all files under `folder`."""
-    found = {path: entry_at(folder / path) for path in files_under(folder)}
-    return {path: entry for path, entry in found.items() if entry is not None}
 
 
 def new_name(dropped: Entry, added: Entries) -> str | None:
@@ -205,7 +127,8 @@ def merge_both(trees: Trees, path: str) -> Outcome:
         able = all(entry.mergeable for entry in (base, ours, theirs))
         both = merge_lines(base.text, ours.text, theirs.text) if able else None
         if both is None:
-            note = "both sides changed it, and it is binary or in UTF-16: your file stays, the template's is left out"
+            what = "your file is a link" if ours.link else "it is binary or in UTF-16"
+            note = f"both sides changed it, and {what}: your file stays, the template's is left out"
             return Outcome(path, "at risk", note)
         text, conflict = both
     link = theirs.link if ours.link == base.link else ours.link
@@ -231,11 +154,36 @@ def take_theirs(trees: Trees, path: str) -> Outcome:
     return Outcome(path, "added") if ours is None else Outcome(path, "updated", mode_note(ours, theirs))
 
 
+def why_gone(trees: Trees, path: str) -> str:
+    """Return what the owner did to a file that is not in its place any more, and what follows from it."""
+    link = next((str(p) for p in PurePosixPath(path).parents if (trees.result / p).is_symlink()), None)
+    if link:
+        return f"your {link} is a link: fixes to what is behind it do not arrive"
+    base, theirs = trees.base[path], trees.theirs.get(path)
+    new = new_name(base, near(trees, path))
+    if new is None:
+        return "you deleted it: fixes to it do not arrive"
+    changed = theirs not in (base, None)
+    now = "take over by hand what the template changed" if changed else "fixes to it do not arrive"
+    return f"you moved it to {new}: {now}"
+
+
+def near(trees: Trees, path: str) -> Entries:
+    """Return the owner's own files to which one of the template may have been moved: same name, folder or text."""
+    was, base = PurePosixPath(path), trees.base[path]
+    own = {p: entry for p, entry in trees.ours.items() if p not in trees.base and p not in trees.theirs}
+    return {
+        p: entry
+        for p, entry in own.items()
+        if entry.text == base.text or PurePosixPath(p).name == was.name or PurePosixPath(p).parent == was.parent
+    }
+
+
 def settle(trees: Trees, path: str) -> Outcome | None:
     """Write what becomes of one file and return it; None where nothing happened."""
     base, ours, theirs = trees.base.get(path), trees.ours.get(path), trees.theirs.get(path)
     if ours is None and base is not None:
-        return Outcome(path, "opted out", "you deleted it: fixes to it do not arrive")
+        return Outcome(path, "opted out", why_gone(trees, path))
     if theirs in (base, ours):
         return Outcome(path, "kept") if base is not None and ours != base else None
     if ours == base:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from .checkout import changed_here, check_whole, without_filters
 from .git_calls import UpdateError, call, cause, git
 from .write_back import journal_folder
 
@@ -32,8 +33,9 @@ def check_clean(child: Path) -> None:
     for name, what in UNFINISHED.items():
         if (child / git(child, "rev-parse", "--git-path", name).strip()).exists():
             raise UpdateError(f"{what} is not finished here: finish it, or abort it, first")
-    if git(child, "status", "--porcelain", "--", "."):
+    if changed_here(child):
         raise UpdateError("there are uncommitted changes: commit or stash them first")
+    check_whole(child)
 
 
 @contextmanager
@@ -61,7 +63,8 @@ def scratch(child: Path) -> Iterator[Path]:
         call(child, "worktree", "prune")
         with TemporaryDirectory(prefix="update-") as folder:
             tree = Path(folder, "tree")
-            git(child, "worktree", "add", "--quiet", "--detach", "--lock", "--reason", REASON, str(tree), "HEAD")
+            add = ("worktree", "add", "--quiet", "--detach", "--lock", "--reason", REASON)
+            git(child, *add, str(tree), "HEAD", more=without_filters(child))
             try:
                 yield tree / prefix
             finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .answers import HASH
+from .answers import ANSWERS, HASH
 from .git_calls import UpdateError, without_password
 from .template_versions import Template, version_of
 
@@ -25,6 +25,9 @@ def followed(template: Template, name: str, text: str) -> Start:
     found = HASH.search(text)
     recorded = template.commit(found[1]) if found else None
     moved = bool(found and named and version_of(name) and found[1] != named)
+    if recorded and version_of(name) not in (None, *template.known):
+        note = f"the template has no release {name}: the commit in {ANSWERS} counts, {recorded[:12]}"
+        return Start(name, recorded, note=note)
     if moved and not recorded:
         note = f"{name} was moved in the template and its old commit is gone: look at a fresh render for what changed"
         return Start(name, named or "", note=note)
@@ -48,6 +51,7 @@ def choose(template: Template, start: Start, to: str | None) -> str | None:
     Raises UpdateError.
     """
     known, low = template.known, version_of(start.name)
+    low = low if low in known else None  # a name that no release has says nothing: its commit does
     finals = [version for version in known if not version.is_prerelease]
     if to is None:
         if not finals and low is None:

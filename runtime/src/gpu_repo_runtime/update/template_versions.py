@@ -56,6 +56,16 @@ class Template:
         """Tell whether the commit `old` is part of the history of `new`."""
         return call(self.place, "merge-base", "--is-ancestor", old, new).returncode == 0
 
+    def release_in(self, commit: str, name: str = "") -> str:
+        """Return the newest release that is part of the history of a commit, which may have the `name` of one."""
+        named = self.known.get(version_of(name) or Version("0"), "") if name else ""
+        return named or next((tag for tag in reversed(self.known.values()) if self.has(commit, tag)), "")
+
+    def has(self, commit: str, tag: str) -> bool:
+        """Tell whether a release is part of the history of a commit."""
+        released = self.commit(tag)
+        return released is not None and self.is_before(released, commit)
+
     def found_by(self) -> str:
         """Return the sentence about releases that have no tag, "" where each has one."""
         if not self.untagged:

@@ -15,8 +15,10 @@ from typing import Any
 from copier import run_copy, run_update
 
 from .answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
+from .checkout import check_seen, with_windows_endings, without_filters
+from .file_states import Entry, Trees, entries
 from .git_calls import UpdateError, as_nobody, call, git, without_password
-from .outcome import ORDER, Entry, Outcome, Trees, entries, outcomes
+from .outcome import ORDER, Outcome, outcomes
 from .ownership import owners_in
 from .scratch_tree import check_clean, scratch
 from .start import Start, choose, followed
@@ -33,6 +35,7 @@ class Trial:
     """An update made in the scratch work tree `tree`; `outcomes` tells each file, `paths` are those that differ."""
 
     old: str
+    since: str  # the release that the child has, where `old` names a commit
     new: Release
     tree: Path
     outcomes: list[Outcome]
@@ -47,6 +50,7 @@ class Trial:
         """Return the git tree that holds the result, markers and ignored files included; the index stays as it is."""
         with TemporaryDirectory() as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_LITERAL_PATHSPECS": "1"}
+            index |= without_filters(self.tree)
             git(self.tree, "read-tree", "HEAD", more=index)
             names = "".join(f"{path}\0" for path in self.paths)
             if names:
@@ -126,8 +130,9 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
         owned = owners_in(tree)
         found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
         paths = sorted(trees.touched, key=lambda path: (path == ANSWERS, path))
+        check_seen(child, paths)
         check_room(child, tree, paths)
-        yield Trial(start.name, new, tree, found, paths)
+        yield Trial(start.name, template.release_in(start.commit, start.name), new, tree, found, paths)
 
 
 def rendered(
@@ -142,12 +147,13 @@ def rendered(
         raise
     except Exception as error:
         raise UpdateError(why(error, answers, new.tag)) from error
-    base, ours, theirs = entries(folder / "old"), entries(tree), entries(folder / "new")
+    windows = with_windows_endings(tree)
+    base, ours, theirs = entries(folder / "old"), entries(tree, windows), entries(folder / "new")
     if ANSWERS in theirs:
         asked = asked_in(template, start.commit, new.tag)
         after = with_own_keys(with_source_of(theirs[ANSWERS].text.decode(), text), text, asked)
         base[ANSWERS], theirs[ANSWERS] = ours[ANSWERS], Entry(after.encode())
-    return Trees(base, ours, theirs, tree)
+    return Trees(base, ours, theirs, tree, windows)
 
 
 def switch(
