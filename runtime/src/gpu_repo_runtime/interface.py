@@ -74,6 +74,7 @@ class Interface:
         self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
         self._hold, self._write = self.outputs.validator.validate_python, self.outputs.serializer.to_json
         self._nulls = Nulls(self.outputs.json_schema(mode="serialization"))
+        self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
         self.blob = _only_bytes_field(self.input)
@@ -98,6 +99,26 @@ class Interface:
         if not examples:
             raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
         return examples
+
+    def held(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return what an owner's own code gives as inputs. Raises TypeError where one is no ``Input``."""
+        if isinstance(inputs, str | bytes):
+            raise TypeError(f"give a list of inputs, and not one {type(inputs).__name__}")
+        try:
+            return [self.inputs.validate_python(one) for one in inputs]
+        except ValidationError as error:
+            raise TypeError(f"what was given is no Input of {self.file}: {sentence(error)}") from None
+
+    def held_parameters(self, parameters: Any) -> Any:
+        """Return what an owner's own code gives as parameters. Raises TypeError where they are no ``Parameters``."""
+        if parameters is None:
+            return None
+        if self._parameters_adapter is None:
+            raise TypeError(f"{self.file} has no Parameters, and some were given")
+        try:
+            return self._parameters_adapter.validate_python(parameters)
+        except ValidationError as error:
+            raise TypeError(f"what was given is no Parameters of {self.file}: {sentence(error)}") from None
 
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
         """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them."""
@@ -199,7 +220,7 @@ class Interface:
     def _adapter(self, name: str, type_: Any, *, many: bool = False) -> TypeAdapter[Any]:
         try:
             adapter = TypeAdapter(list[type_], config=ANYTHING) if many else TypeAdapter(type_)
-            schema = adapter.json_schema(mode="serialization" if name == "Output" else "validation")
+            schema = TypeAdapter(type_).json_schema(mode="serialization" if name == "Output" else "validation")
         except (PydanticSchemaGenerationError, PydanticUserError, pydantic_core.SchemaError) as error:
             raise ContractError(
                 f"{self.file}: {name} is {shown(type_)}, which JSON does not have: write a class {name}(BaseModel), "
@@ -213,10 +234,10 @@ class Interface:
         return adapter
 
     def _defaults(self) -> Any:
-        if self.parameters is None:
+        if self._parameters_adapter is None:
             return None
         try:
-            return self._adapter("Parameters", self.parameters).validate_python({})
+            return self._parameters_adapter.validate_python({})
         except ValidationError as error:
             raise ContractError(
                 f"{self.file}: Parameters needs a default for each field, for requests without: {sentence(error)}"

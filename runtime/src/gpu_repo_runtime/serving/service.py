@@ -12,7 +12,7 @@ from typing import Any
 from starlette.types import Receive, Scope
 
 from .. import device
-from ..contract import Model
+from ..contract import Model, ran, refuse_async
 from ..interface import Interface, WrongAnswer
 from ..words import first_line, words_of
 from . import startup, tracing
@@ -24,6 +24,7 @@ from .errors import (
     DeadlineExceeded,
     DeviceLost,
     InputTooLarge,
+    InvalidRequest,
     NotReady,
     OutOfMemory,
     PredictionFailed,
@@ -39,14 +40,19 @@ log = logging.getLogger(__name__)
 def _stay(_: int) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
-    """The parameters of a request: inputs share a batch where they are equal."""
+    """The parameters of a request: inputs share a batch where they are equal, and 1, 1.0 and true are not."""
 
     parameters: Any
 
     def __hash__(self) -> int:
         return hash(repr(self.parameters))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Choice):
+            return NotImplemented
+        return bool(self.parameters == other.parameters) and repr(self.parameters) == repr(other.parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +77,7 @@ class Service:
         self.on_end: Callable[[int], None] = _stay
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
+        self._defaults = Choice(self.interface.no_parameters)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
         self.tracing = tracing.start(os.environ, self.name)
         self.metrics = Metrics(
@@ -135,20 +142,25 @@ class Service:
     async def predict(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
         """Return one output for each input: for an owner's own endpoints, in batches with all other requests.
 
-        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError.
+        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError, or TypeError
+        for inputs and parameters that are not.
         """
-        return self.outputs(await self.call(inputs, parameters))
+        held = self.interface.held(inputs), self.interface.held_parameters(parameters)
+        if len(inputs) > self.settings.max_queue:
+            raise InvalidRequest(f"{len(inputs)} inputs at once never fit: MAX_QUEUE is {self.settings.max_queue}")
+        return self.outputs(await self.call(*held))
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the owner in the model's thread, between two batches, and return what it returns.
 
         Raises what it raises, or ServiceError where it does not come to its turn.
         """
+        refuse_async(function, "the function given to service.run")
         outcome: list[Any] = []
 
         def errand() -> None:
             try:
-                outcome.extend((function(*arguments), None))
+                outcome.extend((ran(function(*arguments), "the function given to service.run"), None))
             except Exception as error:
                 if device.is_device_lost(error):
                     raise
@@ -164,8 +176,9 @@ class Service:
         self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
     ) -> Call:
         """Answer the inputs; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
-        own = parameters is not None and parameters != self.interface.no_parameters
-        group = Choice(parameters) if own else None
+        group = None if parameters is None else Choice(parameters)
+        if group == self._defaults:
+            group = None
         call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
         if self.tracing:
             self.tracing.answered(call)
@@ -206,7 +219,7 @@ class Service:
         try:
             for one in inputs:
                 sizes.append(int(size(one)))
-        except Exception as error:
+        except BaseException as error:
             log.error("Model.size failed on an input", exc_info=error)
             name = f"Model.size raised {type(error).__name__}"
             reason = [{"field": f"instances.{len(sizes)}", "reason": name}]

@@ -46,6 +46,8 @@ def start(interface: Interface, settings: Settings) -> Started:
     before = _load(interface.model, name, gauge)
     check_placement(interface.model, name, settings)
     examples = interface.examples()
+    if interface.size:
+        ran(interface.size(examples[0]), f"{interface.file}: Model.size")
     plan = make_plan(
         interface.call,
         gauge,
