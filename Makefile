@@ -6,7 +6,7 @@ FRAMEWORK ?= plain
 PYTHON := .venv/bin/python
 READY := .venv/.ready
 JOBS ?= 2
-export ANSWERS
+export ANSWERS DATA
 
 .PHONY: help
 help: ## list the targets
@@ -28,6 +28,11 @@ demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=service|
 .PHONY: new
 new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from)
 	@$(PYTHON) hooks/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
+
+.PHONY: adopt
+adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." TAKE="path ..." DRY_RUN=1 JSON=1 VERSION=)
+	@$(PYTHON) -W ignore hooks/adopt.py "$(REPO)" $(if $(TO),--to "$(TO)") --answers="$$DATA" --take="$(TAKE)" \
+	    $(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(VERSION),--version "$(VERSION)") $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json)
 
 .PHONY: test
 test: $(READY) ## the tests that need neither Docker nor a GPU

@@ -18,8 +18,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "runtime"
-# Each type with the extras that it needs.
-USERS = {"batch": "batch,training", "service": "serving"}
+# Each type with the extras that it needs; a library has the wheel for its scripts alone, in no lock and no image.
+USERS = {"batch": "batch,training", "library": "", "service": "serving"}
 HEAD = "# The runtime of this repository, for scripts/lock. It comes with the template, like the wheel beside it.\n"
 
 
@@ -58,8 +58,10 @@ def files(wheel: Path) -> dict[Path, bytes]:
     found: dict[Path, bytes] = {}
     for project_type, extras in USERS.items():
         place = ROOT / "templates" / project_type / "wheels"
-        asked = f"{name.replace('_', '-')}[{extras}] @ file:wheels/{wheel.name}\n"
-        found |= {place / wheel.name: wheel.read_bytes(), place / "requirements.in": (HEAD + asked).encode()}
+        found[place / wheel.name] = wheel.read_bytes()
+        if extras:
+            asked = f"{name.replace('_', '-')}[{extras}] @ file:wheels/{wheel.name}\n"
+            found[place / "requirements.in"] = (HEAD + asked).encode()
         for lock in ROOT.glob(f"templates/locks/{project_type}-*/*.lock"):
             found[lock] = with_hash(lock.read_text(), wheel).encode()
     return found

@@ -9,6 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import runtime_source  # noqa: F401
+
+# isort: split
 from releases import HistoryError, released
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -24,6 +24,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import runtime_source  # noqa: F401
+
+# isort: split
 import yaml
 from fleetkit import report
 from fleetkit.apply import apply_child, check_waves, roll_back, to_push
@@ -35,7 +38,7 @@ from fleetkit.plan import plan_child
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State, digest
 from fleetkit.status import status_of
-from template_versions import UpdateError, versions
+from gpu_repo_runtime.update.template_versions import UpdateError, versions
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent

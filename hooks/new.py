@@ -14,10 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
+import runtime_source  # noqa: F401
+
+# isort: split
 import yaml
-from git_calls import UpdateError, without_password
-from template_versions import Template, address_of, template_of, version_of
-from update_answers import ANSWERS, SOURCE, line
+from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
+from gpu_repo_runtime.update.git_calls import UpdateError, without_password
+from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -14,6 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import runtime_source  # noqa: F401
+
+# isort: split
 from packaging.version import InvalidVersion, Version
 from releases import HistoryError, current, git, tags, written
 

@@ -21,9 +21,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import runtime_source  # noqa: F401
+
+# isort: split
 import yaml
 from fleetkit.speed import compile_templates_once, read_yaml_fast
-from ownership import OWNERSHIP, owners_in
+from gpu_repo_runtime.update.answers import ANSWERS
+from gpu_repo_runtime.update.outcome import files_under
+from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
 from releasekit import updates
 from releasekit.questions import (
     Answers,
@@ -38,8 +43,6 @@ from releasekit.questions import (
 )
 from releasekit.trees import difference, export, tree_of, work_tree
 from releases import HistoryError, next_version, order, released
-from update_answers import ANSWERS
-from update_outcome import files_under
 
 ROOT = Path(__file__).resolve().parent.parent
 FORBIDDEN = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from gpu_repo_runtime.update.template_versions import version_commits, version_of
 from packaging.version import Version
-from template_versions import version_commits, version_of
 
 
 class HistoryError(Exception):

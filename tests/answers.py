@@ -22,6 +22,7 @@ class AnswerSet:
     description: str = "Find the topic of a text"
     gpu_resource: str = "nvidia.com/gpu"
     pipeline: tuple[str, ...] = ()
+    ci: tuple[str, ...] = ("jenkins",)
 
     @property
     def id(self) -> str:
@@ -29,7 +30,8 @@ class AnswerSet:
         cluster = "" if self.project_type == "library" else "-kubernetes" if self.kubernetes else "-no_kubernetes"
         special = "" if self.project_name == "topic-finder" else f"-{self.project_name}"
         tools = "".join(f"-{tool}" for tool in self.pipeline)
-        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{tools}{special}"
+        systems = "" if self.ci == ("jenkins",) else f"-ci_{'_'.join(self.ci)}"
+        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{tools}{systems}{special}"
 
     @property
     def package_name(self) -> str:
@@ -38,7 +40,7 @@ class AnswerSet:
 
     def as_dict(self) -> dict[str, object]:
         """Return the answers to the questions that are asked for this type."""
-        answers: dict[str, object] = asdict(self) | {"pipeline": list(self.pipeline)}
+        answers: dict[str, object] = asdict(self) | {"pipeline": list(self.pipeline), "ci": list(self.ci)}
         if self.project_type != "batch" or not self.kubernetes:
             del answers["pipeline"]
         if self.project_type == "library":
@@ -60,6 +62,11 @@ def every_answer_set() -> list[AnswerSet]:
         for framework in ("torch", "tensorflow")
     ]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
+    sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
+    sets += [
+        AnswerSet("batch", "plain", kubernetes=False, ci=("github", "gitlab")),
+        AnswerSet("service", "plain", ci=()),
+    ]
     awkward = "Says \"5 × 3 = 15\" for $HOME, {{ x }}, #1 & 'more': \\n <b>né</b> 🙂"
     sets += [AnswerSet(t, "plain", project_name="a", description=awkward) for t in TYPES]
     long_name = "z" + "-9" * 19 + "z"

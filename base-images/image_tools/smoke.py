@@ -8,9 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gpu_repo_runtime.verdict import Expected, smoke_problems
+
 from .catalog import BUILD, ImageError, find_row
 from .push import Pushed, told_or_pushed
-from .verdict import Expected, smoke_problems
 
 ON_A_GPU = ("gpu", "framework", "model")
 

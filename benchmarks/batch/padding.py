@@ -40,7 +40,7 @@ def padded(tokens: np.ndarray, order: np.ndarray) -> float:
 def main() -> None:
     """Sort the texts in each way."""
     sys.path.insert(0, str(RUNTIME))
-    from gpu_repo_runtime.batch.lengths import estimate
+    from gpu_repo_runtime.batch.estimates import estimate
 
     tokenizer = load_model(device="cpu").tokenizer
     found = {}

@@ -157,7 +157,7 @@ def build_other_torch(folder: Path, request: str, lock: str | None) -> tuple[str
     if lock is not None:
         row.joinpath("requirements.lock").write_text(lock)
     registry = f"update.example.com/{request.replace('==', '-')}"
-    environment = os.environ | {"PYTHONPATH": str(folder / "base-images")}
+    environment = os.environ | {"PYTHONPATH": f"{folder / 'base-images'}:{ROOT}/runtime/src"}
     tool = [sys.executable, "-m", "image_tools"]
     options = ["--image", "torch-cu13", "--registry", registry]
     subprocess.run([*tool, "lock", *options], cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -106,21 +106,11 @@ def refuse_without_devices(child: Path, devices: list[str]) -> None:
             sys.exit(f"gpu.py: {cause}; nothing was measured (--devices cpu measures the CPU alone)")
 
 
-def load_requests(child: Path) -> Any:
-    """Return what the child's load test sends requests with, as a module."""
-    spec = importlib.util.spec_from_file_location("load", child / "scripts/tools/load.py")
-    assert spec
-    assert spec.loader
-    load = sys.modules["load"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(load)
-    return load
-
-
 def measure(child: Path, device: str, clients: int, seconds: float) -> dict[str, Any]:
     """Start the service on the device and load it in a closed loop."""
     import uvloop  # only here: --prepare needs none
+    from gpu_repo_runtime.bench.load import Target
 
-    load = load_requests(child)
     paths = os.pathsep.join([str(child / "src"), *sys.path])
     own = {"PYTHONPATH": paths, "PORT": "8940", "LISTEN_HOST": "127.0.0.1", "DEVICE": device}
     own |= {"BENCH_MODEL": "encoder", "LOG_LEVEL": "warning", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
@@ -134,7 +124,7 @@ def measure(child: Path, device: str, clients: int, seconds: float) -> dict[str,
             time.sleep(0.2)
         else:
             sys.exit(f"gpu.py: the service did not start on {device} (exit code {process.returncode})")
-        target = load.Target(URL, [TEXT])
+        target = Target(URL, [TEXT])
         uvloop.run(target.closed_loop(clients, 2))
         row: dict[str, Any] = asdict(uvloop.run(target.closed_loop(clients, seconds)))
         with urllib.request.urlopen(f"{URL}/metrics") as answer:

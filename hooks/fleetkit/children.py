@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from gpu_repo_runtime.update.git_calls import without_secrets
 
 WAVES = ("canary", "early", "rest")
 CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@|([a-z+]+://[^/@:\s]*:)[^/@\s]*@")  # a password, a token as the name
 ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?([^/:]*)")
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
-KEYS = {"name", "url", "wave", "owner", "paused"}
+KEYS = {"name", "url", "wave", "owner", "paused", "automerge"}
 
 
 class FleetError(Exception):
@@ -24,7 +25,7 @@ class FleetError(Exception):
 def shown(value: Any) -> Any:
     """Return what may be written down or printed: the same without the credentials in addresses."""
     if isinstance(value, str):
-        return CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***@", value)
+        return without_secrets(CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***@", value))
     if isinstance(value, dict):
         return {key: shown(entry) for key, entry in value.items()}
     return [shown(entry) for entry in value] if isinstance(value, list) else value
@@ -55,6 +56,7 @@ class Child:
     wave: str = "rest"
     owner: str = ""
     paused: bool = False
+    automerge: bool = False
 
     @property
     def place(self) -> str:
@@ -109,7 +111,8 @@ def child_of(entry: dict[str, Any], where: str) -> Child:
     url = str(entry["url"])
     check_address(url)
     name = entry.get("name") or url.rstrip("/").removesuffix(".git").replace(":", "/").rsplit("/", 1)[-1]
-    child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), bool(entry.get("paused", False)))
+    flags = {key: bool(entry.get(key, False)) for key in ("paused", "automerge")}
+    child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), **flags)
     if child.wave not in WAVES:
         raise FleetError(f"{where}: {child.name} has wave {child.wave!r}: it needs one of {', '.join(WAVES)}")
     if not child.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or child.name.startswith("."):

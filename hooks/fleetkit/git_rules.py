@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import plumbum
-from update_outcome import git
+from gpu_repo_runtime.update.git_calls import git
 
 AUTHOR = {
     f"GIT_{who}_{what}": value

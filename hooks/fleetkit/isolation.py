@@ -20,8 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO
 
-from template_versions import last_line
-from update_outcome import git
+from gpu_repo_runtime.update.git_calls import git
+from gpu_repo_runtime.update.template_versions import last_line
 
 from fleetkit.children import FleetError
 from fleetkit.git_rules import AUTHOR, guard

@@ -9,10 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
-import safe_update
-from safe_update import Trial
-from template_versions import UpdateError, changes_between, last_line
-from update_outcome import git
+from gpu_repo_runtime.update.answers import read_answers
+from gpu_repo_runtime.update.git_calls import call, git
+from gpu_repo_runtime.update.template_versions import UpdateError, changes_between, last_line
+from gpu_repo_runtime.update.trial import Trial, trial
 
 from fleetkit.children import Child, shown
 from fleetkit.git_rules import guard
@@ -32,6 +32,8 @@ def refresh(child: Child, clone: Path) -> str:
         git(clone.parent, "clone", "--quiet", "--no-tags", "--no-checkout", "--", child.url, str(half))
         git(half, "remote", "set-url", "origin", shown(child.url))  # no password stays on the disk
         guard(half)
+        if call(half, "rev-parse", "--verify", "--quiet", "HEAD").returncode:
+            raise UpdateError("its repository is empty, or its default branch is gone: there is nothing to update")
         git(half, "reset", "--quiet", "--hard")
         half.rename(clone)
         return git(clone, "rev-parse", "HEAD").strip()
@@ -52,7 +54,9 @@ def keep(state: State, child: Child, trial: Trial) -> Record:
     command = ["git", "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message]
     made = subprocess.run(command, cwd=trial.tree, env=os.environ | dates, check=True, capture_output=True, text=True)
     commit = made.stdout.strip()
-    git(trial.tree, "update-ref", f"refs/fleet/plan/{trial.new.tag}", commit)
+    ref = f"refs/fleet/plan/{trial.new.tag}"
+    git(trial.tree, "update-ref", ref, commit)
+    git(trial.tree, "bundle", "create", "--quiet", str(state.bundle(child.name)), ref, f"^{commit}^")
     patch = state.folder / "patches" / f"{child.name}.patch"
     patch.write_text(trial.patch(), encoding="utf-8", errors="surrogateescape")
     return {
@@ -61,7 +65,7 @@ def keep(state: State, child: Child, trial: Trial) -> Record:
         "files": [outcome.as_dict() for outcome in trial.outcomes],
         "commit": commit,
         "patch": patch.name,
-        "changelog": changes_between(trial.new.changelog, trial.old, trial.new.tag),
+        "changelog": changes_between(trial.new.changelog, trial.since or trial.old, trial.new.tag),
     }
 
 
@@ -79,13 +83,13 @@ def try_update(state: State, child: Child, to: str, tests: Tests) -> Record:
     clone = state.clone(child.name)
     log = state.folder / "logs" / f"{child.name}.log"
     log.unlink(missing_ok=True)
-    with safe_update.trial(clone, to) as trial:
-        if trial is None:
+    with trial(clone, to) as made:
+        if made is None:
             return {"outcome": "up to date", "from": to, "to": to, "files": []}
-        record = keep(state, child, trial)
-        ref = f"refs/fleet/plan/{trial.new.tag}"
-        passed = passes(tests, clone, ref, log) if tests.command and trial.code == 0 else None
-        return record | {"outcome": outcome_of(trial, passed), "log": log.name if log.exists() else ""}
+        record = keep(state, child, made)
+        ref = f"refs/fleet/plan/{made.new.tag}"
+        passed = passes(tests, clone, ref, log) if tests.command and made.code == 0 else None
+        return record | {"outcome": outcome_of(made, passed), "log": log.name if log.exists() else ""}
 
 
 def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -> Record:
@@ -107,7 +111,7 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
             if same and before.get("outcome") not in ("error", "paused", None):
                 return before
             record |= wanted
-            answers = safe_update.read_answers(state.clone(child.name))
+            answers = read_answers(state.clone(child.name))
             if answers["_src_path"] != source:
                 raise UpdateError(f"it follows another template, {answers['_src_path']}")
             if not COMMIT.fullmatch(answers["_commit"]):

@@ -7,8 +7,8 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+from gpu_repo_runtime.update.template_versions import version_of
 from packaging.version import Version
-from template_versions import version_of
 
 from fleetkit.plan import OUTCOMES
 from fleetkit.state import Record, State

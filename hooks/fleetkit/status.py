@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from template_versions import last_line, version_of, versions
-from update_outcome import git
+from gpu_repo_runtime.update.git_calls import git
+from gpu_repo_runtime.update.template_versions import last_line, version_of, versions
 
 from fleetkit.children import Child, FleetError, check_address, host_in
 from fleetkit.state import Record, State

@@ -11,8 +11,8 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from update_answers import ANSWERS
-from update_outcome import files_under
+from gpu_repo_runtime.update.answers import ANSWERS
+from gpu_repo_runtime.update.outcome import files_under
 
 
 def export(repository: Path, commit: str, folder: Path) -> None:

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import safe_update
 import yaml
 from copier import run_copy
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
-from git_calls import UpdateError, git
+from gpu_repo_runtime.update.answers import ANSWERS, read_answers
+from gpu_repo_runtime.update.git_calls import UpdateError, git
+from gpu_repo_runtime.update.outcome import files_under
+from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
+from gpu_repo_runtime.update.trial import trial
+from gpu_repo_runtime.update.write_back import read
 from jinja2.sandbox import SandboxedEnvironment
-from ownership import OWNERSHIP, owners_in
 from releases import order
-from update_answers import ANSWERS, read_answers
-from update_outcome import files_under
-from write_back import read
 
 from releasekit.questions import NAME, Answers, answer_sets, choices, name_of, questions, settings_of
 from releasekit.trees import export
@@ -182,14 +182,14 @@ def check_one(family: Path, tag: str, start: Start, excused: set[tuple[str, str]
         commit(child, "The owner's edits")
         try:
             before = read_answers(child)
-            with safe_update.trial(child, tag) as trial:
-                assert trial is not None
-                after = yaml.safe_load((trial.tree / ANSWERS).read_text(encoding="utf-8")) or {}
+            with trial(child, tag) as made:
+                assert made is not None
+                after = yaml.safe_load((made.tree / ANSWERS).read_text(encoding="utf-8")) or {}
                 wrong = list(answers_lost(before, after, excused))
                 known = {key: value for key, value in after.items() if not key.startswith("_")}
                 render(family, tag, known, folder / "fresh")
                 gone = {name for kind, name in excused if kind == "file"}
-                return wrong + list(judge(trial.tree, child, folder / "fresh", chosen, gone))
+                return wrong + list(judge(made.tree, child, folder / "fresh", chosen, gone))
         except (UpdateError, subprocess.CalledProcessError, OSError, yaml.YAMLError, ValueError) as error:
             given = {("choice", f"{key}={value}") for key, value in start.answers.items()}
             if given & excused:

@@ -23,7 +23,7 @@ PIECES = ["", "a", "b", "Z", "1", "9", " ", "\n", "-", "_", ".", "é", "ß", "�
 @pytest.fixture
 def lengths(job) -> ModuleType:
     """Return the child's module."""
-    return job.module("lengths")
+    return job.module("estimates")
 
 
 def by_characters(text: str) -> int:

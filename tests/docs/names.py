@@ -30,11 +30,11 @@ def sources(*patterns: str) -> str:
 
 CHILD = (
     "templates/*/scripts/*.jinja",
-    "templates/*/scripts/tools/*.jinja",
     "templates/shared/scripts/*",
     "runtime/src/gpu_repo_runtime/batch/*.py",
     "templates/library/src/*/__main__.py",
-    "hooks/safe_update.py",
+    "runtime/src/gpu_repo_runtime/update/*.py",
+    "runtime/src/gpu_repo_runtime/bench/*.py",
 )
 OPTIONS = {
     r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py",),

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_repo_runtime import verdict
+from gpu_repo_runtime.verdict import Expected, smoke_problems
 from gpu_smoke.layers import (
     compatibility,
     driver_init,
@@ -23,9 +25,8 @@ from gpu_smoke.layers import (
     runtime,
     user_driver,
 )
-from image_tools import promote, push, smoke, verdict
-from image_tools.catalog import FOLDER, ImageError, find_row
-from image_tools.verdict import Expected, smoke_problems
+from image_tools import promote, push, smoke
+from image_tools.catalog import ImageError, find_row
 
 from .conftest import CATALOG
 
@@ -158,7 +159,7 @@ def ask(folder: Path, **changes: str) -> tuple[int, str]:
     """Run the program as scripts/promote does; return exit code and what it said."""
     told = {"commit": COMMIT, "image": f"host/ml/it@{DIGEST}", "pushed": WHEN, "framework": "torch"} | changes
     options = [word for key, value in told.items() for word in (f"--{key}", value)]
-    command = [sys.executable, str(FOLDER / "image_tools" / "verdict.py"), str(folder), *options]
+    command = [sys.executable, str(verdict.__file__), str(folder), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.returncode, done.stderr
 

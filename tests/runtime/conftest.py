@@ -13,7 +13,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.runtime import standin_model
-from tests.runtime.services import PACKAGE, bench, start  # noqa: F401 - fixtures
+from tests.runtime.services import PACKAGE, start  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -14,7 +13,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -22,18 +20,6 @@ from tests.conftest import ROOT
 
 PACKAGE = "topic_finder"
 RUNTIME = ROOT / "runtime" / "src"
-
-
-@pytest.fixture(scope="session")
-def bench() -> ModuleType:
-    """Return what a child's load test sends requests with, as a module."""
-    spec = importlib.util.spec_from_file_location("service_bench", ROOT / "templates/service/scripts/tools/load.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["service_bench"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class Process:

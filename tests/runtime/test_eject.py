@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import update_runtime
 from gpu_repo_runtime import eject
+from gpu_repo_runtime.update import wheels
 
 from tests.answers import AnswerSet
 from tests.templates import checks
@@ -57,15 +57,15 @@ def test_what_fails_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_an_update_names_what_the_copy_misses(project: Path) -> None:
     eject.eject(project)
-    assert update_runtime.told_ejected(project) == "", "the wheel is the one that was ejected"
+    assert wheels.told_ejected(project) == "", "the wheel is the one that was ejected"
     (project / COPY / "cores.py").write_text("# the owner's\n", encoding="utf-8")
-    assert update_runtime.told_ejected(project) == "", "the owner's own change is no news"
+    assert wheels.told_ejected(project) == "", "the owner's own change is no news"
     mark = project / COPY / "EJECTED"
     was = json.loads(mark.read_text(encoding="utf-8"))
     was["files"] |= {"serving/app.py": "another", "serving/gone.py": "removed since"}
     was["version"] = "0.2.9"
     mark.write_text(json.dumps(was), encoding="utf-8")
-    told = update_runtime.told_ejected(project)
+    told = wheels.told_ejected(project)
     assert "was ejected from 0.2.9" in told, told
     assert "serving/app.py, serving/gone.py" in told, told
 
@@ -75,7 +75,7 @@ def test_a_copy_of_unknown_origin_is_told(project: Path, text: str | None) -> No
     (project / COPY).mkdir()
     if text is not None:
         (project / COPY / "EJECTED").write_text(text, encoding="utf-8")
-    assert "nothing says which version it was" in update_runtime.told_ejected(project)
+    assert "nothing says which version it was" in wheels.told_ejected(project)
 
 
 @pytest.mark.parametrize("project_type", ["service", "batch"])

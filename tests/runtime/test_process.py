@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_repo_runtime.bench import load
 
 from tests.conftest import ROOT
 from tests.runtime.services import Process
@@ -21,12 +22,12 @@ from tests.runtime.services import Process
 Start = Callable[..., Any]
 
 
-def load_while_stopping(service: Any, bench: Any, clients: int, seconds: float) -> tuple[Any, int]:
+def load_while_stopping(service: Any, clients: int, seconds: float) -> tuple[Any, int]:
     """Load the service with kept connections and send SIGTERM on the way; returns the statuses and the exit code."""
     statuses: list[tuple[int, str]] = []
 
     async def client(target: Any, number: int) -> None:
-        connection = await bench.Connection().open(target.host, target.port)
+        connection = await load.Connection().open(target.host, target.port)
         while not connection.closed:
             try:
                 status, body = await connection.send(target.request([f"client {number}"]))
@@ -36,7 +37,7 @@ def load_while_stopping(service: Any, bench: Any, clients: int, seconds: float) 
             statuses.append((status, body.decode()[:200]))
 
     async def main() -> None:
-        target = bench.Target(service.url, ["text"])
+        target = load.Target(service.url, ["text"])
         tasks = [asyncio.create_task(client(target, number)) for number in range(clients)]
         await asyncio.sleep(seconds)
         service.terminate()
@@ -54,16 +55,16 @@ def assert_nothing_lost(statuses: list[tuple[int, str]], exit_code: int, clients
     assert exit_code == 0
 
 
-def test_sigterm_under_load_loses_nothing(start: Start, bench: Any) -> None:
+def test_sigterm_under_load_loses_nothing(start: Start) -> None:
     service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
-    assert_nothing_lost(*load_while_stopping(service, bench, 32, 0.5), 32)
+    assert_nothing_lost(*load_while_stopping(service, 32, 0.5), 32)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", range(20))
-def test_sigterm_under_load_loses_nothing_in_any_of_20_runs(start: Start, bench: Any, turn: int) -> None:
+def test_sigterm_under_load_loses_nothing_in_any_of_20_runs(start: Start, turn: int) -> None:
     service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
-    assert_nothing_lost(*load_while_stopping(service, bench, 64, 0.5 + turn / 50), 64)
+    assert_nothing_lost(*load_while_stopping(service, 64, 0.5 + turn / 50), 64)
 
 
 def test_sigterm_finishes_long_requests_and_refuses_new_connections(start: Start) -> None:

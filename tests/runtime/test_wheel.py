@@ -17,7 +17,7 @@ from releases import released
 from tests.conftest import ROOT
 from tests.runtime.services import RUNTIME
 
-HELD = ("templates/batch/wheels", "templates/service/wheels")
+HELD = ("templates/batch/wheels", "templates/library/wheels", "templates/service/wheels")
 [WHEEL] = (ROOT / HELD[0]).glob("*.whl")
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.runtime import standin_model
-from tests.runtime.services import PACKAGE, bench, start  # noqa: F401 - fixtures
+from tests.runtime.services import PACKAGE, start  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ def bench_run(child: Path, tmp_path: Path) -> Callable[..., subprocess.Completed
 
     def run(*options: str) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": str(RUNTIME)}
-        command = [sys.executable, child / "scripts/tools/bench.py", "--out", tmp_path, *options]
+        command = [sys.executable, "-m", "gpu_repo_runtime.bench", "--out", tmp_path, *options]
         return subprocess.run(
             command, cwd=child, env=environment, capture_output=True, text=True, check=False, timeout=120
         )

@@ -12,25 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_repo_runtime.bench import load
 from hypothesis import HealthCheck, Phase, given, settings
 
 pytestmark = pytest.mark.slow
 Start = Callable[..., Any]
 
 
-def test_four_times_the_capacity_for_30_seconds(start: Start, bench: Any) -> None:
+def test_four_times_the_capacity_for_30_seconds(start: Start) -> None:
     """A device of 50 ms for up to 8 texts does 160 a second; 640 a second arrive."""
     service = start(STANDIN_CALL_MS="50", MAX_BATCH_SIZE="8", MAX_QUEUE="64", MAX_TEXTS="8")
-    calm = asyncio.run(bench.Target(service.url).open_loop(80, 5))
+    calm = asyncio.run(load.Target(service.url).open_loop(80, 5))
     assert (calm.refused, calm.failed) == (0, 0)
     answers: list[tuple[int, float, str]] = []
 
     async def flood() -> None:
-        target, tasks, free = bench.Target(service.url), set(), []
+        target, tasks, free = load.Target(service.url), set(), []
         started, due = time.perf_counter(), 0.0
 
         async def one() -> None:
-            connection = free.pop() if free else bench.Connection()
+            connection = free.pop() if free else load.Connection()
             if connection.closed:
                 await connection.open(target.host, target.port)
             begun = time.perf_counter()
@@ -57,7 +58,7 @@ def test_four_times_the_capacity_for_30_seconds(start: Start, bench: Any) -> Non
     # A full queue of 64 is 8 calls, and one runs: no accepted request waits longer than these 9 and its own.
     assert accepted[int(0.99 * len(accepted))] < 10 * 0.05 * 1.3, "accepted requests keep their latency"
     assert service.get("/readyz")[0] == 200
-    after = asyncio.run(bench.Target(service.url).open_loop(80, 3))
+    after = asyncio.run(load.Target(service.url).open_loop(80, 3))
     assert after.p50 < calm.p50 * 1.5 + 10, "back to normal at once"
 
 
@@ -133,13 +134,13 @@ def spoil(turn: random.Random) -> bytes:
     return head + b"content-length: %d\r\n\r\n" % len(spoiled) + spoiled
 
 
-def test_8000_spoiled_requests_give_no_500_and_no_leak(start: Start, bench: Any) -> None:
+def test_8000_spoiled_requests_give_no_500_and_no_leak(start: Start) -> None:
     service = start()
     statuses: Counter[int] = Counter()
     turn = random.Random(5)
 
     async def send(count: int) -> None:
-        connection = bench.Connection()
+        connection = load.Connection()
         for _ in range(count):
             if connection.closed:
                 await connection.open("127.0.0.1", service.port)

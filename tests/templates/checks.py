@@ -20,6 +20,7 @@ from tests.shared import SHARED
 
 BIN = Path(sys.executable).parent
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+PIPELINES = {"jenkins": "Jenkinsfile", "github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml"}
 KUBERNETES = ("1.33", "1.37")
 # Kinds that come with an operator and not with Kubernetes: what the test holds them to instead of a schema.
 OPERATOR_KINDS = {
@@ -78,6 +79,12 @@ def shell_error(text: str) -> str:
 def dockerfile_error(text: str) -> str:
     """Return what hadolint says of a Dockerfile, "" when nothing."""
     return _run(str(BIN / "hadolint"), "--no-color", "-", text=text)
+
+
+@cache
+def workflow_error(text: str) -> str:
+    """Return what actionlint says of a GitHub workflow, "" when nothing."""
+    return _run(str(BIN / "actionlint"), "-no-color", "-shellcheck", str(BIN / "shellcheck"), "-", text=text)
 
 
 def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:

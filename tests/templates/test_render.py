@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ownership import owners_in
+from gpu_repo_runtime.update.ownership import owners_in
 
 from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
@@ -137,16 +137,39 @@ def test_every_script_is_there_and_explains_itself(answers, child):
     assert verbs <= present, f"{answers.id}: scripts without {verbs - present}"
 
 
+def test_the_pipelines_are_those_of_the_answer(answers, child):
+    there = {system for system, name in checks.PIPELINES.items() if (child / name).exists()}
+    assert there == set(answers.ci), f"{answers.id}: there are pipelines for {there}"
+    lines = {name: len(texts(child)[name].splitlines()) for system, name in checks.PIPELINES.items() if system in there}
+    report(answers, {n: n != "Jenkinsfile" and count >= 80 and f"{count} lines" for n, count in lines.items()})
+
+
 def test_jenkins_would_read_the_pipeline(answers, child):
+    if "jenkins" not in answers.ci:
+        return
     if reason := jvm.missing():
         pytest.skip(reason)
     assert [str(problem) for problem in check(child / "Jenkinsfile")] == [], answers.id
 
 
+def test_github_would_read_the_workflow(answers, child):
+    """actionlint and act's schema agree; every action is one commit, with its version beside it."""
+    if "github" not in answers.ci:
+        return
+    text = texts(child)[checks.PIPELINES["github"]]
+    actions = re.findall(r"uses: (?:&\w+ )?(?!\*)(.+)", text)
+    loose = [one for one in actions if not re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", one)]
+    assert actions, f"{answers.id}: no action is used"
+    assert not loose, f"{answers.id}: not pinned by commit with the version beside it: {loose}"
+    report(answers, {checks.PIPELINES["github"]: checks.workflow_error(text)})
+
+
 def test_nothing_is_deployed_without_kubernetes(answers, child):
     deployed = answers.project_type != "library" and answers.kubernetes
-    words = re.search(r"(?i)deploy|kube|overlay", (child / "Jenkinsfile").read_text())
-    assert bool(words) == deployed, f"{answers.id}: Jenkinsfile: {words}"
+    for name in checks.PIPELINES.values():
+        if name in texts(child):
+            words = re.search(r"(?i)deploy|kube|overlay", texts(child)[name])
+            assert bool(words) == deployed, f"{answers.id}: {name}: {words}"
     assert (child / "scripts" / "deploy").exists() == deployed, f"{answers.id}: scripts/deploy"
 
 

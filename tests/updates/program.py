@@ -7,8 +7,7 @@ import sys
 from typing import Any
 
 import pytest
-import safe_update
-import template_versions
+from gpu_repo_runtime.update import cli, template_versions
 
 from tests.updates.tiny import Child
 
@@ -24,7 +23,7 @@ class Program:
         self.monkeypatch.setattr(sys, "argv", ["update", "--repository", str(child.path), *options])
         template_versions.fetched.cache_clear()
         self.capsys.readouterr()
-        code = safe_update.main()
+        code = cli.main()
         self.out, self.err = self.capsys.readouterr()
         return code
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ownership import OWNERSHIP, owners, owners_in
+from gpu_repo_runtime.update.ownership import OWNERSHIP, owners, owners_in
 
 LISTS = {
     "managed": {"scripts/": "s", "tests/gpu/": "g", "deploy/pipelines/README.md": "p", "renovate.json": "r"},

@@ -166,3 +166,29 @@ def test_this_family_updates_from_a_clone_without_tags(tmp_path: Path, program: 
     assert child.read("Dockerfile").endswith("# mine\n")
     assert f"_commit: v{newest}\n" in child.read(".copier-answers.yml")
     assert f"_src_path: {clone.path}\n" in child.read(".copier-answers.yml")
+
+
+def test_a_child_that_names_a_commit_hears_only_what_is_new(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    log = "## 2.0.0\n\nA new thing.\n\n## 1.0.0\n\nAn old thing.\n"
+    release(template, "1.0.0", "a\n")
+    drop_tags(template)
+    child = make_child(template, tmp_path / "child")
+    release(template, "2.0.0", "b\n", **{"CHANGELOG.md": log})
+    drop_tags(template)
+    assert program(child, "--dry-run") == 0, program.err
+    assert "(v1.0.0) -> v2.0.0" in program.out
+    assert "A new thing." in program.out
+    assert "An old thing." not in program.out
+
+
+def test_a_name_that_no_release_has_hides_no_fix(template: Template, tmp_path: Path, program: Program) -> None:
+    release(template, "1.0.0", "a\n", **WITH_HASH)
+    child = make_child(template, tmp_path / "child")
+    child.edit({".copier-answers.yml": child.read(".copier-answers.yml").replace("v1.0.0", "v9.9.9")})
+    release(template, "2.0.0", "b\n", **WITH_HASH)
+    assert program(child) == 0, program.err
+    assert "the template has no release v9.9.9" in program.err
+    assert child.read("a.txt") == "b\n"
+    assert "_commit: v2.0.0\n" in child.read(".copier-answers.yml")

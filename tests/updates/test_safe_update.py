@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import write_back
+from gpu_repo_runtime.update import write_back
 
 from tests.updates.program import Program
 from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files

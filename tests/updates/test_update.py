@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from ownership import owners_in
+from gpu_repo_runtime.update.ownership import owners_in
 from releases import next_version, released
 
 from tests.answers import TYPES, AnswerSet

@@ -15,8 +15,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from git_calls import login_of, without_password
-from template_versions import UpdateError, address_of
+from fleetkit.children import shown as fleet_shows
+from gpu_repo_runtime.update.git_calls import login_of, without_password
+from gpu_repo_runtime.update.template_versions import UpdateError, address_of
 
 from tests.updates.copiers import ROOT
 from tests.updates.program import Program
@@ -186,6 +187,19 @@ def test_a_password_is_taken_out_of_an_address(address: str, shown: str, login: 
     assert without_password(address) == shown
     assert without_password(f"fatal: unable to access '{address}/': 403") == f"fatal: unable to access '{shown}/': 403"
     assert login_of(address) == login
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("https://host/x.git?private_token=S1", "https://host/x.git?private_token="),
+        ("https://u:S1@host/x?a=1&access_token=S1&b=2&api-key=S1", "https://host/x?a=1&access_token=&b=2&api-key="),
+        ("https://host/badge?style=flat&branch=main", "https://host/badge?style=flat&branch=main"),
+    ],
+)
+def test_a_token_among_the_parameters_is_taken_out(address: str, shown: str) -> None:
+    assert without_password(f"fatal: '{address}' and {address}") == f"fatal: '{shown}' and {shown}"
+    assert "S1" not in fleet_shows(address)
 
 
 def test_short_addresses_are_those_of_copier() -> None:

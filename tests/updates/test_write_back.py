@@ -13,10 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import safe_update
-import write_back
-from git_calls import UpdateError
-from write_back import Journal
+from gpu_repo_runtime.update import cli, trial, write_back
+from gpu_repo_runtime.update.git_calls import UpdateError
+from gpu_repo_runtime.update.write_back import Journal
 
 from tests.updates.copiers import Copier
 from tests.updates.program import Program
@@ -144,7 +143,7 @@ def test_a_stop_while_writing_ends_after_it(
     def work() -> None:
         for _ in range(threads):
             threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-        signal.signal(signal.SIGTERM, safe_update.stop)
+        signal.signal(signal.SIGTERM, cli.stop)
         write_back.write(child.path, tree, journal(child))
 
     assert in_a_process(work) == 128 + signal.SIGTERM
@@ -159,8 +158,8 @@ def test_a_stop_before_writing_leaves_nothing(
     template.release("v2.0.0", {"a.txt": "b\n"})
 
     def work(number: int) -> int:
-        signal.signal(signal.SIGTERM, safe_update.stop)
-        monkeypatch.setattr(safe_update, "render_new", lambda *_: os.kill(os.getpid(), number))
+        signal.signal(signal.SIGTERM, cli.stop)
+        monkeypatch.setattr(trial, "render_new", lambda *_: os.kill(os.getpid(), number))
         return program(child)
 
     assert in_a_process(lambda: work(signal.SIGTERM)) == 128 + signal.SIGTERM

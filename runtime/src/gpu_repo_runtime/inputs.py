@@ -16,7 +16,7 @@ class _Base64:
         from_json = core_schema.no_info_before_validator_function(_decoded, core_schema.bytes_schema())
         return core_schema.json_or_python_schema(
             json_schema=from_json,
-            python_schema=core_schema.bytes_schema(),
+            python_schema=core_schema.no_info_before_validator_function(_from_table, core_schema.bytes_schema()),
             serialization=core_schema.plain_serializer_function_ser_schema(
                 _encoded, return_schema=core_schema.str_schema(), when_used="json"
             ),
@@ -24,6 +24,11 @@ class _Base64:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {"type": "string", "format": "byte", "contentEncoding": "base64"}
+
+
+def _from_table(value: Any) -> Any:
+    """A text is base64 wherever it comes from, and never taken for the bytes of its characters."""
+    return _decoded(value) if isinstance(value, str) else value
 
 
 def _decoded(value: Any) -> bytes:

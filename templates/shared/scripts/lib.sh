@@ -47,6 +47,14 @@ commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%
 # What a script found good stands in build/proof/, with the commit that it is about: a release asks for each of them.
 proved() { mkdir -p build/proof && commit >"build/proof/$1"; }
 
+# from_wheel PYTHON MODULE ARGUMENT...: become a program of the runtime, straight from its wheel: it needs no .venv.
+from_wheel() {
+    local wheel
+    wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) && [[ -n $wheel ]] ||
+        fail 1 "wheels/ holds no runtime: 'git checkout HEAD -- wheels' brings it back"
+    exec env PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
+}
+
 has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
 source scripts/docker.sh
 {% if project_type != 'library' %}
@@ -86,7 +94,7 @@ in_project() {
     shift
     place=$(place)
     has_gpu && gpu="NVIDIA GPU present"
-    export PYTHONPATH=$PWD/src
+    export PYTHONPATH=$PWD/src{{ ':$PWD' if adopted.code | default([]) }}
     case $place in
         here) say "inside the image, $gpu"; exec "$@" ;;
         venv) say "in .venv, $gpu"

@@ -123,9 +123,15 @@ def builds(
     """
 
     def make(
-        project_type: str, framework: str = "plain", *, shellcheck: bool = False, of: Path | None = None, **options: Any
+        project_type: str,
+        framework: str = "plain",
+        *,
+        shellcheck: bool = False,
+        of: Path | None = None,
+        ci: tuple[str, ...] = ("jenkins",),
+        **options: Any,
     ) -> Builds:
-        answers, folder = AnswerSet(project_type, framework), tmp_path_factory.mktemp("farm")
+        answers, folder = AnswerSet(project_type, framework, ci=ci), tmp_path_factory.mktemp("farm")
         if of:
             child = folder / of.name
             shutil.copytree(of, child)

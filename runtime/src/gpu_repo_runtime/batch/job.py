@@ -9,18 +9,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import device
+from ..contract import ContractError, Model
+from ..interface import LENGTHS, Interface
+from .calling import Caller
 from .contents import Checksums, Watch
 from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
 from .inputs import find_files
 from .manifest import Ledger
 from .messages import one_line, say
+from .parameters import as_json, parameters_of
 from .plan import NAME as PLAN
 from .plan import Plan, code_fingerprint
-from .predicting import Model, Predictor
+from .predicting import Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
 from .publishing import Damaged, check_ours, check_published, finish, missing_parts, reopen_when_damaged
-from .reading import find_columns
+from .reading import find_columns, first_rows
 from .run import Run
 from .settings import Repair, RunOptions
 from .stop import Stop
@@ -52,17 +56,22 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
 def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     store = open_store(options.output)
     check_ours(store, options.output)
-    files = find_files(options.input, options.format, options.output)
-    columns = find_columns(files, options.column, options.keep, options.limits)
+    files = find_files(options.input, options.format, options.output, options.dialect)
+    interface = import_model(options.package)
+    columns = find_columns(files, interface, options.asked, options.limits)
+    parameters = parameters_of(interface, options.parameters)
+    if options.limit is not None:
+        files = first_rows(files, options.limit, options.limits)
     clash = set(columns.kept.names) & set(RESERVED)
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = choose_device(options.device)
     with Checksums(files) as checksums:
-        model = load_model(options.package, device_name)
+        load_model(interface.model, device_name)
         # Nothing that is loaded by now goes away: the garbage collector need not walk through it again and again.
         gc.freeze()
-        predictor = Predictor(model, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+        caller = Caller(interface, columns, parameters, options.limits.row_size)
+        predictor = Predictor(caller, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
         plan = Plan(
             files,
             columns,
@@ -71,6 +80,7 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             options.on_error,
             predictor.schema,
             code_fingerprint(options.package),
+            as_json(parameters),
         )
         plan.settle(store, checksums)
     return store, plan, predictor, device_name
@@ -105,14 +115,28 @@ def choose_device(requested: str) -> str:
     return chosen
 
 
-def load_model(package: str, device_name: str) -> Model:
-    """Return the owner's model, loaded. Raises BadConfiguration when it cannot be imported."""
+def import_model(package: str) -> Interface:
+    """Return the owner's model with its types, not loaded yet. Raises BadConfiguration when it cannot be imported."""
     try:
         own = importlib.import_module(f"{package}.model").Model
     except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"src/{package}/model.py cannot be imported: {error}") from error
     try:
-        model: Model = own()
+        interface = Interface(own())
+    except ContractError as error:
+        raise BadConfiguration(str(error)) from None
+    except (SystemExit, *MISTAKES) as error:
+        raise BadConfiguration(f"the model cannot be made: {one_line(error)}") from error
+    for deprecation in interface.deprecations:
+        # Here `lengths` stays: a tokenizer is faster with many texts at once.
+        if deprecation != LENGTHS.format(file=interface.file):
+            say(deprecation)
+    return interface
+
+
+def load_model(model: Model, device_name: str) -> None:
+    """Load the owner's model. Raises BadConfiguration when its code cannot do it."""
+    try:
         model.load(device_name)
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
@@ -121,7 +145,6 @@ def load_model(package: str, device_name: str) -> Model:
             raise
         traceback.print_exc()
         raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}") from error
-    return model
 
 
 def _work(
@@ -184,4 +207,4 @@ def _publish(store: Store, output: str, current: dict[str, Any] | None) -> None:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
     bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
-    say(f"complete: {counts['written']:,} of {counts['rows']:,} rows in {output}/data{bad}")
+    say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {output}/data{bad}")

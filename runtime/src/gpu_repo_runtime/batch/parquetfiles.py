@@ -11,9 +11,9 @@ from pyarrow import fs, types
 
 from .exits import BadInput
 from .inputs import InputFile
-from .lines import TooLong
+from .lines import TooLong, too_long
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
-from .records import too_long
+from .shapes import Taken
 from .widening import fitting
 
 READ_ROWS = 16_384
@@ -42,12 +42,12 @@ def parquet_parts(
             yield Part(file, file_index, 0, 0, 1, True, 0, empty_table(columns), bad=bad)
         yield 1
         return
-    total = source.metadata.num_rows
+    total = source.metadata.num_rows if file.most is None else min(file.most, source.metadata.num_rows)
     _check(source.schema_arrow, columns, file.name)
     rows = _rows_of_part(file, source, columns, limits)
     count = max(1, -(-total // rows))
     wanted_parts = [index for index in range(first, count) if wanted(index)]
-    for index, tables, bad in _cut(file, source, columns, rows, wanted_parts):
+    for index, tables, bad in _cut(file, source, columns, rows, total, wanted_parts):
         start, end = index * rows, min((index + 1) * rows, total)
         table, unfit = _checked(tables, columns, limits, file.name)
         bad = sorted(bad + unfit, key=lambda b: b.row)
@@ -75,7 +75,7 @@ def _rows_of_part(file: InputFile, source: pq.ParquetFile, columns: Columns, lim
 def _mean_of_first_rows(file: InputFile, source: pq.ParquetFile, columns: Columns) -> float:
     """Return the mean bytes of a row's columns that are read, 0 where the first rows cannot be read."""
     try:
-        batch = next(source.iter_batches(SAMPLE_ROWS, columns=columns.names, use_threads=False), None)
+        batch = next(source.iter_batches(SAMPLE_ROWS, columns=_there(source, columns), use_threads=False), None)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
@@ -83,12 +83,22 @@ def _mean_of_first_rows(file: InputFile, source: pq.ParquetFile, columns: Column
     return batch.nbytes / len(batch) if batch else 0
 
 
+def _there(source: pq.ParquetFile, columns: Columns) -> list[str]:
+    """Return the names of the columns that the file has: a field of an input may have a default."""
+    names = set(source.schema_arrow.names)
+    return [name for name in columns.names if name in names]
+
+
 def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
     for column in columns.names:
+        if column not in schema.names and column not in columns.required:
+            continue
         if column not in schema.names:
             raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
         if schema.names.count(column) > 1:
             raise BadInput(f"{name}: {schema.names.count(column)} columns {column!r}: which one is meant?")
+    if columns.typed:
+        return
     form = schema.field(columns.text).type
     value = form.value_type if pa.types.is_dictionary(form) else form
     allowed = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
@@ -97,19 +107,21 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
 
 
 def _cut(
-    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, wanted: list[int]
+    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, total: int, wanted: list[int]
 ) -> Iterator[tuple[int, list[pa.Table], list[BadRow]]]:
     """Yield (index, tables, bad rows) of each wanted part; the tables have a column with the row's number."""
     group_end = np.cumsum([source.metadata.row_group(g).num_rows for g in range(source.metadata.num_row_groups)])
+    group_end = np.minimum(group_end, total)
     pending = list(wanted)
     tables: list[pa.Table] = []
     bad: list[BadRow] = []
     for group, end in enumerate(group_end):
-        begin = end - source.metadata.row_group(group).num_rows
+        begin = group_end[group - 1] if group else 0
         if not pending or end <= pending[0] * rows:
             continue
         position = int(begin)
         for table, broken in _read_group(file, source, group, columns, min(rows, READ_ROWS), position, int(end)):
+            table = table.slice(0, total - position)
             size = broken.count if broken else len(table)
             while pending and position + size > pending[0] * rows:
                 start, stop = max(position, pending[0] * rows), min(position + size, (pending[0] + 1) * rows)
@@ -132,18 +144,26 @@ def _read_group(
     """Yield a row group, `rows` at a time; what cannot be read of it comes last, as one bad row for all of it."""
     position = begin
     try:
-        for batch in source.iter_batches(rows, row_groups=[group], columns=columns.names, use_threads=False):
+        there = _there(source, columns)
+        for batch in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
             table = pa.Table.from_batches([batch])
             numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
             kept = [table[name] for name in columns.kept.names]
             fields = [ROW, TEXT, *columns.kept.names]
-            yield pa.table([pa.chunked_array([numbers]), table[columns.text], *kept], names=fields), None
+            value = _of_inputs(batch, columns.typed) if columns.typed else table[columns.text]
+            yield pa.table([pa.chunked_array([numbers]), value, *kept], names=fields), None
             position += len(table)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
         reason = " ".join(str(error).split())
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
+
+
+def _of_inputs(batch: pa.RecordBatch, typed: Taken) -> pa.ChunkedArray:
+    """Return the columns that make an input as one column of objects."""
+    names = [name for name in typed.columns if name in batch.schema.names]
+    return pa.chunked_array([pa.StructArray.from_arrays([batch.column(name) for name in names], names)])
 
 
 def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str) -> tuple[pa.Table, list[BadRow]]:
@@ -159,18 +179,25 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
         table = table.filter(pc.invert(long))
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
-        bad += [BadRow(row, f"no value in column {columns.text!r}") for row in missing]
+        bad += [BadRow(row, f"no value in {_text_of(columns)}") for row in missing]
         table = table.filter(pc.is_valid(table[TEXT]))
     try:
         table.validate(full=True)
     except pa.ArrowException:
-        broken = [_is_broken(value) for value in table[TEXT]]
-        bad += [
-            BadRow(row, f"column {columns.text!r} is no UTF-8")
-            for row in table[ROW].filter(pa.array(broken)).to_pylist()
-        ]
-        table = table.filter(pa.array([not b for b in broken]))
+        for name in [TEXT, *columns.kept.names]:
+            broken = [_is_broken(value) for value in table[name]]
+            what = (
+                "the input"
+                if name == TEXT and columns.typed
+                else f"column {(columns.text if name == TEXT else name)!r}"
+            )
+            bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
+            table = table.filter(pa.array([not b for b in broken]))
     return table, bad
+
+
+def _text_of(columns: Columns) -> str:
+    return "the input" if columns.typed else f"column {columns.text!r}"
 
 
 def _row_sizes(table: pa.Table, columns: Columns) -> Any:
@@ -178,15 +205,20 @@ def _row_sizes(table: pa.Table, columns: Columns) -> Any:
     sizes = pa.chunked_array([pa.array(np.zeros(len(table), np.int64))])
     kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if name != columns.text and any(kind(column.type) for kind in kinds):
-            sizes = pc.add(sizes, pc.fill_null(pc.binary_length(column), 0))
+        if name == TEXT and columns.typed:
+            parts = [column.combine_chunks().field(n) for n in range(column.type.num_fields)]
+        else:
+            parts = [column] if name != columns.text else []
+        for part in parts:
+            if any(kind(part.type) for kind in kinds):
+                sizes = pc.add(sizes, pc.fill_null(pc.binary_length(part), 0))
     return sizes
 
 
 def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows whose kept columns fit those of the plan, in a type that holds both, and the others."""
     bad: list[BadRow] = []
-    arrays = [whole[ROW], whole[TEXT].cast(pa.string())]
+    arrays = [whole[ROW], whole[TEXT] if columns.typed else whole[TEXT].cast(pa.string())]
     unfit = None
     for field in columns.kept:
         values = whole[field.name]
@@ -207,7 +239,7 @@ def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, li
 
 def _is_broken(value: pa.Scalar) -> bool:
     try:
-        value.as_buffer().to_pybytes().decode()
+        value.as_py()
     except UnicodeDecodeError:
         return True
     return False

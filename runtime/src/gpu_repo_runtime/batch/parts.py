@@ -1,27 +1,46 @@
 """What is read, computed and written as one: a part, a run of rows of one file."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from .inputs import InputFile
+from .shapes import Taken
 from .widening import without_notes
 
 ROW = "row"
 TEXT = "__text__"
+# Of a file of plain lines.
+LINE_COLUMN = "text"
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns are read: `text` goes to the model, `kept` goes to the output as it is."""
+    """Which columns are read: `text` goes to the model, `kept` goes to the output as it is.
+
+    typed: the columns that go to a model of another input than a text; there is no `text` then. folders: those of the
+    kept ones that are told by the folders of a file.
+    """
 
     text: str
     kept: pa.Schema
+    typed: Taken | None = None
+    folders: frozenset[str] = frozenset()
+
+    def in_files(self) -> "Columns":
+        """Return the columns that the files themselves have."""
+        kept = pa.schema([field for field in self.kept if field.name not in self.folders])
+        return replace(self, kept=kept, folders=frozenset())
 
     @property
     def names(self) -> list[str]:
         """Return the names of all columns that are read, each once."""
-        return list(dict.fromkeys([self.text, *self.kept.names]))
+        return list(dict.fromkeys([*(self.typed.columns if self.typed else [self.text]), *self.kept.names]))
+
+    @property
+    def required(self) -> list[str]:
+        """Return the names of the columns that each file has to have."""
+        return list(dict.fromkeys([*(self.typed.required if self.typed else [self.text]), *self.kept.names]))
 
 
 @dataclass(frozen=True)
@@ -37,13 +56,14 @@ class Limits:
 class BadRow:
     """A row that gives no result. `row` counts from 0 in its file; `count` rows from there share the reason.
 
-    uncounted: they are more, and nobody can know how many.
+    uncounted: they are more, and nobody can know how many. raw: the line, or what goes to the model, where it is known.
     """
 
     row: int
     reason: str
     count: int = 1
     uncounted: bool = False
+    raw: bytes | None = None
 
 
 UNCOUNTED = "an unknown number of rows, at least 1: "
@@ -53,9 +73,10 @@ UNCOUNTED = "an unknown number of rows, at least 1: "
 class Part:
     """Rows `first_row` to `first_row + rows` of a file: the good ones in `table`, the others in `bad`.
 
-    table: columns "row" (int64), "__text__" (string) and the kept ones, perhaps of wider types than the
-    plan's. end: the byte of the file after the part, 0 where the format does not need it. last: no rows follow in the
-    file. through: the share of the file up to its end.
+    table: columns "row" (int64), "__text__" and the kept ones, perhaps of wider types than the plan's. "__text__" is
+    a string; for other inputs than texts it is a line of JSON, or an object of columns. end: the byte of the file after
+    the part, 0 where the format does not need it. last: no rows follow in the file. through: the share of the file up
+    to its end.
     """
 
     file: InputFile

@@ -1,5 +1,6 @@
 """The plan beside the output: what a restart must not change. A restart with another one is refused."""
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -13,7 +14,7 @@ import pyarrow as pa
 from .exits import BadConfiguration
 from .inputs import InputFile
 from .parts import Columns, Limits
-from .store import Store
+from .store import SUCCESS, FinishedElsewhere, Store
 
 NAME = "_plan.json"
 
@@ -46,6 +47,7 @@ class Plan:
     on_error: str
     result: pa.Schema
     code: str
+    parameters: Any = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""
@@ -55,12 +57,23 @@ class Plan:
             "part_bytes": self.limits.size,
             "max_row_bytes": self.limits.row_size,
             "column": self.columns.text,
+            **self._typed(),
             "keep": _types(self.columns.kept),
             "result": _types(self.result),
             "on_error": self.on_error,
             "code": self.code,
             "files": [file.identity() for file in self.files],
         }
+
+    def _typed(self) -> dict[str, Any]:
+        """Return what the plan of a model has that takes other inputs than texts, or parameters."""
+        typed = self.columns.typed
+        found: dict[str, Any] = {}
+        if typed:
+            found["columns"] = [list(pair) for pair in typed.fields]
+        if typed and typed.files:
+            found |= {"files_of": sorted(typed.files), "root": typed.root}
+        return found if self.parameters is None else found | {"parameters": self.parameters}
 
     def settle(self, store: Store, checksums: Callable[[], dict[str, str]]) -> None:
         """Write the plan, or compare it with the one that is there. Raises BadConfiguration when they differ.
@@ -78,6 +91,13 @@ class Plan:
         before = {file["name"]: file for file in there.get("files", [])}
         if any(before.get(file["name"], {}).get("modified") != file["modified"] for file in own["files"]):
             _add_checksums(own, checksums())
+        other_mode = there | {"on_error": self.on_error}
+        goes_on = there.get("on_error") == "fail" != self.on_error and store.read(SUCCESS) is None
+        if goes_on and not _changes(other_mode, own):
+            # What is done had no bad row: the rest goes on with another mode.
+            with contextlib.suppress(FinishedElsewhere):
+                store.write(NAME, to_json(other_mode))
+            return
         changes = _changes(there, own)
         if changes:
             raise BadConfiguration(

@@ -2,29 +2,18 @@
 
 import os
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import device
+from .calling import Caller
 from .exits import RETRY, BadConfiguration, JobError
-from .lengths import OwnLengths
+from .lengths import own_lengths
 from .messages import one_line, say
 from .ordering import Sorted
-from .results import Answers, Outcome, check_count, schema_of, to_table
+from .results import Outcome, to_table
 from .stop import Stop
 from .widening import UNFIT
-
-
-class Model(Protocol):
-    """What the job needs of src/<package>/model.py. A method `lengths` may come to it: see lengths.py."""
-
-    examples: Any
-
-    def load(self, device: str) -> None:
-        """Bring the model to "cpu" or "cuda"."""
-
-    def predict(self, batch: list[str]) -> Answers:
-        """Return a dict for each text."""
 
 
 class BatchSize:
@@ -58,32 +47,32 @@ class BatchSize:
 class Predictor:
     """Runs the model over parts on a device ("cpu" or "cuda")."""
 
-    def __init__(self, model: Model, device_name: str, batch_size: int, names: list[str]) -> None:
+    def __init__(self, caller: Caller, device_name: str, batch_size: int, names: list[str]) -> None:
         self.batch_size = BatchSize(batch_size)
-        self._model = model
+        self._caller = caller
         self._device = device_name
         self._process = os.getpid()
         try:
-            answers = model.predict(list(model.examples))
+            answers, self.schema = caller.schema(names)
+        except BadConfiguration:
+            raise
         except BaseException as error:
             if device.is_device_lost(error) or device.is_out_of_memory(error):
                 raise JobError(f"the model fails on its own examples: {one_line(error)}") from error
             raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
-        check_count(answers, len(model.examples))
-        self.schema = schema_of(answers, names)
         try:
             to_table(answers, self.schema)
         except UNFIT as error:
             text = "the model's answers to its own examples do not fit one column"
             raise BadConfiguration(f"{text}: {one_line(error)}") from error
-        self._own_lengths = OwnLengths(model) if callable(getattr(model, "lengths", None)) else None
+        self._own_lengths = own_lengths(caller)
 
     def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:
         """Return what the model says of a part.
 
         done: called with the number of rows after each batch. Raises Stopped, JobError.
         """
-        lengths = self._own_lengths.of(rows.texts, stop.between_parts) if self._own_lengths else None
+        lengths = self._own_lengths.of(rows, stop.between_parts) if self._own_lengths else None
         if lengths is not None:
             rows = rows.by(lengths)
         outcome = Outcome(rows, self.schema)
@@ -101,9 +90,17 @@ class Predictor:
 
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
-        memory, texts = False, rows.texts[batch.start : batch.stop]
+        inputs, refused = self._caller.inputs(rows.part, rows.texts[batch.start : batch.stop])
+        left = _left_by(refused, batch, outcome)
+        if left:
+            self._predict_inputs(rows, inputs, left, outcome)
+
+    def _predict_inputs(self, rows: Sorted, inputs: list[Any], batch: Sequence[int], outcome: Outcome) -> None:
+        memory = False
         try:
-            answers = self._model.predict(texts)
+            answers, unfit = self._caller.answers(inputs)
+        except BadConfiguration:
+            raise
         # Ctrl-C raises nothing here, see stop.py: what comes is the model's own, sys.exit() too.
         except BaseException as error:
             if device.is_device_lost(error):
@@ -112,18 +109,18 @@ class Predictor:
             reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
             self._stay_one()
-            outcome.add(batch, answers)
+            outcome.add(_left_by(unfit, batch, outcome), answers)
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
         if memory:
-            self.batch_size.too_large(len(batch), int(rows.lengths[batch.start]))
+            self.batch_size.too_large(len(batch), int(rows.lengths[batch[0]]))
             device.release(self._device)
         if len(batch) == 1:
-            outcome.bad[batch.start] = reason
+            outcome.bad[batch[0]] = reason
             return
         middle = len(batch) // 2
-        self._predict(rows, batch[:middle], outcome)
-        self._predict(rows, batch[middle:], outcome)
+        self._predict_inputs(rows, inputs[:middle], batch[:middle], outcome)
+        self._predict_inputs(rows, inputs[middle:], batch[middle:], outcome)
 
     def _stay_one(self) -> None:
         """End this process when it is a copy that the model has made of it."""
@@ -135,6 +132,14 @@ class Predictor:
         """Raise JobError when it is the model that fails and not the rows."""
         if rows and bad == rows:
             try:
-                self._model.predict(list(self._model.examples))
+                self._caller.raw(self._caller.examples())
             except BaseException as error:
                 raise JobError(f"the model fails on its own examples now: {one_line(error)}") from error
+
+
+def _left_by(reasons: dict[int, str], batch: Sequence[int], outcome: Outcome) -> Sequence[int]:
+    """Return the positions of a batch without those that are bad rows: their place in it -> why."""
+    if not reasons:
+        return batch
+    outcome.bad |= {batch[place]: reason for place, reason in reasons.items()}
+    return [position for place, position in enumerate(batch) if place not in reasons]

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from .. import device
+from .calling import Caller
 from .exits import DONE
 from .inputs import InputFile, find_files
-from .job import RESERVED, choose_device, load_model
+from .job import RESERVED, choose_device, import_model, load_model
 from .manifest import as_parquet
 from .messages import say
 from .ordering import Sorted
 from .parts import Columns, Limits, Part
 from .predicting import Predictor
-from .reading import find_columns, read_parts
+from .reading import Asked, find_columns, read_parts
 from .stop import Stop
 from .store import DiskStore
 from .textfiles import Start
@@ -32,7 +33,7 @@ class ProfileOptions:
     package: str
     input: list[str]
     output: str
-    column: str
+    asked: Asked
     rows: int
     batch_sizes: list[int]
     device: str
@@ -52,13 +53,15 @@ def profile_job(options: ProfileOptions) -> int:
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     chosen = choose_device(options.device)
-    model = load_model(options.package, chosen)
+    interface = import_model(options.package)
     files = find_files(options.input)
-    columns = find_columns(files, options.column, [], LIMITS)
+    columns = find_columns(files, interface, options.asked, LIMITS)
+    load_model(interface.model, chosen)
+    caller = Caller(interface, columns)
     begin = time.perf_counter()
     rows = _read(files, columns, options.rows)
     seconds = {"input": time.perf_counter() - begin}
-    predictor = Predictor(model, chosen, options.batch_sizes[-1], RESERVED)
+    predictor = Predictor(caller, chosen, options.batch_sizes[-1], RESERVED)
     _predict(predictor, rows)
     kinds, table = _traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
@@ -68,7 +71,7 @@ def profile_job(options: ProfileOptions) -> int:
     _write(folder, outcomes)
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
-    measured = [_measure(model, chosen, size, rows) for size in options.batch_sizes]
+    measured = [_measure(caller, chosen, size, rows) for size in options.batch_sizes]
     _print(seconds, measured, table, sum(len(part.texts) for part in rows))
     (folder / "profile.png").write_bytes(_chart(seconds, measured))
     say(f"chart and trace are in {folder}")
@@ -89,7 +92,7 @@ def _traced(work: Callable[[], object], chosen: str, folder: Path) -> tuple[dict
 def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
     limits = Limits(min(count, LIMITS.rows), LIMITS.size, LIMITS.row_size)
     parts = islice(_parts(files, columns, limits), -(-count // limits.rows))
-    return [Sorted.of(part) for part in parts]
+    return [Sorted.of(part, columns.typed) for part in parts]
 
 
 def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
@@ -110,8 +113,8 @@ def _write(folder: Path, outcomes: list[Any]) -> None:
     store.tidy("_tmp")
 
 
-def _measure(model: Any, chosen: str, size: int, rows: list[Sorted]) -> Measured:
-    predictor = Predictor(model, chosen, size, RESERVED)
+def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Measured:
+    predictor = Predictor(caller, chosen, size, RESERVED)
     reset_peak(chosen)
     begin = time.perf_counter()
     _predict(predictor, rows)

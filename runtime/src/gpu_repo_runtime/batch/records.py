@@ -1,111 +1,38 @@
-"""Records of text formats: take some from a file, then parse them into a table and bad rows."""
+"""Records of text formats, parsed into a table and bad rows."""
 
 import contextlib
-import csv
 import json
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import json as pa_json
 
 from .exits import BadInput
-from .lines import Line, LineReader, TooLong
-from .parts import ROW, TEXT, BadRow, Columns, table_schema
+from .lines import Line, TooLong, too_long
+from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .widening import LARGEST, UNFIT, column, extremes, together, within
 
 Parsed = tuple[pa.Table, list[BadRow]]
 # What pyarrow reads from JSON without changing a value; whole numbers as double have to be looked at.
 _READ_AS_WRITTEN = (pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
-
-Record = list[str] | str
-
-
-class CsvReader:
-    """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them.
-
-    Where a quote is not closed, or text follows a closed one, the line on which the record begins is a broken record,
-    and the next one begins on the line after it.
-    """
-
-    def __init__(self, lines: LineReader, limit: int, delimiter: str) -> None:
-        self._lines = lines
-        self.position = self._read = lines.position
-        csv.field_size_limit(max(limit, csv.field_size_limit()))
-        self._delimiter = delimiter
-        self._fed: list[tuple[str, int]] = []
-        self._again: deque[tuple[str, int]] = deque()
-        self._records = self._reader()
-        self._ahead: Record | None = None
-        self._advance()
-
-    def take(self, count: int, budget: int) -> list[Record]:
-        """Return the next records, at most `count` and about `budget` bytes; a broken one is its reason."""
-        taken: list[Record] = []
-        end = self.position + budget
-        while self._ahead is not None and len(taken) < count and self.position < end:
-            taken.append(self._ahead)
-            self.position = self._read
-            self._advance()
-        return taken
-
-    def at_end(self) -> bool:
-        """Tell whether no record is left."""
-        return self._ahead is None
-
-    @property
-    def broken(self) -> str:
-        """Say why the rest of the file cannot be read."""
-        return self._lines.broken
-
-    def _advance(self) -> None:
-        try:
-            while True:
-                self._fed.clear()
-                self._ahead = next(self._records, None)
-                if self._ahead != []:
-                    return
-        except csv.Error as error:
-            self._ahead = f"no CSV: {error}"
-        self._read -= sum(size for _, size in self._fed[1:])
-        self._again.extendleft(reversed(self._fed[1:]))
-        self._records = self._reader()
-
-    def _reader(self) -> Iterator[list[str]]:
-        return csv.reader(self._texts(), delimiter=self._delimiter, strict=True)
-
-    def _texts(self) -> Iterator[str]:
-        fed = self._fed
-        while self._again or self._more():
-            line = self._again.popleft()
-            self._read += line[1]
-            fed.append(line)
-            yield line[0]
-
-    def _more(self) -> bool:
-        for line in self._lines.take(1000, 1 << 20):
-            if isinstance(line, TooLong):
-                # A line that was not kept becomes a record of one strange field, which no header asks for.
-                self._again.append(("\0too long", 1 + line.size))
-            else:
-                self._again.append((line.decode("utf-8", "surrogateescape") + "\n", 1 + len(line)))
-        return bool(self._again)
+_TEXT = pa.string()
 
 
 def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
     """Parse lines of plain text: each one is a row."""
-    good: list[tuple[int, str, tuple[Any, ...]]] = []
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
     bad: list[BadRow] = []
     for row, line in enumerate(lines, first_row):
         if isinstance(line, TooLong):
             bad.append(BadRow(row, too_long(line)))
             continue
         text = line.removesuffix(b"\r").decode("utf-8", "surrogateescape")
-        good.append((row, text, (text,) * len(columns.kept)))
-    return to_table(good, bad, columns)
+        value = {LINE_COLUMN: text} if columns.typed else text
+        good.append((row, value, (text,) * len(columns.kept)))
+    return to_table(good, bad, columns, pa.struct([(LINE_COLUMN, _TEXT)]) if columns.typed else _TEXT)
 
 
 def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
@@ -113,7 +40,12 @@ def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parse
 
     So what becomes of a line does not depend on the lines around it.
     """
-    for wanted in _ways_to_read(columns):
+    if columns.typed and not columns.kept.names:
+        return _whole_lines(lines, first_row, columns)
+    ways = _ways_to_read(columns)
+    if not ways:
+        return _parse_json_by_python(lines, first_row, columns)
+    for wanted in ways:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
             return _parse_json_at_once(lines, first_row, columns, wanted), []
     if len(lines) == 1:
@@ -124,9 +56,22 @@ def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parse
     return together([first, second], table_schema(columns)), bad + more
 
 
+def _whole_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Return lines as they are, of which inputs are made later."""
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        if isinstance(line, TooLong):
+            bad.append(BadRow(row, too_long(line)))
+        elif line.strip():
+            good.append((row, line.decode("utf-8", "surrogateescape"), ()))
+    return to_table(good, bad, columns)
+
+
 def _ways_to_read(columns: Columns) -> list[pa.Schema]:
     """Return the types to ask pyarrow for: the plan's, and fractions where it has whole numbers so far."""
-    fields = [pa.field(columns.text, pa.string()), *(f for f in columns.kept if f.name != columns.text)]
+    text = [] if columns.typed else [pa.field(columns.text, pa.string())]
+    fields = [*text, *(f for f in columns.kept if f.name != columns.text)]
     if not all(field.type in _READ_AS_WRITTEN for field in fields):
         return []
     wider = [pa.field(f.name, pa.float64()) if f.type == pa.int64() and not f.metadata else f for f in fields]
@@ -141,14 +86,14 @@ def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns,
     options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
     table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
-    text = table[columns.text]
+    text = pa.chunked_array([pa.array(lines).cast(pa.string())]) if columns.typed else table[columns.text]
     if len(table) != len(lines) or text.null_count:
         raise ValueError("two objects on a line, or one without text")
     table.validate(full=True)
     for field in columns.kept:
         found = within(table[field.name], field)
         # Such a number may have been a whole one, which would not be the same any more.
-        if pa.types.is_floating(found.type) and max(map(abs, extremes(found))) >= LARGEST:
+        if pa.types.is_floating(found.type) and not max(map(abs, extremes(found))) < LARGEST:
             raise ValueError("a number that may have been rounded")
     rows = pa.array(range(first_row, first_row + len(table)), pa.int64())
     kept = columns.kept.names
@@ -156,24 +101,54 @@ def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns,
 
 
 def _parse_json_alone(line: Line, row: int, columns: Columns) -> Parsed:
+    return _parse_json_by_python([line], row, columns)
+
+
+def _parse_json_by_python(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Parse lines one by one, and make columns of all of them together."""
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        found = _parsed(line, row, columns)
+        if isinstance(found, BadRow):
+            bad.append(found)
+        elif found is not None:
+            good.append(found)
+    return to_table(good, bad, columns)
+
+
+def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any, ...]] | BadRow | None:
+    """Return the row that a line is, None for a blank line."""
     if isinstance(line, bytes) and not line.strip():
-        return to_table([], [], columns)
+        return None
     try:
-        record = _json_object(line)
+        record = _json_object(line, any_value=columns.typed is not None and columns.typed.line)
+        if b"Infinity" not in line and any(map(_has_infinity, map(record.get, columns.kept.names))):  # type: ignore[operator]
+            raise ValueError("a number that is too large for a double")
     except (ValueError, RecursionError) as error:
-        return to_table([], [BadRow(row, str(error))], columns)
-    return to_table([(row, record.get(columns.text), tuple(map(record.get, columns.kept.names)))], [], columns)
+        return BadRow(row, str(error))
+    text = line.decode("utf-8-sig") if columns.typed and isinstance(line, bytes) else record.get(columns.text)
+    return row, text, tuple(map(record.get, columns.kept.names))
 
 
-def _json_object(line: Line) -> dict[str, Any]:
+def _has_infinity(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_infinity, value.values()))
+    return any(map(_has_infinity, value)) if isinstance(value, list) else value in (inf, -inf)
+
+
+def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
     if isinstance(line, TooLong):
         raise ValueError(too_long(line))
     try:
-        record = json.loads(line)
+        # Python would guess at UTF-16 where it is given bytes.
+        record = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"no UTF-8: {error.reason} at byte {error.start}") from None
     except ValueError as error:
         raise ValueError(f"no JSON: {error}") from None
+    if any_value:
+        return {}
     if not isinstance(record, dict):
         raise ValueError(f"no JSON object but {type(record).__name__}")
     return record
@@ -184,70 +159,98 @@ def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], in
     position = {name: index for index, name in enumerate(header)}
 
     def parse(records: Sequence[Any], first_row: int, columns: Columns) -> Parsed:
-        missing = [name for name in columns.names if name not in position]
+        missing = [name for name in columns.required if name not in position]
         if missing:
             raise BadInput(f"{file_name}: no column {missing[0]!r}; there are {', '.join(header)}")
         double = [name for name in columns.names if header.count(name) > 1]
         if double:
             raise BadInput(f"{file_name}: {header.count(double[0])} columns {double[0]!r}: which one is meant?")
-        text, kept = position[columns.text], [position[name] for name in columns.kept.names]
-        good: list[tuple[int, str, tuple[Any, ...]]] = []
+        kept = [position[name] for name in columns.kept.names]
+        of_input = {name: position[name] for name in columns.typed.columns if name in position} if columns.typed else {}
+        text = -1 if columns.typed else position[columns.text]
+        form = pa.struct([(name, pa.string()) for name in of_input]) if columns.typed else pa.string()
+        good: list[tuple[int, Any, tuple[Any, ...]]] = []
         bad: list[BadRow] = []
         for row, record in enumerate(records, first_row):
             if isinstance(record, list) and len(record) == len(header):
-                good.append((row, record[text], tuple(record[index] for index in kept)))
+                value = {name: record[n] for name, n in of_input.items()} if columns.typed else record[text]
+                good.append((row, value, tuple(record[index] for index in kept)))
             elif isinstance(record, list):
-                strange = f"{len(record)} fields where the header has {len(header)}"
-                bad.append(BadRow(row, "the row is too long" if record[0].startswith("\0") else strange))
+                bad.append(BadRow(row, f"{len(record)} fields where the header has {len(header)}"))
             else:
                 bad.append(BadRow(row, str(record)))
-        return to_table(good, bad, columns)
+        return to_table(good, bad, columns, form)
 
     return parse
 
 
-def too_long(line: TooLong) -> str:
-    """Say why a line was not kept."""
-    return f"the row has {line.size} bytes, more than --max-row-bytes"
+def to_table(
+    rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns, form: Any = _TEXT
+) -> Parsed:
+    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones.
 
-
-def to_table(rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns) -> Parsed:
-    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones."""
+    form: the type of what stands in the text's place.
+    """
     try:
-        table = _columns(rows, columns)
+        table = _columns(rows, columns, form)
         if not table[TEXT].null_count:
             return table, bad
     except UNFIT:
         pass
     good = []
     for entry in rows:
-        reason = _why_bad(entry, columns)
+        reason = _why_bad(entry, columns, form)
         if reason:
             bad.append(BadRow(entry[0], reason))
         else:
             good.append(entry)
-    return _columns(good, columns), sorted(bad, key=lambda b: b.row)
+    try:
+        return _columns(good, columns, form), sorted(bad, key=lambda b: b.row)
+    except UNFIT as error:
+        raise BadInput(
+            f"rows {good[0][0]} to {good[-1][0]} of a file have no common type under a key that is new in them: "
+            f"{' '.join(str(error).split())}; leave such a column out with --keep"
+        ) from None
 
 
-def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns) -> pa.Table:
-    arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], pa.string())]
+def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns, form: pa.DataType) -> pa.Table:
+    arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], form)]
     arrays += [column([entry[2][index] for entry in rows], field) for index, field in enumerate(columns.kept)]
     return pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
 
 
-def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns) -> str:
+def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns, form: pa.DataType) -> str:
     _, text, kept = entry
+    if form != _TEXT:
+        broken = [name for name, cell in text.items() if not _is_utf8(cell)]
+        if broken:
+            return f"column {broken[0]!r} is no UTF-8"
+        kept_only = zip(columns.kept, kept, strict=True)
+        return next((reason for field, value in kept_only if (reason := _why_unfit(field, value))), "")
     if text is None:
         return f"no value in column {columns.text!r}"
     if not isinstance(text, str):
         return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
+    if columns.typed and not _is_utf8(text):
+        return "the line is no UTF-8"
     checked = [(pa.field(columns.text, pa.string()), text), *zip(columns.kept, kept, strict=True)]
-    for field, value in checked:
-        try:
-            column([value], field)
-        except UnicodeError:
-            return f"column {field.name!r} is no UTF-8"
-        except UNFIT as error:
-            number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
-            return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
+    return next((reason for field, value in checked if (reason := _why_unfit(field, value))), "")
+
+
+def _why_unfit(field: pa.Field, value: Any) -> str:
+    try:
+        column([value], field)
+    except UnicodeError:
+        return f"column {field.name!r} is no UTF-8"
+    except UNFIT as error:
+        number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
+        return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
     return ""
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

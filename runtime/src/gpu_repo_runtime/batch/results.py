@@ -1,6 +1,6 @@
 """The model's answers as columns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -9,18 +9,22 @@ import pyarrow as pa
 from .exits import BadConfiguration
 from .ordering import Sorted
 from .parts import BadRow
-from .widening import UNFIT, column, field_of, infer, together, without_notes
+from .widening import UNFIT, column, field_of, infer, is_empty, together, without_notes
 
 Answers = list[dict[str, Any]]
 
 
-def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
+def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) -> pa.Schema:
     """Return the columns that the model's answers make: the keys, and the types of the values.
 
-    names: columns that the output has already. A list of floats becomes a list of float32.
+    names: columns that the output has already. said: columns of known types. A list of floats becomes a list of
+    float32.
     Raises BadConfiguration when the answers cannot be columns.
     """
     keys = list(dict.fromkeys(key for answer in answers for key in answer))
+    strange = [key for key in keys if not isinstance(key, str)]
+    if strange:
+        raise BadConfiguration(f"the model's answers have the key {strange[0]!r}, which is no text")
     taken = sorted(set(keys) & set(names))
     if taken:
         raise BadConfiguration(
@@ -28,10 +32,15 @@ def schema_of(answers: Answers, names: list[str]) -> pa.Schema:
         )
     fields = []
     for key in keys:
+        if key in said:
+            fields.append(said[key])
+            continue
         try:
             form, exact = infer(answer.get(key) for answer in answers)
         except UNFIT as error:
             raise BadConfiguration(f"the model's answers cannot be a column {key!r}: {error}") from None
+        if is_empty(form):
+            raise BadConfiguration(f"the model's answers hold an empty object under {key!r}, which has no columns")
         fields.append(field_of(key, _column_type(form, key), exact))
     if not fields:
         raise BadConfiguration("the model's answers are empty: predict has to return a dict for each text")
@@ -92,13 +101,13 @@ class Outcome:
         self._schema = schema
         self._names = schema.names
         self._tables: list[pa.Table] = []
-        self._positions: list[range] = []
+        self._positions: list[Sequence[int]] = []
         # The values of each key. The model's dicts go away at once: to fill fresh memory with them slows the model.
         self._values: list[list[Any]] = [[] for _ in schema]
         # Many values at once are converted faster, but lists of numbers take ten times the memory until they are.
         self._enough = 64 if any(pa.types.is_list(form) for form in schema.types) else 4096
 
-    def add(self, batch: range, answers: Answers) -> None:
+    def add(self, batch: Sequence[int], answers: Answers) -> None:
         """Take the answers for a batch of the sorted texts. Raises BadConfiguration when some are missing."""
         check_count(answers, len(batch))
         if not _taken(answers, self._names, self._values):

@@ -36,7 +36,7 @@ class Run:
         self._plan, self._ledger, self._shard = plan, ledger, shard
         self._predictor, self._progress = predictor, progress
         self._watch = Watch()
-        self._rows = sum(record.rows for record in ledger.records.values())
+        self._rows = sum(record.written + record.bad for record in ledger.records.values())
         self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         self._uncounted = sum(record.uncounted for record in ledger.records.values())
         ends = [0]
@@ -52,7 +52,7 @@ class Run:
         with ThreadPoolExecutor(1, "writer") as writer:
             waiting: deque[Future[Record]] = deque()
             try:
-                with closing(ahead(map(Sorted.of, self._parts()), 1)) as parts:
+                with closing(ahead(map(self._sorted, self._parts()), 1)) as parts:
                     while True:
                         with stop.waiting():
                             rows = next(parts, None)
@@ -68,6 +68,9 @@ class Run:
                 while waiting:
                     waiting.popleft().result()
         self._judge(max_bad, 1)
+
+    def _sorted(self, part: Part) -> Sorted:
+        return Sorted.of(part, self._plan.columns.typed)
 
     def _parts(self) -> Iterator[Part]:
         """Yield the parts that are to be done, file by file."""
@@ -118,7 +121,8 @@ class Run:
                 f"{part.file.name}, row {first.row}: {first.reason} "
                 f"({sum(b.count for b in bad)} bad rows in this part; see --on-error)"
             )
-        self._rows += part.rows
+        # Without blank lines, which are no rows.
+        self._rows += len(part.table) + sum(b.count for b in part.bad)
         self._bad += sum(b.count for b in bad)
         self._uncounted += sum(b.uncounted for b in bad)
         before, after = self._share_at[part.file_index : part.file_index + 2]

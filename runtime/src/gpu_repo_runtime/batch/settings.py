@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .exits import BadConfiguration
+from .inputs import Dialect
 from .parts import Limits
+from .reading import Asked
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,10 @@ class RunOptions:
     input: list[str]
     output: str
     format: str | None
-    column: str
-    keep: list[str] | None
+    dialect: Dialect
+    limit: int | None
+    asked: Asked
+    parameters: list[str]
     on_error: str
     max_bad: float
     device: str

@@ -4,6 +4,7 @@ import re
 
 import torch
 
+from ..words import words_of
 from .common import Memory, cpu, driver_version, said
 
 # What PyTorch and the CUDA libraries say when memory runs out, beside torch.OutOfMemoryError.
@@ -63,5 +64,5 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    lost = isinstance(error, _DEVICE_LOST) or (isinstance(error, RuntimeError) and "CUDA error:" in str(error))
+    lost = isinstance(error, _DEVICE_LOST) or (isinstance(error, RuntimeError) and "CUDA error:" in words_of(error))
     return lost and not is_out_of_memory(error)

@@ -78,7 +78,7 @@ class PredictRequest:
         self.response = create_model(
             "PredictResponse",
             __doc__="One prediction for each input, in the order of the request. "
-            "A number that is not finite comes as null.",
+            "A number that is not finite comes as null where the type has null; else it is an error.",
             predictions=(list[interface.output], ...),  # type: ignore[name-defined]
         )
         self.texts_model = self._texts(one, many) if interface.is_text else None

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope
 from .. import device
 from ..contract import Model
 from ..interface import Interface, WrongAnswer
+from ..words import first_line, words_of
 from . import startup, tracing
 from .batcher import Batcher
 from .call import Call
@@ -99,7 +100,7 @@ class Service:
         self.batcher.start(prepare)
         result = await started
         if isinstance(result, BaseException):
-            self.state, self.reason = "failed", str(result)
+            self.state, self.reason = "failed", words_of(result)
             if isinstance(result, Exception):
                 raise result
             raise RuntimeError(f"the model raised {type(result).__name__}") from result
@@ -175,9 +176,27 @@ class Service:
         try:
             return self.interface.checked(call.answers)
         except WrongAnswer as error:
-            log.error("the model gave a wrong answer: %s", error)
-            reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
-            raise PredictionFailed(f"instances.{error.index}: {error}", errors=reason) from None
+            raise self._wrong(error) from None
+
+    def json(self, call: Call) -> bytes:
+        """Return the outputs of a call that is done as JSON. Raises PredictionFailed."""
+        try:
+            return self.interface.json(self.interface.checked(call.answers))
+        except WrongAnswer as error:
+            raise self._wrong(error) from None
+
+    def plain(self, call: Call, *, by_alias: bool) -> list[Any]:
+        """Return the outputs of a call that is done as Interface.plain has them. Raises PredictionFailed."""
+        try:
+            return self.interface.plain(self.interface.checked(call.answers), by_alias=by_alias)
+        except WrongAnswer as error:
+            raise self._wrong(error) from None
+
+    @staticmethod
+    def _wrong(error: WrongAnswer) -> PredictionFailed:
+        log.error("the model gave a wrong answer: %s", error)
+        reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
+        return PredictionFailed(f"instances.{error.index}: {error}", errors=reason)
 
     def _sizes(self, inputs: Sequence[Any]) -> list[int] | None:
         size = self.interface.size
@@ -271,9 +290,9 @@ class _Engine:
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""
         if device.is_device_lost(error):
-            return DeviceLost(f"{type(error).__name__}: {_first_line(error)}")
+            return DeviceLost(f"{type(error).__name__}: {first_line(error)}")
         if device.is_out_of_memory(error):
-            log.warning("out of memory: trying with less", extra={"fields": {"error": _first_line(error)}})
+            log.warning("out of memory: trying with less", extra={"fields": {"error": first_line(error)}})
             return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
         if index is not None:
             log.error("the model failed on an input", exc_info=error)
@@ -294,7 +313,3 @@ class _Engine:
         log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
         self._service.enter("failed", f"device lost: {error.detail}")
         self._service.on_end(EXIT_DEVICE_LOST)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]

@@ -1,0 +1,73 @@
+"""Let an old repository join the family, on a branch of its own: what is there is kept, and never overwritten.
+
+What is found is shown with its reason, and each answer can be given instead. All of it is made in a clone; the branch
+appears in the repository when everything worked, and its checkout is not touched.
+
+Exit codes: 0 adopted; 3 adopted, and something is left to do, which is listed; 1 refused or failed, nothing was
+changed; 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import runtime_source  # noqa: F401
+
+# isort: split
+from adoption.adopting import Wish, adopt
+from adoption.repository import AdoptError
+from adoption.words import as_json, told
+from gpu_repo_runtime.update.git_calls import UpdateError
+from new import NewError, check_answers, questions, split
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def options_of(arguments: list[str] | None) -> argparse.Namespace:
+    """Return what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("repository", help="the repository to adopt")
+    parser.add_argument(
+        "--to", default="adopt-template", metavar="BRANCH", help="the new branch (default: %(default)s)"
+    )
+    parser.add_argument("--answer", action="append", default=[], metavar="QUESTION=ANSWER")
+    parser.add_argument("--answers", default="", metavar="TEXT", help="several, as make passes them on")
+    parser.add_argument(
+        "--take", default="", metavar="PATHS", help="yours go to NAME.before, the template's take their place"
+    )
+    parser.add_argument(
+        "--template", default=str(ROOT), help="where the repository finds the template (default: this clone)"
+    )
+    parser.add_argument("--version", help="the template's version (default: the newest release; HEAD: as it is)")
+    parser.add_argument("--dry-run", action="store_true", help="find, plan and try all of it, and write nothing")
+    parser.add_argument("--json", action="store_true", help="the same for a program")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Adopt a repository; return the exit code."""
+    options = options_of(arguments)
+    try:
+        if not options.repository:
+            raise AdoptError("which repository? for example: make adopt REPO=../old")
+        answers = options.answer + split(options.answers)
+        check_answers(answers, questions(ROOT))
+        given = dict(answer.split("=", 1) for answer in answers)
+        place = Path(os.path.abspath(Path(options.repository).expanduser()))
+        wish = Wish(place, options.to, given, frozenset(options.take.split()), options.template, options.version)
+        done = adopt(wish, options.dry_run)
+    except (AdoptError, NewError, UpdateError) as error:
+        print(f"adopt: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"adopt: {error.filename or options.repository}: {error.strerror}; nothing was changed", file=sys.stderr)
+        return 1
+    print(as_json(done, options.dry_run) if options.json else told(done, options.dry_run))
+    return 3 if done.open else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

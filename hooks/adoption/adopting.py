@@ -1,0 +1,200 @@
+"""The whole of an adoption: read, render, merge, lock, commit in a clone; the branch appears when all of it worked."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+from gpu_repo_runtime.update.answers import ANSWERS
+from gpu_repo_runtime.update.git_calls import git
+from new import NewError, start
+
+from adoption import baseline, locks, merge, plan, repository
+from adoption.detect import Findings, detect
+from adoption.imports import add_imported, add_tested
+from adoption.packaging_found import read_packaging
+from adoption.repository import AdoptError
+from adoption.tree import Tree, read_tree
+
+
+@dataclass
+class Adoption:
+    """What was found, planned and done."""
+
+    repository: Path
+    branch: str
+    findings: Findings
+    entries: list[plan.Entry]
+    image: str
+    version: str
+    notes: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    commit: str = ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the person asked for."""
+
+    repository: Path
+    branch: str
+    answers: dict[str, str]
+    take: frozenset[str]
+    template: str
+    version: str | None
+
+
+def adopt(wish: Wish, dry_run: bool) -> Adoption:
+    """Adopt a repository, or do all of it but write the branch. Raises AdoptError; the repository is then as it was."""
+    repository.check(wish.repository, wish.branch)
+    with repository.cloned(wish.repository) as clone, TemporaryDirectory(prefix="adopt-") as folder:
+        before = git(clone, "rev-parse", "HEAD").strip()
+        tree = read_tree(clone)
+        packaging = read_packaging(clone)
+        add_imported(packaging, tree)
+        add_tested(packaging, tree)
+        findings = detect(tree, packaging, wish.repository.resolve().name, wish.answers)
+        first, render = Path(folder) / "first", Path(folder) / "render"
+        answers = [f"{name}={_said(answer.value)}" for name, answer in findings.answers.items()]
+        rendered(wish, first, answers)
+        kept = plan.kept_paths(tree, files(first), set(wish.take))
+        given = plan.adopted(tree, findings, kept)
+        rendered(wish, render, [*answers, f"adopted={json.dumps(given)}"])
+        done = Adoption(wish.repository, wish.branch, findings, [], *_follows(render))
+        done.entries = plan.entries(tree, render, kept, set(wish.take))
+        _lock(clone, render, first, given, done, tree, wish.take)
+        written = sorted(set(_changed(clone, done.entries)))
+        repository.commit(clone, wish.repository, f"Adopt the template, version {done.version}", written)
+        if lost := repository.lost_lines(clone, before):
+            raise AdoptError(f"lines would be lost in {', '.join(lost)}, which must not happen: please report it")
+        done.commit = git(clone, "rev-parse", "HEAD").strip()
+        if not dry_run:
+            repository.publish(clone, wish.repository, wish.branch)
+    return done
+
+
+def _said(value: object) -> str:
+    return json.dumps(value) if isinstance(value, list | bool) else str(value)
+
+
+def rendered(wish: Wish, target: Path, answers: list[str]) -> None:
+    """Render the template with these answers. Raises AdoptError."""
+    try:
+        start(wish.template, target, answers, False, wish.version)
+    except NewError as error:
+        raise AdoptError(f'{error}; an answer is changed with DATA="question=answer"') from error
+    if any(answer.startswith("adopted=") for answer in answers):
+        known = yaml.safe_load((target / ANSWERS).read_text(encoding="utf-8"))
+        if "adopted" not in known:
+            raise AdoptError(
+                f"version {known.get('_commit')} of the template cannot adopt yet: take a newer one, or VERSION=HEAD"
+            )
+
+
+def files(folder: Path) -> list[str]:
+    """Return the paths of all files in a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def _follows(render: Path) -> tuple[str, str]:
+    """Return the image and the version of the template that a render follows."""
+    image = re.search(r"ARG BASE_IMAGE=\S*/([\w.-]+):", next(render.glob("*Dockerfile")).read_text(encoding="utf-8"))
+    known = yaml.safe_load((render / ANSWERS).read_text(encoding="utf-8"))
+    return image[1] if image else "", str(known["_commit"])
+
+
+def _lock(
+    clone: Path, render: Path, first: Path, given: dict[str, object], done: Adoption, tree: Tree, take: frozenset[str]
+) -> None:
+    """Lock the packages; a pyproject.toml that cannot be locked as it is gives its packages to requirements.in."""
+    pyproject = (first / "pyproject.toml").read_text(encoding="utf-8")
+    wanted, asks = locks.wanted_of(render, pyproject, done.findings, done.image)
+    place(clone, render, done, tree, take)
+    prefix = str(given["requirements"])
+    if asks:
+        _asking(clone, render, given, True)
+        locked = locks.resolve(clone, prefix, wanted, True, done.image)
+    if not asks or not locked.asks:
+        done.findings.packaging.static = False
+        wanted, _ = locks.wanted_of(render, pyproject, done.findings, done.image)
+        if asks:
+            _asking(clone, render, given, False)
+        locked = locks.resolve(clone, prefix, wanted, False, done.image)
+    done.notes += locked.notes
+    done.open += locked.open
+    done.open += [
+        f"{text} is not locked: {reason}" for text, reason in wanted.out if not any(text in o for o in locked.open)
+    ]
+    done.entries += [plan.Entry(path.name, "new", "the packages found") for path in sorted(clone.glob(f"{prefix}*.in"))]
+    own = plan.other_settings(tree).get("ruff.toml", "") if "ruff.toml" not in take else ""
+    own = "ruff.toml" if not own and "ruff.toml" in tree.paths and "ruff.toml" not in take else own
+    summary = baseline.write_baseline(clone, own, tree.submodules)
+    done.entries.append(plan.Entry(baseline.NAME, "new", f"lets be what was there: {summary}"))
+
+
+def _asking(clone: Path, render: Path, given: dict[str, object], asks: bool) -> None:
+    """Let scripts/lock read pyproject.toml, too, or not; the answers say so as well."""
+    marker, file = f"asked=({given['requirements']}.in", clone / "scripts" / "lock"
+    text = (render / "scripts" / "lock").read_text(encoding="utf-8")
+    assert marker in text
+    if asks:
+        text = text.replace(marker, f"asked=(pyproject.toml {given['requirements']}.in")
+    file.write_text(text, encoding="utf-8")
+    answers = (render / ANSWERS).read_text(encoding="utf-8")
+    if asks:
+        answers = answers.replace("adopted:\n", "adopted:\n    asks: true\n", 1)
+    (clone / ANSWERS).write_text(answers, encoding="utf-8")
+
+
+def place(clone: Path, render: Path, done: Adoption, tree: Tree, take: frozenset[str]) -> None:
+    """Write the files of the template into the clone, and into those that both have what the template adds."""
+    new = []
+    project = str(done.findings.answers["project_name"].value)
+    for entry in done.entries:
+        source, target = render / entry.path, clone / entry.path
+        if entry.kind in ("new", "same") and source.is_file():
+            if entry.path in take and entry.path in tree.paths:
+                shutil.move(target, target.with_name(f"{target.name}.before"))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+            new.append(entry.path)
+        elif entry.kind == "merged":
+            more = source.read_text(encoding="utf-8")
+            theirs = merge.read(target)
+            text = f"{theirs}{merge.section(project)}" if entry.path == "README.md" else merge.united(theirs, more)
+            merge.write(target, text)
+    edit(clone, done, tree, new)
+    merge.unignored(clone, new)
+    done.notes += [
+        f".gitattributes: {line}, so that Git LFS leaves it alone" for line in merge.kept_out_of_lfs(clone, new)
+    ]
+    if tree.submodules:
+        done.notes.append(
+            f"submodules ({', '.join(tree.submodules)}): they stay as they are, and CI has to check them out"
+        )
+
+
+def edit(clone: Path, done: Adoption, tree: Tree, new: list[str]) -> None:
+    """Fit files of the template to what is there."""
+    glue = done.findings.answers["package_name"].value
+    model = clone / "src" / glue / "model.py"
+    model.write_text(merge.pointed(model.read_text(encoding="utf-8"), done.findings), encoding="utf-8")
+    if "pytest.ini" in new:
+        file = clone / "pytest.ini"
+        file.write_text(merge.test_settings(tree, file.read_text(encoding="utf-8")), encoding="utf-8")
+    if said := merge.found_packages(clone, done.findings, glue):
+        done.entries = [entry for entry in done.entries if entry.path != "pyproject.toml"]
+        done.entries.append(plan.Entry("pyproject.toml", "merged", said))
+
+
+def _changed(clone: Path, entries: list[plan.Entry]) -> list[str]:
+    """Return the paths that were written, ignored ones included, and not what differs by its line ends alone."""
+    ours = {entry.path for entry in entries} | {".gitattributes"}
+    changed = git(clone, "diff", "--name-only", "-z", "HEAD").split("\0")
+    more = git(clone, "ls-files", "--others", "-z").split("\0")
+    return [path for path in [*changed, *more] if path in ours or (path and path in more)]

@@ -1,0 +1,47 @@
+"""Packages by what the code imports, where no file asks for any: only names that are known to be what they seem."""
+
+from __future__ import annotations
+
+import re
+
+from packaging.utils import canonicalize_name
+
+from adoption.packaging_found import Packaging
+from adoption.tree import Tree, module
+
+# The name to import and the name of the package. A guess from an unknown name could install a stranger's package.
+OTHER_NAMES = {
+    "PIL": "pillow", "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "skimage": "scikit-image",
+    "yaml": "PyYAML", "bs4": "beautifulsoup4", "pytorch_lightning": "pytorch-lightning", "hydra": "hydra-core",
+    "dateutil": "python-dateutil",
+}  # fmt: skip
+SAME_NAMES = (
+    "accelerate datasets einops fastapi fire flask gradio h5py imageio jax joblib keras librosa lightning matplotlib "
+    "networkx numba numpy omegaconf openai pandas peft plotly pyarrow pydantic requests safetensors scipy seaborn "
+    "sentencepiece soundfile spacy streamlit tensorboard tensorflow tiktoken timm tokenizers torch torchaudio "
+    "torchmetrics torchvision tqdm transformers uvicorn wandb xgboost"
+)
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # a test that can do with several of them asks for none
+KNOWN = OTHER_NAMES | {name: name for name in SAME_NAMES.split()}
+
+
+def add_tested(packaging: Packaging, tree: Tree) -> None:
+    """Let the imports of the tests say what they need, where nothing else says it."""
+    asked = packaging.packages.names() | {asked.name for asked in packaging.packages.dev}
+    tests = [path for path in tree.python if re.search(r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$", path)]
+    for name in sorted({name for path in tests for name in module(tree.text(path)).imports}):
+        if name in KNOWN and canonicalize_name(KNOWN[name]) not in asked and name not in FRAMEWORKS:
+            packaging.packages.add(KNOWN[name], "the imports of its tests", dev=True)
+
+
+def add_imported(packaging: Packaging, tree: Tree) -> None:
+    """Let the imports of the code say what it needs, where nothing else says it."""
+    if packaging.packages.run or packaging.makers or packaging.packages.left:
+        return
+    own = {path.split("/")[0].removesuffix(".py") for path in tree.python}
+    for name in sorted(set(tree.imports) - own):
+        if name in KNOWN:
+            packaging.packages.add(KNOWN[name], "the imports of its code")
+        else:
+            reason = "it is imported, no file asks for it, and its package may have another name"
+            packaging.packages.left.append((name, "its code", reason))

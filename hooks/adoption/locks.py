@@ -1,0 +1,196 @@
+"""The locks of a repository that joined: its packages under the versions of the image, and what does not fit, named."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from adoption.detect import Findings
+from adoption.requirements import Fitted, fitted, loosened, versions_held
+
+TRIES = 30  # as many packages can be widened or left out, one after the other
+WIDEN_ALL = 3  # after so many, the repository pins what was current years ago: all of it is widened
+LIMIT = 300  # seconds that one run of scripts/lock may take
+LOCKS = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
+HEAD = {
+    "": "# What scripts/lock resolves under the versions of the base image. It is yours: add, change and drop lines.\n",
+    "-gpu": "# What scripts/lock adds where there is a GPU (requirements-gpu.lock).\n",
+    "-dev": "# The tools of development and tests, which scripts/lock resolves into requirements-dev.lock.\n",
+}
+
+
+@dataclass
+class Locked:
+    """How locking ended: `notes` name what was changed to fit, `open` what is left to a person."""
+
+    asks: bool
+    notes: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Wanted:
+    """The lines of the three files."""
+
+    run: list[Fitted]
+    gpu: list[Fitted]
+    dev: list[Fitted]
+    out: list[tuple[str, str]] = field(default_factory=list)  # text, reason
+
+
+def wanted_of(render: Path, pyproject: str, findings: Findings, image: str) -> tuple[Wanted, bool]:
+    """Return the packages to lock, and whether pyproject.toml can be read by scripts/lock itself."""
+    held = versions_held((render / "constraints.txt").read_text(encoding="utf-8"))
+    ours = tomllib.loads(pyproject)
+    packages = findings.packaging.packages
+    theirs = [fitted(asked, held, image) for asked in packages.run]
+    asks = findings.packaging.static and not any(line.note for line in theirs)
+    names = packages.names()
+    run = [] if asks else theirs
+    run += [Fitted(t, "the template") for t in ours["project"]["dependencies"] if _name(t) not in names]
+    gpu = [Fitted(t, "the template") for t in ours["project"].get("optional-dependencies", {}).get("gpu", [])]
+    tools = ours["dependency-groups"]["dev"]
+    dev = [Fitted(text, "the template") for text in tools]
+    mine = {_name(text) for text in tools} | names | set(held)
+    dev += [fitted(asked, held, image) for asked in packages.dev if asked.name not in mine]
+    out = [(text, f"{source}: {reason}") for text, source, reason in packages.left]
+    return Wanted(run, gpu, dev, out), asks
+
+
+def _name(text: str) -> str:
+    return canonicalize_name(Requirement(text).name)
+
+
+def write_inputs(clone: Path, prefix: str, wanted: Wanted) -> list[str]:
+    """Write the files that scripts/lock reads; return their names."""
+    written = []
+    for end, lines in (("", wanted.run), ("-gpu", wanted.gpu), ("-dev", wanted.dev)):
+        if end == "-gpu" and not lines:
+            continue
+        text, source = HEAD[end], ""
+        for line in lines:
+            if line.source != source:
+                source = line.source
+                text += f"\n# from {source}\n"
+            text += (f"# {line.note}\n" if line.note else "") + f"{line.text}\n"
+        if end == "" and wanted.out:
+            text += "\n# left out\n" + "".join(f"# {out}  ({reason})\n" for out, reason in wanted.out)
+        (clone / f"{prefix}{end}.in").write_text(text, encoding="utf-8")
+        written.append(f"{prefix}{end}.in")
+    return written
+
+
+def run_lock(clone: Path) -> str:
+    """Run the child's own scripts/lock with this environment's uv; return "" or what it said against it."""
+    uv = clone / ".venv" / "bin" / "uv"
+    uv.parent.mkdir(parents=True, exist_ok=True)
+    uv.symlink_to(Path(sys.executable).parent / "uv")
+    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    try:
+        done = subprocess.run(
+            ["bash", "scripts/lock"],
+            cwd=clone,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment,
+            timeout=LIMIT,
+        )
+        return "" if done.returncode == 0 else (done.stderr or done.stdout or "scripts/lock failed without a word")
+    except subprocess.TimeoutExpired:
+        return f"scripts/lock did not end within {LIMIT} s"
+    finally:
+        shutil.rmtree(clone / ".venv")
+
+
+ABSENT = (  # the package itself cannot be had, whatever its version
+    r"Failed to (?:download and )?build `([\w.-]+)", r"[Ff]ailed to (?:read|fetch|parse)[^`]*`([\w.-]+)",
+    r"Because ([\w.-]+) was not found", r"there (?:is|are) no versions? of ([\w.-]+)",
+    r"Because ([\w.-]+)\S* has no wheels",
+)  # fmt: skip
+MENTIONED = (r"you require ([\w.-]+)", r"only ([\w.-]+)[<>=\[{]", r"\b([\w.-]+)[<>=!]=", r"`([\w.-]+)")
+
+
+def culprit(message: str, names: list[str], bounded: set[str]) -> str:
+    """Return the package among `names` that a message of uv is about, "" where it names none of them.
+
+    Two packages that do not go together are both named: the one with an upper bound or a pin (`bounded`) gives way.
+    """
+    plain = re.sub(r"\s+", " ", message)
+    for patterns, known in ((ABSENT, set(names)), (MENTIONED, bounded), (MENTIONED, set(names))):
+        for pattern in patterns:
+            for found in re.finditer(pattern, plain):
+                if canonicalize_name(found[1]) in known:
+                    return canonicalize_name(found[1])
+    return ""
+
+
+def reason_of(message: str) -> str:
+    """Return the sentence of uv that tells why, on one line."""
+    text = re.sub(r"[╰─▶×│├]+", " ", message)
+    text = re.sub(r"\s+", " ", text.split("hint:")[0]).strip()
+    found = re.search(r"(Because .*?(?:unsatisfiable|cannot be used|conclude that [^.]*)\.|Failed to [^.]*\.)", text)
+    return (found[1] if found else text)[:400]
+
+
+def resolve(clone: Path, prefix: str, wanted: Wanted, asks: bool, image: str) -> Locked:
+    """Lock the packages; what does not fit is loosened first and left out at last, and each is named."""
+    result = Locked(asks, [line.note for line in wanted.run + wanted.dev if line.note])
+    for tries in range(TRIES):
+        write_inputs(clone, prefix, wanted)
+        message = run_lock(clone)
+        if not message:
+            break
+        if result.asks:
+            return Locked(False, open=[reason_of(message)])  # the caller writes all packages down and tries again
+        lines = [line for line in [*wanted.run, *wanted.dev] if line.source != "the template"]
+        theirs = {_name(line.text) for line in lines}
+        bounded = {_name(line.text) for line in lines if _loose(line) != line}
+        guilty = culprit(message, sorted(theirs), bounded)
+        if not guilty:
+            result.open.append(f"scripts/lock cannot resolve the packages: {reason_of(message)}")
+            return result
+        widened = theirs if tries == WIDEN_ALL else {guilty}
+        before = [line.text for line in [*wanted.run, *wanted.dev]]
+        for group in (wanted.run, wanted.dev):
+            group[:] = [_loose(line) if _name(line.text) in widened else line for line in group]
+        if before == [line.text for line in [*wanted.run, *wanted.dev]]:
+            result.open.append(leave_out(wanted, guilty, reason_of(message), f"{prefix}.in", image))
+    else:
+        result.open.append(
+            "scripts/lock cannot resolve the packages: see the files that it reads, and take out what is old"
+        )
+    result.notes += [line.note for line in wanted.run + wanted.dev if line.note and line.note not in result.notes]
+    return result
+
+
+def leave_out(wanted: Wanted, name: str, reason: str, file: str, image: str) -> str:
+    """Take a package out of what is to be locked; return what a person has to know about it."""
+    line = next(line for line in [*wanted.run, *wanted.dev] if _name(line.text) == name)
+    for group in (wanted.run, wanted.dev):
+        group[:] = [other for other in group if _name(other.text) != name]
+    wanted.out.append((line.text, f"{line.source}: {reason}"))
+    return (
+        f"{line.text} ({line.source}) is left out of {file}, it does not fit the image {image}: {reason} "
+        "Ask for a version that fits, do without it, or take another image (framework=..., gpu_driver=...)"
+    )
+
+
+def _loose(line: Fitted) -> Fitted:
+    if line.source == "the template" or line.note:
+        return line
+    text = loosened(line.text)
+    return (
+        line
+        if text == line.text
+        else Fitted(text, line.source, f"{line.source} asks for {line.text}, which was widened so that all fits")
+    )

@@ -1,0 +1,145 @@
+"""Files that both have: theirs whole, with what the template adds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import tomlkit
+from gpu_repo_runtime.update.git_calls import call, git
+
+from adoption.detect import Findings
+from adoption.tree import Tree
+
+HEAD = "# from the template"
+
+
+def read(file: Path) -> str:
+    """Return a file with its line ends and its bytes as they are."""
+    return file.read_bytes().decode("utf-8", errors="surrogateescape")
+
+
+def write(file: Path, text: str) -> None:
+    """Write what `read` gave."""
+    file.write_bytes(text.encode("utf-8", errors="surrogateescape"))
+
+
+def united(theirs: str, ours: str) -> str:
+    """Return the lines of theirs, then ours as one piece, into which an update can merge what the template adds."""
+    known = {line.strip() for line in theirs.splitlines()}
+    if all(line.strip() in known for line in ours.splitlines() if line.strip()):
+        return theirs
+    return f"{theirs}{'' if theirs.endswith(chr(10)) or not theirs else chr(10)}\n{HEAD}\n{ours}"
+
+
+def unignored(clone: Path, paths: list[str]) -> None:
+    """Let .gitignore say that files of the template are not meant where a pattern of the owner's matches them."""
+    for _ in range(8):  # a folder must be let in before what lies in it can be
+        given = "".join(f"{path}\0" for path in paths)
+        done = call(clone, "check-ignore", "--no-index", "-z", "--stdin", stdin=given.encode())
+        ignored = [path for path in done.stdout.decode(errors="surrogateescape").split("\0") if path]
+        if not ignored:
+            return
+        lines: list[str] = []
+        for path in ignored:
+            parts = path.split("/")
+            lines += [f"!/{'/'.join(parts[: number + 1])}/" for number in range(len(parts) - 1)] + [f"!/{path}"]
+        file = clone / ".gitignore"
+        text = read(file) if file.exists() else ""
+        more = [line for line in dict.fromkeys(lines) if line not in text.splitlines()]
+        if not more:
+            return
+        own, head, rest = text.partition(f"{HEAD}\n")
+        write(file, f"{own}{chr(10).join(more)}\n{head}{rest}" if head else f"{text}\n{chr(10).join(more)}\n")
+
+
+def kept_out_of_lfs(clone: Path, paths: list[str]) -> list[str]:
+    """Keep files of the template out of Git LFS, which may take them by their names; return the lines that say so."""
+    given = "".join(f"{path}\0" for path in paths)
+    rows = git(clone, "check-attr", "-z", "--stdin", "filter", stdin=given).split("\0")
+    caught = [path for path, value in zip(rows[::3], rows[2::3], strict=False) if value == "lfs"]
+    names = [f"/{path.split('-')[0]}*.whl" if path.endswith(".whl") else f"/{path}" for path in caught]
+    lines = [f"{name} -filter -diff -merge" for name in names]
+    if lines:
+        file = clone / ".gitattributes"
+        text = read(file) if file.exists() else ""
+        write(file, united(text, "\n".join(dict.fromkeys(lines))))
+    return lines
+
+
+def found_packages(clone: Path, findings: Findings, glue: str) -> str:
+    """Say in pyproject.toml which packages the owner's wheel holds, where setuptools would take others, too.
+
+    Returns what was written, "" where nothing had to be.
+    """
+    file, layout = clone / "pyproject.toml", findings.layout
+    legacy = not findings.packaging.backend and "setup.py" in findings.packaging.makers
+    if findings.packaging.explicit or not (legacy or "setuptools" in findings.packaging.backend):
+        return ""
+    document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.is_file() else tomlkit.document()
+    if layout.kind == "src":
+        find: dict[str, object] = {"where": ["src"], "exclude": [f"{glue}*"]}
+    elif layout.packages:
+        find = {"include": [name for package in layout.packages for name in (package, f"{package}.*")]}
+    else:
+        find = {"include": []}
+    tool = document.setdefault("tool", tomlkit.table(is_super_table=True))
+    setuptools = tool.setdefault("setuptools", tomlkit.table(is_super_table=True))
+    packages = setuptools.setdefault("packages", tomlkit.table(is_super_table=True))
+    table = tomlkit.table()
+    for key, value in find.items():
+        table.add(key, value)
+    packages["find"] = table
+    if not layout.packages and layout.modules and "py-modules" not in setuptools:
+        del packages["find"]
+        del setuptools["packages"]
+        own = tomlkit.table()
+        own.add("py-modules", [name.removesuffix(".py") for name in layout.modules])
+        tool["setuptools"] = own
+    file.write_text(tomlkit.dumps(document), encoding="utf-8")
+    return "[tool.setuptools] says which packages are yours, so that the template's folders stay out of your wheel"
+
+
+def section(project: str) -> str:
+    """Return what a README says about working on a repository that joined."""
+    return f"""
+## Working on it
+
+`scripts/setup` makes the environment, `scripts/test` and `scripts/lint` check it, `scripts/build` makes the image of
+{project}, `scripts/smoke` tries it on a GPU, `scripts/lock` resolves the packages, `scripts/update` brings the fixes of
+the template.
+"""
+
+
+def test_settings(tree: Tree, text: str) -> str:
+    """Return pytest.ini with the folders and the marks of the tests that were there."""
+    tests = [path for path in tree.python if re.search(r"(^|/)(test_[^/]*|[^/]*_test)\.py$", path)]
+    folders = {_test_folder(path) for path in tests} - {"tests", ""}
+    folders = {name for name in folders if not any(name.startswith(f"{other}/") for other in {*folders, "tests"})}
+    asides = re.compile(r"(^|/)(third_party|examples?|docs?|evals|tools|notebooks?|node_modules)(/|$)")
+    more = sorted(name for name in folders if not asides.search(name))
+    marks = {m for path in tests for m in re.findall(r"pytest\.mark\.([A-Za-z_]\w*)", tree.text(path))}
+    marks -= {"parametrize", "skip", "skipif", "xfail", "usefixtures", "filterwarnings", "tryfirst", "trylast"}
+    if more:
+        text = text.replace("testpaths = tests\n", f"testpaths = tests {' '.join(more)}\n")
+    if marks:
+        text += "markers =\n" + "".join(
+            f"    {mark}: of the tests that were here before the template\n" for mark in sorted(marks)
+        )
+    return text
+
+
+def _test_folder(path: str) -> str:
+    parts = path.split("/")[:-1]
+    named = next((number for number, part in enumerate(parts) if part in ("tests", "test", "testing")), len(parts) - 1)
+    return "/".join(parts[: named + 1])
+
+
+def pointed(text: str, findings: Findings) -> str:
+    """Return the template's model.py with a line about where the owner's code is."""
+    names = findings.layout.packages or [name.removesuffix(".py") for name in findings.layout.modules]
+    names = [name for name in names if name.isidentifier()][:6]
+    if not names:
+        return text
+    head, end, rest = text.partition('"""\n')
+    return f"{head}{end}\n# Your code from before can be imported here: {', '.join(names)}.\n{rest}" if end else text

@@ -1,0 +1,149 @@
+"""The old repository: whether it can be adopted, a clone to work in, and the branch that appears in it at the end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+from gpu_repo_runtime.update.git_calls import call, git, last_line
+
+NO_LFS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_TERMINAL_PROMPT": "0"}
+NO_FILTER = ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
+PLAIN = tuple(part for setting in NO_FILTER for part in ("-c", setting))
+
+
+class AdoptError(Exception):
+    """The repository is not adopted; the message says why and what to do. It is as it was."""
+
+
+def check(repository: Path, branch: str) -> None:
+    """Raise AdoptError unless the repository can be adopted onto a new branch."""
+    if not repository.is_dir():
+        raise AdoptError(f"{repository} is no folder: say where the repository is, for example make adopt REPO=../old")
+    top = call(repository, "rev-parse", "--show-toplevel")
+    if top.returncode:
+        if call(repository, "rev-parse", "--is-bare-repository").stdout.strip() == b"true":
+            raise AdoptError(f"{repository} is a bare repository: clone it, and adopt the clone")
+        raise AdoptError(f"{repository} is no git repository: git init && git add -A && git commit there first")
+    root = Path(top.stdout.decode(errors="surrogateescape").rstrip("\n"))
+    if root.resolve() != repository.resolve():
+        raise AdoptError(
+            f"{repository} is a folder of the repository {root}: the template owns a repository's root, "
+            f"so take the folder out with its history first: git -C {root} subtree split "
+            f"--prefix={repository.resolve().relative_to(root.resolve())}"
+        )
+    if call(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
+        raise AdoptError(f"{repository} has no commit yet: make new TO=... starts a repository")
+    if call(repository, "check-ref-format", "--branch", branch).returncode:
+        raise AdoptError(f"{branch!r} is no name of a branch: for example TO=adopt-template")
+    if not call(repository, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").returncode:
+        raise AdoptError(
+            f"{repository} has a branch {branch} already: git branch -D {branch} there, or another name with TO=..."
+        )
+    status = git(repository, "status", "--porcelain", "-z", "--ignore-submodules=dirty")
+    changed = [row[3:] for row in status.split("\0") if row]
+    if changed:
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        raise AdoptError(
+            f"{repository} has work that is not committed: {', '.join(changed[:3])}{more}. Commit or stash it first"
+        )
+    _check_answers(repository)
+
+
+def _check_answers(repository: Path) -> None:
+    files = git(repository, "ls-files", "-z").split("\0")
+    answers = next((name for name in files if re.fullmatch(r"\.copier-answers(\.[\w-]+)?\.ya?ml", name)), "")
+    if not answers:
+        return
+    try:
+        known = yaml.safe_load((repository / answers).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError):
+        known = {}
+    source = known.get("_src_path", "a template") if isinstance(known, dict) else "a template"
+    if isinstance(known, dict) and {"project_type", "framework", "gpu_driver"} <= known.keys():
+        raise AdoptError(f"{repository} follows this template already ({answers}): scripts/update brings what is new")
+    raise AdoptError(
+        f"{repository} follows another template of Copier ({answers}: {source}): two would own the same "
+        f"files. Delete {answers} and commit, if that one is to bring no more updates"
+    )
+
+
+@contextmanager
+def cloned(repository: Path) -> Iterator[Path]:
+    """Give a clone of the repository's HEAD to work in: the repository itself is only read."""
+    with TemporaryDirectory(prefix="adopt-") as folder:
+        clone = Path(folder) / (re.sub(r"[^A-Za-z0-9._-]", "-", repository.resolve().name) or "repository")
+        try:
+            git(
+                repository,
+                *PLAIN,
+                "clone",
+                "--quiet",
+                "--shared",
+                "--no-tags",
+                str(repository.resolve()),
+                str(clone),
+                more=NO_LFS,
+            )
+        except subprocess.CalledProcessError as error:
+            raise AdoptError(f"{repository} cannot be cloned: {last_line(error.stderr)}") from error
+        for pair in NO_FILTER:
+            git(clone, "config", *pair.split("=", 1))
+        yield clone
+
+
+def commit(clone: Path, repository: Path, subject: str, paths: list[str]) -> str:
+    """Commit `paths` of the clone, ignored or not, as the repository's owner; return the commit. Raises AdoptError."""
+    who: list[str] = []
+    for key in ("user.name", "user.email"):
+        value = call(repository, "config", "--get", key).stdout.decode(errors="surrogateescape").strip()
+        who += ["-c", f"{key}={value}"] if value else []
+    names = "".join(f"{path}\0" for path in paths)
+    try:
+        git(clone, "add", "--force", "--all", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=names,
+            more={"GIT_LITERAL_PATHSPECS": "1"})  # fmt: skip
+        git(clone, *who, "commit", "--quiet", "--no-gpg-sign", "-m", subject)
+    except subprocess.CalledProcessError as error:
+        raise AdoptError(f"the commit cannot be made: {last_line(error.stderr or error.stdout)}") from error
+    return git(clone, "rev-parse", "HEAD").strip()
+
+
+def publish(clone: Path, repository: Path, branch: str) -> None:
+    """Let the branch appear in the repository: the one moment at which anything changes there. Raises AdoptError."""
+    try:
+        git(
+            repository,
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            str(clone),
+            f"HEAD:refs/heads/{branch}",
+        )
+    except subprocess.CalledProcessError as error:
+        raise AdoptError(
+            f"the branch {branch} cannot be written into {repository}: {last_line(error.stderr)}"
+        ) from error
+
+
+def lost_lines(clone: Path, before: str) -> dict[str, int]:
+    """Return the files of `before` that lost lines by the commit, and how many: there must be none."""
+    rows = git(clone, "diff", "--numstat", "--no-renames", "-z", before, "HEAD").split("\0")
+    touched = [row.split("\t")[2] for row in rows if row.count("\t") == 2 and not row.startswith("0\t0\t")]
+    lost = {path: _missing(clone, before, path) for path in touched}
+    return {path: count for path, count in lost.items() if count}
+
+
+def _missing(clone: Path, before: str, path: str) -> int:
+    """Return how many lines of a file are not in it any more, in their order; what moved to NAME.before is whole."""
+    old = call(clone, "cat-file", "blob", f"{before}:{path}")
+    moved = call(clone, "cat-file", "blob", f"HEAD:{path}.before")
+    if old.returncode or (moved.returncode == 0 and moved.stdout == old.stdout):
+        return 0
+    new = iter(call(clone, "cat-file", "blob", f"HEAD:{path}").stdout.splitlines())
+    return sum(1 for line in old.stdout.splitlines() if line not in new)

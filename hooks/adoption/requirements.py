@@ -1,0 +1,177 @@
+"""The packages that a repository asks for, in one form, whatever tool it wrote them for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
+
+CONDA_NAMES = {"pytorch": "torch", "opencv": "opencv-python", "msgpack-python": "msgpack", "pytables": "tables"}
+CONDA_ONLY = re.compile(  # what conda brings as a package and Python packages, the image or the system bring otherwise
+    r"(_libgcc_mutex|_openmp_mutex|python|pip|setuptools|wheel|pytorch-cuda|pytorch-mutex|cuda.*|cudatoolkit.*|cudnn|nccl|mkl.*|blas|"
+    r"intel-openmp|lib.*|ffmpeg|gcc.*|gxx.*|cxx-compiler|c-compiler|compilers|nvcc.*|openssl|ca-certificates|certifi|zlib|xz|sqlite|tk|"
+    r"readline|ncurses|ld_impl.*|bzip2|conda.*|git|make|cmake|ninja)"
+)
+
+
+@dataclass
+class Asked:
+    """One package that the repository asks for, and the file that says so."""
+
+    requirement: Requirement
+    source: str
+
+    @property
+    def name(self) -> str:
+        """Return the name as indexes write it."""
+        return canonicalize_name(self.requirement.name)
+
+
+@dataclass
+class Packages:
+    """What was read: packages to run and to develop, and what could not be taken over, with the reason."""
+
+    run: list[Asked] = field(default_factory=list)
+    dev: list[Asked] = field(default_factory=list)
+    left: list[tuple[str, str, str]] = field(default_factory=list)  # text, file, reason
+
+    def add(self, text: str, source: str, dev: bool = False) -> None:
+        """Add one requirement of PEP 508; what no lock with hashes can hold is left out and named."""
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            self.left.append((text, source, "it is no requirement that can be read"))
+            return
+        if requirement.url:
+            self.left.append(
+                (text, source, "it comes from an address and not from an index, so it has no hash to lock")
+            )
+            return
+        wanted = self.dev if dev else self.run
+        new = Asked(requirement, source)
+        if not any(
+            old.name == new.name and (old.source != source or str(old.requirement) == str(requirement))
+            for old in wanted
+        ):
+            wanted.append(new)  # the first file counts; one file may name a package twice, with other markers
+
+    def names(self) -> set[str]:
+        """Return the names of the packages to run."""
+        return {asked.name for asked in self.run}
+
+
+def lines_of(text: str) -> list[str]:
+    """Return the entries of a requirements file, continued lines joined, comments dropped."""
+    joined = re.sub(r"\\\n", " ", text)
+    return [line for line in (re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines()) if line]
+
+
+def without_hashes(line: str) -> str:
+    """Return a line of a requirements file without pip's options behind it."""
+    return re.split(r"\s--", line)[0].strip()
+
+
+def from_caret(text: str) -> str:
+    """Return Poetry's `^1.2.3`, `~1.2` or `1.2.*` as PEP 440. Raises InvalidSpecifier."""
+    parts = []
+    for part in (piece.strip() for piece in text.split(",")):
+        found = re.fullmatch(r"([\^~])\s*v?(\d+(?:\.\d+)*)(\S*)", part)
+        if part == "*" or not part:
+            continue
+        if not found:
+            parts.append(f"=={part}" if re.match(r"\d", part) else part)
+            continue
+        numbers = [int(number) for number in found[2].split(".")]
+        if found[1] == "~":
+            place = min(1, len(numbers) - 1)
+        else:
+            place = next((n for n, number in enumerate(numbers) if number), len(numbers) - 1)
+        upper = [*numbers[:place], numbers[place] + 1]
+        parts.append(f">={found[2]}{found[3]},<{'.'.join(map(str, upper))}")
+    return str(SpecifierSet(",".join(parts)))
+
+
+def poetry_requirement(name: str, value: object) -> str | None:
+    """Return an entry of Poetry's tables as PEP 508, None for what is no package of an index."""
+    entry = value if isinstance(value, Mapping) else {"version": value}
+    if any(key in entry for key in ("git", "path", "url", "file")):
+        return None
+    extras = entry.get("extras") or []
+    version = from_caret(str(entry.get("version", "*")))
+    named = f"[{','.join(map(str, extras))}]" if isinstance(extras, list) and extras else ""
+    return f"{name}{named}{version}"
+
+
+def pipfile_requirement(name: str, value: object) -> str | None:
+    """Return an entry of a Pipfile as PEP 508, None for what is no package of an index."""
+    return poetry_requirement(name, value)
+
+
+def conda_requirement(text: str) -> str | None:
+    """Return an entry of a conda environment as PEP 508, None for what is not for pip. Raises InvalidSpecifier."""
+    found = re.fullmatch(r"(?:[\w.-]+::)?([A-Za-z0-9_.-]+)\s*(.*)", text.strip())
+    if not found or CONDA_ONLY.fullmatch(found[1].lower()):
+        return None
+    name, version = CONDA_NAMES.get(found[1].lower(), found[1]), found[2].strip()
+    if version.startswith("=") and not version.startswith("=="):
+        number = version.lstrip("=").split("=")[0]
+        version = f"=={number.removesuffix('.*').removesuffix('*').rstrip('.')}.*"
+    elif version.startswith("=="):
+        version = f"=={version.lstrip('=').split('=')[0]}"
+    return f"{name}{SpecifierSet(version.replace(' ', ''))}"
+
+
+def try_add(packages: Packages, make: Iterable[object], text: str, source: str, dev: bool = False) -> None:
+    """Add what `make` gives, or name `text` as left out."""
+    try:
+        requirement = next(iter(make))
+    except InvalidSpecifier:
+        packages.left.append((text, source, "its version cannot be said in pip's words"))
+        return
+    if requirement is None:
+        packages.left.append((text, source, "pip has no package of an index for it"))
+        return
+    packages.add(str(requirement), source, dev)
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A requirement as it goes into the locks, and what had to be changed about it."""
+
+    text: str
+    source: str
+    note: str = ""
+
+
+def fitted(asked: Asked, held: Mapping[str, str], image: str) -> Fitted:
+    """Return what the image lets a requirement be: its own version where the repository asks for another."""
+    wanted, version = asked.requirement, held.get(asked.name)
+    if version is None or wanted.specifier.contains(version, prereleases=True):
+        return Fitted(str(wanted), asked.source)
+    free = Requirement(str(wanted))
+    free.specifier = SpecifierSet()
+    note = f"{asked.source} asks for {wanted}, the image {image} has {asked.name} {version}"
+    return Fitted(str(free), asked.source, note)
+
+
+def loosened(text: str) -> str:
+    """Return a requirement without the upper bounds and pins: from the version it named upward."""
+    requirement = Requirement(text)
+    lower = []
+    for spec in requirement.specifier:
+        if spec.operator in (">=", ">", "!="):
+            lower.append(str(spec))
+        elif spec.operator in ("==", "~=", "==="):
+            lower.append(f">={spec.version.removesuffix('.*')}")
+    requirement.specifier = SpecifierSet(",".join(lower))
+    return str(requirement)
+
+
+def versions_held(constraints: str) -> dict[str, str]:
+    """Return the versions that the image holds, by the names of their packages."""
+    found = re.findall(r"(?m)^([A-Za-z0-9][A-Za-z0-9._-]*)==([^ ;\s]+)", constraints)
+    return {canonicalize_name(name): version for name, version in found}

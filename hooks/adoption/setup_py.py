@@ -1,0 +1,101 @@
+"""What a setup.py says, read from its syntax: it is never run, for it may do anything."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class Setup:
+    """The arguments of `setup()` that could be read, and the requirements files that its text names."""
+
+    known: dict[str, Any] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+    files: list[str] = field(default_factory=list)
+    extensions: bool = False
+
+
+class Unknown(Exception):
+    """The value is computed, and only running the file would tell it."""
+
+
+def value_of(node: ast.expr, names: dict[str, ast.expr]) -> Any:
+    """Return the value of an expression of literals, names and sums of them. Raises Unknown."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name) and node.id in names:
+        return value_of(names[node.id], {key: value for key, value in names.items() if key != node.id})
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        return [value_of(item, names) for item in node.elts if not isinstance(item, ast.Starred)]
+    if isinstance(node, ast.Dict):
+        pairs = zip(node.keys, node.values, strict=True)
+        return {value_of(key, names): known(value, names) for key, value in pairs if key is not None}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return value_of(node.left, names) + value_of(node.right, names)
+    if isinstance(node, ast.JoinedStr):
+        raise Unknown
+    if isinstance(node, ast.Subscript):
+        return value_of(node.value, names)[value_of(node.slice, names)]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
+        return {word.arg: known(word.value, names) for word in node.keywords if word.arg}
+    raise Unknown
+
+
+def known(node: ast.expr, names: dict[str, ast.expr]) -> Any:
+    """Return the value of an expression, None where it cannot be read."""
+    try:
+        return value_of(node, names)
+    except (Unknown, TypeError, KeyError, IndexError):
+        return None
+
+
+def read_setup(text: str, folder: Path) -> Setup:
+    """Return what the text of a setup.py says; what is computed is left out. A file that is no Python says nothing."""
+    found = Setup()
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return found
+    names = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _called(node) == "setup":
+            words = {word.arg: word.value for word in node.keywords if word.arg}
+            for word in node.keywords:
+                if word.arg is None and isinstance(spread := known(word.value, names), dict):
+                    found.known |= {key: value for key, value in spread.items() if value is not None}
+                    found.given |= set(spread)
+            found.given |= set(words)
+            read = {name: known(value, names) for name, value in words.items()}
+            found.known |= {name: value for name, value in read.items() if value is not None}
+    found.extensions = bool({"ext_modules", "cmdclass", "cffi_modules", "rust_extensions"} & found.given) and bool(
+        re.search(r"Extension|cythonize|cffi_modules|rust_extensions", text)
+    )
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    found.files = sorted(
+        {
+            t.removeprefix("./")
+            for t in texts
+            if re.fullmatch(r"[\w./-]*requirements[\w./-]*\.(txt|in)", t) and (folder / t).is_file()
+        }
+    )
+    return found
+
+
+def _called(node: ast.Call) -> str:
+    return (
+        node.func.id
+        if isinstance(node.func, ast.Name)
+        else node.func.attr
+        if isinstance(node.func, ast.Attribute)
+        else ""
+    )

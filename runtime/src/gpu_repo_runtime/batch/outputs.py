@@ -1,0 +1,77 @@
+"""What an owner's ``Output`` says of the columns that it makes."""
+
+import datetime
+import types
+import typing
+from typing import Any, Literal, Union
+
+import pyarrow as pa
+from pydantic import BaseModel
+
+from .widening import declared
+
+_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    datetime.date: pa.date32(),
+    datetime.timedelta: pa.duration("us"),
+}
+# What Arrow takes as it is; of all others, such as an Enum or a UUID, it gets what JSON has.
+_KNOWN = {*_TYPES, datetime.datetime, datetime.time, type(None)}
+
+
+def said_columns(output: Any) -> dict[str, pa.Field]:
+    """Return the columns whose types follow from the fields of an owner's class ``Output``."""
+    if not _is_class(output):
+        return {}
+    found = {name: arrow_type(field.annotation) for name, field in output.model_fields.items()}
+    return {name: declared(name, form) for name, form in found.items() if form is not None}
+
+
+def arrow_type(annotation: Any) -> pa.DataType | None:
+    """Return the type of a column for values of an annotation, None where it follows from the values alone."""
+    annotation = _bare(annotation)
+    if annotation in _TYPES:
+        return _TYPES[annotation]
+    if typing.get_origin(annotation) is Literal and all(isinstance(v, str) for v in typing.get_args(annotation)):
+        return pa.string()
+    if typing.get_origin(annotation) is dict and typing.get_args(annotation)[0] is str:
+        # Keys that are data: columns of an object would add to each one the keys of all others.
+        value = arrow_type(typing.get_args(annotation)[1])
+        return None if value is None else pa.map_(pa.string(), value)
+    if typing.get_origin(annotation) is list:
+        item = arrow_type(typing.get_args(annotation)[0])
+        return None if item is None else pa.list_(pa.float32() if item == pa.float64() else item)
+    if _is_class(annotation) and annotation.model_config.get("extra") != "allow":
+        fields = {name: arrow_type(field.annotation) for name, field in annotation.model_fields.items()}
+        if fields and None not in fields.values() and not annotation.model_computed_fields:
+            return pa.struct(list(fields.items()))
+    return None
+
+
+def is_plain(annotation: Any) -> bool:
+    """Tell whether Arrow has columns for all that values of an annotation are made of."""
+    annotation = _bare(annotation)
+    if _is_class(annotation):
+        return all(is_plain(field.annotation) for field in annotation.model_fields.values())
+    arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Literal:
+        return True
+    return all(is_plain(a) for a in arguments if a is not ...) if arguments else annotation in _KNOWN
+
+
+def _bare(annotation: Any) -> Any:
+    """Return an annotation without notes, and without None where that is the only alternative."""
+    while typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        others = [one for one in typing.get_args(annotation) if one is not type(None)]
+        return _bare(others[0]) if len(others) == 1 else annotation
+    return annotation
+
+
+def _is_class(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)

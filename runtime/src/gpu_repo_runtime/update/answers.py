@@ -1,0 +1,62 @@
+"""The answers file of a child: read whole, and written so that nothing of its owner is lost from it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .git_calls import UpdateError
+
+ANSWERS = ".copier-answers.yml"
+SOURCE = re.compile(r"(?m)^_src_path:.*(?:\n[ \t]+.*)*")
+FOLLOWED = re.compile(r"(?m)^_commit:.*(?:\n[ \t]+.*)*")
+HASH = re.compile(r"(?m)^# The template's commit: ([0-9a-f]{40,64})$")
+
+
+def read_answers(child: Path) -> dict[str, Any]:
+    """Return the answers of a child. Raises UpdateError when they are not whole."""
+    try:
+        answers = yaml.safe_load((child / ANSWERS).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UpdateError(
+            f"{child} has no {ANSWERS}: it was not made from a template, or the file was deleted"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UpdateError(f"{ANSWERS} cannot be read: restore it with 'git checkout' from a good commit") from error
+    for key in ("_commit", "_src_path"):
+        if not isinstance(answers, dict) or not isinstance(answers.get(key), str):
+            raise UpdateError(f"{ANSWERS} lacks {key}: restore it with 'git checkout' from a good commit")
+    return dict(answers)
+
+
+def line(name: str, value: str) -> str:
+    """Return `name: value` as YAML on one line."""
+    return yaml.safe_dump({name: value}, width=float("inf"), allow_unicode=True).rstrip("\n")
+
+
+def following(text: str, source: str, commit: str) -> str:
+    """Return answers that name another source and commit: what Copier works with."""
+    named = SOURCE.sub(lambda _: line("_src_path", source), text)
+    return FOLLOWED.sub(lambda _: line("_commit", commit), named)
+
+
+def with_source_of(text: str, child: str) -> str:
+    """Return answers with the source that the child's own answers name, letter by letter."""
+    found = SOURCE.search(child)
+    return SOURCE.sub(lambda _: found[0], text) if found else text
+
+
+def with_own_keys(text: str, child: str, asked: set[str]) -> str:
+    """Return answers with the keys of the child's own that no version of the template asks for.
+
+    Names that begin with `_` are Copier's: an old one of them would say something else than what was rendered.
+    """
+    ours, new = yaml.safe_load(child), yaml.safe_load(text)
+    theirs = {*new, *asked}
+    own = {key: value for key, value in ours.items() if key not in theirs and not str(key).startswith("_")}
+    if not own:
+        return text
+    return text.rstrip("\n") + "\n" + yaml.safe_dump(own, allow_unicode=True, sort_keys=False)

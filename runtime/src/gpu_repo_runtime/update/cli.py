@@ -1,0 +1,147 @@
+"""Bring the fixes of the template into this repository, and lose no edit.
+
+The update is made in a scratch work tree first; what it does to each file is shown, and only then written here.
+Where the template changed the same lines as you, the file holds both between conflict markers. Where the template
+renamed, dropped or switched off a file that you changed, your text is kept and the file is named.
+
+Exit codes: 0 updated, or nothing to do; 3 updated with conflicts; 4 updated, and edits were at risk (kept, to be
+looked at); 1 error, nothing was changed; 2 wrong usage. An update that was killed is finished by the next call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+from zipfile import BadZipFile
+
+from .answers import read_answers
+from .git_calls import UpdateError, call, git, last_line, without_password
+from .output import tell
+from .scratch_tree import alone
+from .template_versions import changes_between, version_of
+from .trial import Trial, trial
+from .wheels import renew_locks, told_ejected
+from .words import as_json, told
+from .write_back import Journal, journal_folder, resume, write
+
+
+def write_back(trial: Trial, child: Path) -> None:
+    """Write the result of the trial into the child, whole or not at all. Raises UpdateError."""
+    stages = git(trial.tree, "ls-files", "--unmerged", "--full-name", "-z")
+    gone = {entry.partition("\t")[2] for entry in stages.split("\0") if entry}
+    cleared = "".join(f"0 {'0' * 40}\t{path}\0" for path in sorted(gone))
+    prefix = git(child, "rev-parse", "--show-prefix").strip()
+    write(child, trial.tree, Journal(trial.old, trial.new.tag, trial.code, prefix, trial.paths, cleared + stages))
+
+
+def resumed(child: Path, dry_run: bool) -> int | None:
+    """Finish an update that was killed and return its exit code; None where none was. Raises UpdateError."""
+    if call(child, "rev-parse", "--git-dir").returncode:
+        return None
+    with alone(child):
+        if dry_run and (journal_folder(child) / "journal.json").exists():
+            raise UpdateError("an update was interrupted here: run this without --dry-run first, which finishes it")
+        journal = resume(child)
+    if journal is None:
+        return None
+    finished = f"{journal.old} -> {journal.new}: the update that was interrupted is finished: look at git status"
+    tell(finished, sys.stdout, written=True)
+    return journal.code
+
+
+def report(made: Trial | None, child: Path, options: argparse.Namespace) -> str:
+    """Return what is printed of an update, for a person or for a program."""
+    now = made.old if made else read_answers(child)["_commit"]
+    if options.json:
+        files = made.outcomes if made else []
+        data = as_json(now, made.new.tag if made else None, made.code if made else 0, options.dry_run, files)
+        return json.dumps(data, indent=2)
+    if made is None:
+        return f"nothing to do: {now} is the newest version"
+    old = now if made.since in ("", now) or version_of(now) else f"{now} ({made.since})"
+    changes = changes_between(made.new.changelog, made.since or made.old, made.new.tag)
+    lines = told(f"{old} -> {made.new.tag}", changes, made.outcomes, options.dry_run)
+    return f"{lines}\n\n{made.patch()}" if options.diff else lines
+
+
+def of_the_runtime(child: Path, no_lock: bool) -> Iterator[str]:
+    """Yield what is to be told of the runtime after an update, which is written whatever comes of this."""
+    for work in (told_ejected,) if no_lock else (renew_locks, told_ejected):
+        try:
+            line = work(child)
+        except (OSError, ValueError, BadZipFile) as error:
+            line = f"the runtime in wheels/ cannot be looked at: {last_line(str(error))}"
+        if line:
+            yield line
+
+
+def update(child: Path, options: argparse.Namespace) -> int:
+    """Update `child` as the options say, print what happened, return the exit code. Raises UpdateError."""
+    code = resumed(child, options.dry_run)
+    if code is not None:
+        return code
+    with trial(child, options.to, dict(options.answer)) as made:
+        text, written = report(made, child, options), made is not None and not options.dry_run
+        if made is not None and written:
+            write_back(made, child)
+            for line in of_the_runtime(child, options.no_lock):
+                tell(line, sys.stderr, written)
+        tell(text, sys.stdout, written)
+        return made.code if made else 0
+
+
+def answer(text: str) -> tuple[str, str]:
+    """Return question and answer of `question=answer`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an answer: it needs question=answer")
+    return name, value
+
+
+def stop(number: int, _: object) -> NoReturn:
+    """End on a signal as a program does that takes its scratch work tree away first."""
+    raise SystemExit(128 + number)
+
+
+def main() -> int:
+    """Update the repository and return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="update", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--to", metavar="vX.Y.Z", help="the version to update to (default: the newest)")
+    parser.add_argument("--answer", type=answer, action="append", default=[], metavar="QUESTION=ANSWER")
+    parser.add_argument("--dry-run", action="store_true", help="change nothing, say the same")
+    parser.add_argument("--diff", action="store_true", help="print the change of each file too")
+    parser.add_argument("--no-lock", action="store_true", help="leave the locks, also where the runtime is another")
+    parser.add_argument("--json", action="store_true", help="print for a program")
+    parser.add_argument("--repository", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    with suppress(AttributeError, ValueError):  # text that is not UTF-8 is printed as it is
+        sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    try:
+        return update(options.repository.resolve(), options)
+    except UpdateError as error:
+        print(f"update: {without_password(str(error))}", file=sys.stderr)
+    except subprocess.CalledProcessError as error:
+        words = [word for word in error.cmd[1:] if not word.startswith("-") and "=" not in word]
+        print(f"update: git {words[0]}: {without_password(last_line(error.stderr))}", file=sys.stderr)
+    except OSError as error:
+        print(f"update: {error.strerror}: {error.filename or os.getcwd()}", file=sys.stderr)
+    return 1
+
+
+def program() -> int:
+    """Update as a process of its own, which takes its scratch work tree away when it is told to end."""
+    for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program; git's hooks are programs of the owner
+        os.environ.pop(name, None)
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGHUP, stop)
+    return main()

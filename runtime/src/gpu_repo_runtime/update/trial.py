@@ -1,0 +1,190 @@
+"""An update made in a scratch work tree: what it does to each file, before anything is written to the repository."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from copier import run_copy, run_update
+
+from .answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
+from .checkout import check_seen, with_windows_endings, without_filters
+from .file_states import Entry, Trees, entries
+from .git_calls import UpdateError, as_nobody, call, git, without_password
+from .outcome import ORDER, Outcome, outcomes
+from .ownership import owners_in
+from .scratch_tree import check_clean, scratch
+from .start import Start, choose, followed
+from .switch import merge_seeds, move_package, package, uses_of
+from .template_versions import Release, Template, release, template_of, version_of
+from .words import why
+from .write_back import check_room
+
+CODES = {"conflict": 3, "at risk": 4}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An update made in the scratch work tree `tree`; `outcomes` tells each file, `paths` are those that differ."""
+
+    old: str
+    since: str  # the release that the child has, where `old` names a commit
+    new: Release
+    tree: Path
+    outcomes: list[Outcome]
+    paths: list[str]
+
+    @property
+    def code(self) -> int:
+        """Return the exit code: 4 edits at risk, 3 conflicts, 0 neither."""
+        return max((CODES.get(outcome.kind, 0) for outcome in self.outcomes), default=0)
+
+    def commit_tree(self) -> str:
+        """Return the git tree that holds the result, markers and ignored files included; the index stays as it is."""
+        with TemporaryDirectory() as folder:
+            index = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_LITERAL_PATHSPECS": "1"}
+            index |= without_filters(self.tree)
+            git(self.tree, "read-tree", "HEAD", more=index)
+            names = "".join(f"{path}\0" for path in self.paths)
+            if names:
+                there = ["--pathspec-from-file=-", "--pathspec-file-nul"]
+                git(self.tree, "add", "--force", "--all", *there, stdin=names, more=index)
+            return git(self.tree, "write-tree", more=index).strip()
+
+    def patch(self) -> str:
+        """Return the whole change as a patch, without passwords in it."""
+        return without_password(git(self.tree, "diff", "--binary", "--no-ext-diff", "HEAD", self.commit_tree()))
+
+
+def check_given(given: dict[str, str], questions: tuple[str, ...]) -> None:
+    """Raise UpdateError for an answer to a question that the template does not ask."""
+    for name in given:
+        if name not in questions:
+            raise UpdateError(f"the template has no question {name!r}: it has {', '.join(questions)}")
+
+
+def render_old(template: Template, start: Start, answers: dict[str, Any], folder: Path) -> None:
+    """Render what the child follows, with its answers."""
+    recorded = {name: value for name, value in answers.items() if not name.startswith("_")}
+    run_copy(
+        str(template.place), folder, data=recorded, vcs_ref=start.commit, defaults=True, quiet=True, overwrite=True
+    )
+
+
+def render_new(
+    template: Template, start: Start, tag: str, text: str, given: dict[str, str], old: Path, folder: Path
+) -> None:
+    """Update a copy of the old render, which nobody edited, with Copier; `text` are the child's answers."""
+    shutil.copytree(old, folder, symlinks=True)
+    (folder / ANSWERS).write_text(following(text, str(template.place), start.commit), encoding="utf-8")
+    git(folder, "init", "--quiet", "--template=")
+    git(folder, "add", "--all", "--force")
+    who = ("-c", "user.name=update", "-c", "user.email=update@example.invalid")
+    git(folder, *who, "commit", "--quiet", "--no-verify", "--message=old")
+    run_update(folder, data=given, vcs_ref=tag, defaults=True, quiet=True, overwrite=True, conflict="inline")
+
+
+def asked_in(template: Template, *commits: str) -> set[str]:
+    """Return the names of all questions of some commits of the template, computed ones included."""
+    texts = [call(template.place, "show", f"{commit}:copier.yml").stdout.decode(errors="replace") for commit in commits]
+    return {line.split(":")[0] for text in texts for line in text.splitlines() if line[:1].isalpha() and ":" in line}
+
+
+@contextmanager
+def trial(child: Path, to: str | None = None, given: dict[str, str] | None = None) -> Iterator[Trial | None]:
+    """Make the update in a scratch work tree and give the result; None when there is nothing to do.
+
+    `child` must be clean: the root of a repository, or a folder in one. Raises UpdateError, and changes nothing there.
+    """
+    given = given or {}
+    check_clean(child)
+    answers = read_answers(child)
+    text = (child / ANSWERS).read_text(encoding="utf-8")
+    template = template_of(answers["_src_path"])
+    start = followed(template, answers["_commit"], text)
+    for note in filter(None, (template.found_by(), start.note)):
+        print(f"update: {note}", file=sys.stderr)
+    tag = choose(template, start, to)
+    if tag is None and not given:
+        yield None
+        return
+    tag = tag or template.known.get(version_of(start.name) or None, start.commit)  # type: ignore[arg-type]
+    new = release(answers["_src_path"], tag)
+    check_given(given, new.questions)
+    with scratch(child) as tree, TemporaryDirectory(prefix="update-") as place, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with as_nobody():
+            trees = rendered(template, start, new, text, answers, given, tree, Path(place))
+            extra = switch(template, start, new, answers, given, trees, Path(place)) if given else []
+            found = outcomes(trees)
+            if given:
+                found = with_uses(trees, answers, [*found, *extra])
+            found = [told_ignored(tree, outcome) for outcome in found]
+        owned = owners_in(tree)
+        found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
+        paths = sorted(trees.touched, key=lambda path: (path == ANSWERS, path))
+        check_seen(child, paths)
+        check_room(child, tree, paths)
+        yield Trial(start.name, template.release_in(start.commit, start.name), new, tree, found, paths)
+
+
+def rendered(
+    template: Template, start: Start, new: Release, text: str, answers: dict[str, Any], given: dict[str, str],
+    tree: Path, folder: Path,
+) -> Trees:  # fmt: skip
+    """Return the three states of each file. Raises UpdateError where Copier stops."""
+    try:
+        render_old(template, start, answers, folder / "old")
+        render_new(template, start, new.tag, text, given, folder / "old", folder / "new")
+    except UpdateError:
+        raise
+    except Exception as error:
+        raise UpdateError(why(error, answers, new.tag)) from error
+    windows = with_windows_endings(tree)
+    base, ours, theirs = entries(folder / "old"), entries(tree, windows), entries(folder / "new")
+    if ANSWERS in theirs:
+        asked = asked_in(template, start.commit, new.tag)
+        after = with_own_keys(with_source_of(theirs[ANSWERS].text.decode(), text), text, asked)
+        base[ANSWERS], theirs[ANSWERS] = ours[ANSWERS], Entry(after.encode())
+    return Trees(base, ours, theirs, tree, windows)
+
+
+def switch(
+    template: Template, start: Start, new: Release, answers: dict[str, Any], given: dict[str, str], trees: Trees,
+    folder: Path,
+) -> list[Outcome]:  # fmt: skip
+    """Let other answers move the package and reach the seeds; return what is to be told of it. Raises UpdateError."""
+    after = read_answers(folder / "new")
+    old, name = package(answers), package(after)
+    told = [move_package(trees, old, name)] if old != name else []
+    data = {key: value for key, value in after.items() if not key.startswith("_")}
+    for ref in (start.commit, new.tag):  # an answer that only the new version knows is rendered by that one
+        with suppress(Exception):
+            target = folder / f"switched-{ref}"
+            run_copy(str(template.place), target, data=data, vcs_ref=ref, defaults=True, quiet=True)
+            owned = owners_in(folder / "old"), owners_in(target)
+            return [*told, *merge_seeds(trees, entries(target), *owned, old, name)]
+    raise UpdateError(f"neither {start.name} nor {new.tag} can be rendered with these answers")
+
+
+def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome]) -> list[Outcome]:
+    """Return the outcomes, and the files in which the owner still uses the package's old name."""
+    old, name = package(answers), package(read_answers(trees.result))
+    uses = uses_of(trees, old, name) if old != name else []
+    named = {outcome.path for outcome in (*uses, *(o for o in found if o.kind == "at risk"))}
+    both = [*(o for o in found if o.path not in named or o.kind == "at risk"), *uses]
+    return sorted(both, key=lambda outcome: (ORDER.index(outcome.kind), outcome.path))
+
+
+def told_ignored(tree: Path, outcome: Outcome) -> Outcome:
+    """Return the outcome, with a word where git ignores a file that the template adds."""
+    if outcome.kind != "added" or call(tree, "check-ignore", "--quiet", "--", outcome.path).returncode:
+        return outcome
+    return Outcome(outcome.path, "added", f"git ignores it here: git add --force {outcome.path}")

@@ -1,0 +1,150 @@
+"""Decide from the reports of a build whether its result may be released; an exit code alone proves nothing.
+
+usage: verdict FOLDER --commit HASH [--image NAME@DIGEST --pushed WHEN] [--require LEVEL] [--framework NAME]
+
+FOLDER holds what the scripts of a build leave in build/proof: `lint`, `test` and `probe` name the commit (and the
+pushed image) that they are about, unit.xml and gpu.xml are reports of tests, smoke.json is the report of gpu-smoke.
+Each reason against a release is one line; exit code 0: none, 1: some, 2: wrong use.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any, NamedTuple
+
+# What has to be in a report and to pass, from one level of `gpu-smoke --require` to the next.
+LAYERS = {
+    "none": (),
+    "driver": ("device-nodes", "user-driver", "driver-init"),
+    "gpu": ("runtime", "compatibility", "kernels", "memory"),
+    "framework": ("framework",),
+    "model": ("model",),
+}
+LEVELS = list(LAYERS)
+
+
+class Expected(NamedTuple):
+    """What a report has to be about. `pushed` is the mark of one push; "" where nothing was pushed. Likewise `name`."""
+
+    digest: str
+    commit: str
+    require: str
+    pushed: str = ""
+    framework: str = ""
+    name: str = ""
+
+
+def smoke_problems(record: Any, expected: Expected) -> list[str]:
+    """Return what speaks against a release in the record of a smoke test.
+
+    record: {"image": name@digest, "commit": ..., "pushed": ..., "report": what gpu-smoke wrote as JSON}.
+    """
+    report = record.get("report") if isinstance(record, dict) else None
+    if not isinstance(report, dict) or not isinstance(report.get("layers"), list) or not report["layers"]:
+        return ["the smoke report is empty or no report of gpu-smoke"]
+    return _foreign(record, report, expected) + _not_passed(report, expected.require)
+
+
+def _foreign(record: dict[str, Any], report: dict[str, Any], expected: Expected) -> list[str]:
+    digest = str(record.get("image", "")).rpartition("@")[2]
+    image = report.get("image") if isinstance(report.get("image"), dict) else {}
+    pairs = {
+        "the image": (digest, expected.digest),
+        "the commit": (record.get("commit"), expected.commit),
+        "the push of": (record.get("pushed"), expected.pushed),
+        "the framework": (report.get("framework"), expected.framework),
+        "the base image": ((image or {}).get("name"), expected.name),
+    }
+    return [
+        f"the smoke report is about {what} {found or '(none)'}, not {wanted}"
+        for what, (found, wanted) in pairs.items()
+        if wanted and found != wanted
+    ]
+
+
+def _not_passed(report: dict[str, Any], require: str) -> list[str]:
+    problems = []
+    asked = report.get("require")
+    if asked not in LEVELS or LEVELS.index(asked) < LEVELS.index(require):
+        problems.append(f"the smoke test demanded {asked or 'nothing'}, not {require}")
+    if report.get("verdict") != "pass":
+        problems.append(f"the smoke report says {report.get('verdict') or 'no verdict'}")
+    layers = {layer["name"]: layer for layer in report["layers"] if isinstance(layer, dict) and "name" in layer}
+    if not any(layer.get("state") == "pass" for layer in layers.values()):
+        problems.append("every layer of the smoke test was skipped or failed")
+    reached = LEVELS[1 : LEVELS.index(require) + 1]
+    if report.get("framework") == "plain" and require == "model":
+        reached.remove("framework")  # the image promises none
+    wanted = [name for level in reached for name in LAYERS[level]]
+    wanted += [name for name, layer in layers.items() if layer.get("level") in reached and name not in wanted]
+    states = {name: layers.get(name, {}).get("state", "missing") for name in wanted}
+    bad = [f"{name} {state}" for name, state in states.items() if state != "pass"]
+    return problems + ([f"layers that {require} demands did not pass: {', '.join(bad)}"] if bad else [])
+
+
+def junit_problems(file: Path) -> list[str]:
+    """Return what speaks against a release in a JUnit report: nothing ran, or something failed."""
+    try:
+        cases = list(ElementTree.parse(file).getroot().iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return [f"there is no report of tests in {file}"]
+    found = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
+    if found["failure"] or found["error"]:
+        return [f"{file}: {found['failure'] + found['error']} of {len(cases)} tests failed"]
+    return [] if len(cases) > found["skipped"] else [f"{file}: no test ran, {len(cases)} were skipped"]
+
+
+def read_json(file: Path) -> Any:
+    """Return what a file holds, None when it is missing or no JSON."""
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _named(file: Path, lines: list[str]) -> list[str]:
+    """Say whether a step left its proof, and about what: `lines`."""
+    found = file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
+    if [line for line in found if line] == lines:
+        return []
+    return [f"{file}: is about {' '.join(found) or 'nothing'}" if found else f"{file} is missing: scripts/{file.name}"]
+
+
+def build_problems(folder: Path, image: str, expected: Expected) -> list[str]:
+    """Return what speaks against the release of a child's build."""
+    problems = [line for step in ("lint", "test") for line in _named(folder / step, [expected.commit])]
+    problems += junit_problems(folder / "unit.xml")
+    if image:
+        problems += _named(folder / "probe", [image, expected.commit, expected.pushed])
+    else:
+        problems += junit_problems(folder / "gpu.xml")
+    return problems + smoke_problems(read_json(folder / "smoke.json"), expected)
+
+
+def main() -> int:
+    """Print every reason against a release; return 1 when there is one."""
+    parser = argparse.ArgumentParser(prog="verdict", usage=(__doc__ or "").split("usage: ")[1].split("\n")[0])
+    parser.add_argument("folder", type=Path)
+    for option in ("--commit", "--image", "--pushed", "--framework"):
+        parser.add_argument(option, default="", required=option == "--commit")
+    parser.add_argument("--require", choices=LEVELS, default="model")
+    asked = parser.parse_args()
+    digest = asked.image.rpartition("@")[2]
+    if not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", asked.commit):
+        problems = [f"the commit is {asked.commit or 'not known'}: commit every change, then build and check it again"]
+    else:
+        expected = Expected(digest, asked.commit, asked.require, asked.pushed, asked.framework)
+        problems = build_problems(asked.folder, asked.image, expected)
+        problems += ["it is not known when the image was pushed"] if asked.image and not asked.pushed else []
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

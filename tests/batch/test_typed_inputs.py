@@ -1,0 +1,336 @@
+"""Inputs of every kind that a model.py describes: tables, rows of numbers, pairs, nested documents, images by path."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import json
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.batch.conftest import WAY, Job, Output
+from tests.runtime.kinds import DOCUMENT, IMAGE, ROW
+
+TABLE = """
+    from datetime import date
+    from typing import Literal
+
+    from pydantic import BaseModel
+
+
+    class Input(BaseModel):
+        age: int
+        city: str = "nowhere"
+        weight: float | None = 70.5
+        since: date | None = None
+
+
+    class Output(BaseModel):
+        kind: Literal["old", "young"]
+        text: str
+        late: float | None
+
+
+    class Model:
+        examples = (Input(age=3),)
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input]) -> list[Output]:
+            return [
+                Output(kind="old" if one.age > 60 else "young", text=f"{one.city} {one.weight} {one.since}", late=None)
+                for one in batch
+            ]
+"""
+PAIR = """
+    Input = tuple[str, str]
+    Output = bool
+
+
+    class Model:
+        examples = (("a", "b"),)
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input]) -> list[Output]:
+            return [left == right for left, right in batch]
+"""
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Job]]:
+    """Return a function that makes a job around the source of a model.py."""
+    packages: list[str] = []
+
+    def make(source: str) -> Job:
+        name = f"typed_{tmp_path.name.replace('-', '_')}_{len(packages)}"
+        packages.append(name)
+        child = tmp_path / "child"
+        package = child / "src" / name
+        (package / "job").mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "model.py").write_text(textwrap.dedent(source))
+        (package / "job" / "__init__.py").write_text(WAY.read_text())
+        monkeypatch.syspath_prepend(str(child / "src"))
+        return Job(child, name)
+
+    yield make
+    for name in [module for module in sys.modules if module.partition(".")[0] in packages]:
+        del sys.modules[name]
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    """Write rows in the format that the name tells; a value that is missing is null, empty or not there."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows]), path)
+    elif path.suffix == ".csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            plain = (str, int, float)
+            cells = [[v if isinstance(v := row.get(n, ""), plain) else json.dumps(v) for n in names] for row in rows]
+            csv.writer(file).writerows([names, *cells])
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def predictions(out: Output) -> list[dict[str, Any]]:
+    """Return what the model said of each row."""
+    return [{key: value for key, value in row.items() if key not in ("file", "row")} for row in out.rows()]
+
+
+FORMATS = ["a.parquet", "a.jsonl", "a.csv"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("part_rows", [2, 100])
+def test_fields_are_columns_whatever_the_format(made, tmp_path, out, name, part_rows):
+    rows = [{"id": 7, "age": 70, "city": "Köln"}, {"id": 8, "age": 3}, {"id": 9, "age": 5, "city": "Ulm", "weight": 1}]
+    rows[1]["city"] = rows[0]["city"]
+    source = write(tmp_path / name, rows)
+    arguments = ("--input", source, "--output", out.path, "--keep", "id", "--part-rows", part_rows)
+    assert made(TABLE)(*arguments) == 0
+    # A table says null where JSON lacks the key: what is empty in a Parquet column that may be null stays null.
+    lacking = {"a.parquet": None}.get(name, 70.5)
+    said = [f"Köln {lacking} None", f"Köln {lacking} None", "Ulm 1.0 None"]
+    assert [(row["text"], int(row["id"])) for row in out.rows()] == [
+        (t, n) for t, n in zip(said, (7, 8, 9), strict=True)
+    ]
+    schema = pq.read_schema(out.path / "data" / "part-00000-000000.parquet")
+    assert (str(schema.field("late").type), str(schema.field("kind").type)) == ("double", "string"), "by annotation"
+
+
+def test_a_null_in_a_field_that_takes_none_is_its_default(made, tmp_path, out):
+    source = write(tmp_path / "a.parquet", [{"age": 1, "city": None}, {"age": 2, "city": "Ulm"}])
+    assert made(TABLE)("--input", source, "--output", out.path) == 0
+    assert [row["text"].split()[0] for row in out.rows()] == ["nowhere", "Ulm"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_value_that_is_no_input_is_a_bad_row_and_names_the_field(made, tmp_path, out, name):
+    ages = [1, 5.5, 3] if name != "a.csv" else ["1", "5.5", "3"]
+    source = write(tmp_path / name, [{"age": age} for age in ages])
+    options = ("--on-error", "quarantine", "--max-bad", 0.5)
+    assert made(TABLE)("--input", source, "--output", out.path, *options) == 0
+    assert [row["row"] for row in out.rows()] == [0, 2]
+    [bad] = out.quarantined()
+    assert bad["row"] == 1
+    assert bad["reason"].startswith("no Input: age: ")
+
+
+REFUSED: dict[str, tuple[str, list[str], str]] = {
+    "no such column": (TABLE, [], "Input is Input, and the input has no column 'age'"),
+    "a column of another name": (TABLE, ["--columns", "age=years"], "the input has no column 'years'"),
+    "no such field": (TABLE, ["--columns", "ages=x"], "--columns ages: Input is Input, which has no such field"),
+    "files of a text": (TABLE, ["--columns", "age=x", "--files", "photo"], "--files photo: that is no column"),
+    "which columns": (ROW, [], "Input is list[float], and the input has 2 columns: say with --columns"),
+    "two for one": (ROW.replace("list[float]", "float"), ["--columns", "x,y"], "which one column holds"),
+    "parameters of none": (TABLE, ["--columns", "age=x", "--parameter", "a=1"], "the model has no class Parameters"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_fit_is_refused_in_one_line(made, tmp_path, out, capsys, case):
+    model, options, said = REFUSED[case]
+    source = write(tmp_path / "a.csv", [{"x": 1, "y": 2}])
+    assert made(model)("--input", source, "--output", out.path, *options) == 78
+    assert said in capsys.readouterr().err
+    assert not out.path.joinpath("_plan.json").exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_columns_in_order_are_a_row_of_numbers(made, tmp_path, out, name):
+    source = write(tmp_path / name, [{"b": 3, "id": 9, "a": 2.0}, {"b": -1, "id": 8, "a": 0.5}])
+    assert made(ROW)("--input", source, "--output", out.path, "--columns", "a,b", "--keep", "id") == 0
+    assert [row["prediction"] for row in out.rows()] == [13.0, -2.0]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_one_column_holds_a_row_of_numbers(made, tmp_path, out, name):
+    source = write(tmp_path / name, [{"v": [1.0, 2.0]}, {"v": [0.5, -1.0]}])
+    assert made(ROW)("--input", source, "--output", out.path) == 0
+    assert [row["prediction"] for row in out.rows()] == [8.0, -2.0]
+
+
+def test_lines_that_are_lists_are_inputs(made, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text("[1, 2]\n\n[0.5, -1]\n[1, null]\n")
+    options = ("--on-error", "quarantine", "--max-bad", 0.5)
+    assert made(ROW)("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 0
+    assert [(row["row"], row["prediction"]) for row in out.rows()] == [(0, 8.0), (2, -2.0)]
+    assert [row["row"] for row in out.quarantined()] == [3]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_two_columns_are_a_pair(made, tmp_path, out, name):
+    source = write(tmp_path / name, [{"q": "a", "p": "b", "text": 1}, {"q": "", "p": "", "text": 2}])
+    assert made(PAIR)("--input", source, "--output", out.path, "--columns", "p,q") == 0
+    assert [row["prediction"] for row in out.rows()] == [False, True]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_nested_document(made, tmp_path, out, name):
+    lines = [{"name": "x", "price": 1.5}, {"name": "y", "price": 2.0, "tags": {"a": "b"}}]
+    rows = [{"customer": "a", "lines": lines}, {"customer": "b", "lines": []}]
+    source = write(tmp_path / name, rows)
+    assert made(DOCUMENT)("--input", source, "--output", out.path) == 0
+    first, second = predictions(out)
+    assert first["total"] == 3.5
+    assert (first["dearest"]["name"], first["dearest"]["price"]) == ("y", 2.0)
+    assert dict(first["dearest"]["tags"] or {}) == {"a": "b"}
+    assert second == {"total": 0.0, "dearest": None}
+
+
+def test_other_columns_than_fields_are_refused_where_the_model_forbids_them(made, tmp_path, out, capsys):
+    source = write(tmp_path / "a.jsonl", [{"customer": "a", "lines": [], "id": 5}])
+    job = made(DOCUMENT)
+    assert job("--input", source, "--output", out.path) == 78
+    assert "the input has the column 'id': name such columns in --keep" in capsys.readouterr().err
+    assert job("--input", source, "--output", out.path, "--keep", "id") == 0
+    assert out.rows()[0]["id"] == 5
+
+
+PICTURES = {"dark.png": bytes(range(100)), "bright.png": b"\xff" * 50}
+
+
+@pytest.mark.parametrize("way", ["beside", "root", "absolute"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_images_by_path(made, tmp_path, out, name, way):
+    folder = tmp_path / "pictures" if way == "root" else tmp_path
+    folder.mkdir(exist_ok=True)
+    for picture, content in PICTURES.items():
+        (folder / picture).write_bytes(content)
+    paths = [str(folder / picture) if way == "absolute" else picture for picture in [*PICTURES, "gone.png"]]
+    source = write(tmp_path / name, [{"photo": path} for path in paths])
+    options = ["--files", "image", "--columns", "image=photo", "--keep", "photo", "--on-error", "quarantine"]
+    options += ["--root", str(folder)] if way == "root" else []
+    assert made(IMAGE)("--input", source, "--output", out.path, *options, "--max-bad", 0.5) == 0
+    assert [(row["photo"], row["labels"]) for row in out.rows()] == [(paths[0], ["dark"]), (paths[1], ["bright"])]
+    [bad] = out.quarantined()
+    assert bad["reason"] == f"there is no file {paths[2]}"
+
+
+def test_images_as_bytes_and_as_datasets_have_them(made, tmp_path, out):
+    (tmp_path / "a.png").write_bytes(PICTURES["dark.png"])
+    pq.write_table(pa.table({"image": list(PICTURES.values())}), tmp_path / "bytes.parquet")
+    both = [{"bytes": PICTURES["bright.png"], "path": None}, {"bytes": None, "path": "a.png"}]
+    pq.write_table(pa.table({"image": both}), tmp_path / "datasets.parquet")
+    write(tmp_path / "base64.jsonl", [{"image": base64.b64encode(c).decode()} for c in PICTURES.values()])
+    assert made(IMAGE)("--input", tmp_path / "*.*", "--output", out.path, "--parameter", "top=2") == 0
+    labels = [row["labels"] for row in out.rows()]
+    dark, bright = ["dark", "image"], ["bright", "image"]
+    assert labels == [dark, bright, dark, bright, bright, dark]
+
+
+def test_a_path_is_never_taken_for_the_picture(made, tmp_path, out, capsys):
+    """pydantic makes bytes of the characters of a text; then a model would see the path."""
+    for name in FORMATS:
+        source = write(tmp_path / name, [{"image": "pictures/a.png"}])
+        assert made(IMAGE)("--input", source, "--output", tmp_path / f"out-{name}") == 65, name
+        assert "--files says which columns hold addresses of files" in capsys.readouterr().err, name
+
+
+def test_a_file_larger_than_a_row_may_be(made, tmp_path, out):
+    (tmp_path / "a.png").write_bytes(bytes(1001))
+    source = write(tmp_path / "a.jsonl", [{"image": "a.png"}])
+    options = ("--files", "image", "--max-row-bytes", 1000, "--on-error", "quarantine", "--max-bad", 1)
+    assert made(IMAGE)("--input", source, "--output", out.path, *options) == 0
+    assert "has 1001 bytes, more than --max-row-bytes" in out.quarantined()[0]["reason"]
+
+
+def test_parameters_are_options_and_part_of_the_plan(made, tmp_path, out, capsys):
+    source = write(tmp_path / "a.jsonl", [{"image": base64.b64encode(b"abc").decode()}])
+    job = made(IMAGE)
+    assert job("--input", source, "--output", out.path) == 0
+    assert predictions(out)[0]["labels"] == ["dark"], "the default"
+    assert job("--input", source, "--output", out.path, "--parameter", "top=2") == 78
+    assert "--parameters was {'top': 1}, now {'top': 2}" in capsys.readouterr().err
+    for option, said in {
+        "top=many": "top: Input should be",
+        "tip=1": "Parameters has top",
+        "top": "NAME=VALUE",
+    }.items():
+        assert job("--input", source, "--output", tmp_path / "other", "--parameter", option) == 78
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["table", "image", "document"])
+def test_the_batch_says_what_the_service_says(made, tmp_path, out, kind):
+    """One model.py: the same instances as lines of a file and as the body of a request."""
+    from fastapi.testclient import TestClient
+    from gpu_repo_runtime.serving.app import create_app
+
+    source = {"table": TABLE, "image": IMAGE, "document": DOCUMENT}[kind]
+    rows = {
+        "table": [{"age": 70, "since": "2020-01-02"}, {"age": 3, "weight": None}],
+        "image": [{"image": base64.b64encode(content).decode()} for content in PICTURES.values()],
+        "document": [{"customer": "a", "lines": [{"name": "x", "price": 1.5}]}, {"customer": "b", "lines": []}],
+    }[kind]
+    job = made(source)
+    assert job("--input", write(tmp_path / "a.jsonl", rows), "--output", out.path) == 0
+    interface = job.module("job").import_model(job.package)
+    with TestClient(create_app(interface.model)) as client:
+        served = client.post("/predict", json={"instances": rows}).json()["predictions"]
+    # The keys of tags are data, so that its column is a map: pairs in Python.
+    assert json.loads(json.dumps(predictions(out)).replace('"tags": []', '"tags": {}')) == served
+
+
+def test_size_sorts_inputs_and_bad_rows_stay_theirs(made, tmp_path, out):
+    contents = [b"x" * (n * 37 % 50 + 1) for n in range(40)]
+    rows: list[dict[str, Any]] = [
+        {"image": base64.b64encode(content).decode(), "n": n} for n, content in enumerate(contents)
+    ]
+    rows[11]["image"], rows[30]["image"] = None, 5
+    source = write(tmp_path / "a.jsonl", rows)
+    options = ("--on-error", "quarantine", "--batch-size", 7, "--keep", "n")
+    assert made(IMAGE)("--input", source, "--output", out.path, *options) == 0
+    assert [row["n"] for row in out.rows()] == [n for n in range(40) if n not in (11, 30)]
+    assert [row["row"] for row in out.quarantined()] == [11, 30]
+    assert {round(row["bright"], 9) for row in out.rows()} == {round(ord("x") / 255, 9)}
+
+
+def test_an_answer_that_is_no_output_is_a_bad_row(made, tmp_path, out):
+    source = write(tmp_path / "a.jsonl", [{"age": n} for n in range(5)])
+    broken = TABLE.replace("for one in batch", "if one.age != 3 else {} for one in batch")
+    options = ("--on-error", "quarantine", "--max-bad", 0.5)
+    assert made(broken.replace("examples = (Input(age=3),)", "examples = (Input(age=4),)"))(
+        "--input", source, "--output", out.path, *options
+    ) == 0  # fmt: skip
+    [bad] = out.quarantined()
+    assert bad["row"] == 3
+    assert "which is no Output" in bad["reason"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_folder_is_a_field(made, tmp_path, out, name):
+    for city in ("Ulm", "Bonn"):
+        (tmp_path / "in" / f"city={city}").mkdir(parents=True)
+        write(tmp_path / "in" / f"city={city}" / name, [{"age": 5}])
+    assert made(TABLE)("--input", tmp_path / "in", "--output", out.path, "--keep", "city") == 0
+    assert [(row["text"].split()[0], row["city"]) for row in out.rows()] == [("Bonn", "Bonn"), ("Ulm", "Ulm")]

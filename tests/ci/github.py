@@ -1,0 +1,142 @@
+"""Run a child's GitHub workflow with `act` on this machine: its jobs, their steps and their conditions.
+
+act knows nothing of what GitHub itself guards (README.md). So the labels are mapped here, a fork's run gets no secret,
+and tests ask what reached the registry.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.ci.runs import BRANCH, NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
+from tests.conftest import git
+from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.children import Builds
+
+BIN = Path(sys.executable).parent
+PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+WORKFLOW = ".github/workflows/ci.yml"
+LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy": "kubectl"}
+STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
+INPUTS = ("name", "path", "if-no-files-found", "overwrite", "pattern", "merge-multiple")
+
+
+def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS)) -> Run:
+    """Run a child's workflow for a build of this kind (KINDS); `labels` are those that a runner has."""
+    given = {"REGISTRY_USER": farm.STAGING_LOGIN[0], "PACKAGE_INDEX_URL": f"{it.index.url}/"}
+    given["PACKAGE_INDEX_USER"] = farm.INDEX_LOGIN[0]
+    secrets = {"REGISTRY_PASSWORD": farm.STAGING_LOGIN[1], "PACKAGE_INDEX_PASSWORD": farm.INDEX_LOGIN[1]}
+    secrets["KUBECONFIG"] = "cluster: test"
+    return act(it.child, it.agents, it.credentials, kind, [WORKFLOW], given, secrets, labels=labels)
+
+
+def act(
+    source: Path,
+    agents: farm.Agents,
+    credentials: Mapping[str, Any],
+    kind: str,
+    workflows: list[str],
+    variables: dict[str, str],
+    secrets: dict[str, str],
+    *,
+    labels: tuple[str, ...] = tuple(LABELS),
+    options: tuple[str, ...] = (),
+    more: Mapping[str, str] | None = None,
+) -> Run:
+    """Run the first of the workflows, which may call the others, in a repository; `more` is each job's environment."""
+    folder = agents.folder / f"act-{next(NUMBERS)}"
+    folder.mkdir()
+    if not git(source, "remote").strip():
+        git(source, "remote", "add", "origin", f"https://github.com/{OWNER}/{source.name}.git")
+    event = folder / "event.json"
+    event.write_text(json.dumps(_event(kind, source.name)))
+    jobs = {name: job for file in workflows for name, job in _jobs(source / file).items() if "runs-on" in job}
+    command = [str(BIN / "act"), "pull_request" if kind in ("change", "fork") else "push", "--eventpath", str(event)]
+    command += ["--workflows", workflows[0], "--no-cache-server", "--action-cache-path", str(folder / "cache")]
+    command += ["--json", *options]
+    command += [word for label in labels for word in ("--platform", f"{label}=-self-hosted")]
+    command += [word for stand in _actions(jobs, folder) for word in ("--local-repository", stand)]
+    if kind != "fork":  # as GitHub does, which gives a fork neither
+        command += [word for key, value in secrets.items() for word in ("--secret", f"{key}={value}")]
+        command += [word for key, value in variables.items() for word in ("--var", f"{key}={value}")]
+    places = {name: (LABELS[_label(job["runs-on"])], job.get("environment", "")) for name, job in jobs.items()}
+    first = agents_of_jobs(places, agents, credentials["registry-release"], folder / "agents.sh")
+    around = environment(folder, []) | {"BASH_ENV": str(first), **(more or {})}
+    done = subprocess.run(command, cwd=source, env=around, capture_output=True, text=True, check=False)
+    return _told(done.returncode, done.stdout + done.stderr)
+
+
+def _label(runs_on: str) -> str:
+    [label] = re.findall(r"\|\| '([\w-]+)' \}\}", runs_on)
+    return str(label)
+
+
+def _event(kind: str, name: str) -> dict[str, Any]:
+    if kind == "tag":
+        return {"ref": f"refs/tags/{TAG}"}
+    if kind in ("main", "branch"):
+        return {"ref": f"refs/heads/{BRANCH if kind == 'branch' else 'main'}"}
+    here, there = f"{OWNER}/{name}", f"stranger/{name}" if kind == "fork" else f"{OWNER}/{name}"
+    head = {"ref": BRANCH, "repo": {"full_name": there}}
+    return {
+        "number": 7,
+        "pull_request": {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}},
+    }
+
+
+def _jobs(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(file.read_text())["jobs"]
+    return found
+
+
+def _actions(jobs: Mapping[str, Any], folder: Path) -> list[str]:
+    """Make a stand-in for every action that the workflow uses, at the very commit that it names."""
+    made = []
+    uses = {step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step}
+    for action in sorted(uses):
+        what = action.split("@")[0].removeprefix("actions/")
+        if what == "checkout":  # act does it itself
+            continue
+        home = folder / "actions" / what
+        home.mkdir(parents=True)
+        doing = what.removesuffix("-artifact")
+        script = f"'{sys.executable}' '{STANDIN}' {doing} '{folder / 'artifacts'}'" if doing != "cache" else "true"
+        step = {
+            "shell": "bash",
+            "run": script,
+            "env": {_variable(name): f"${{{{ inputs.{name} }}}}" for name in INPUTS},
+        }
+        inputs = {name: {"required": False} for name in (*INPUTS, "key")}
+        text = {"name": what, "inputs": inputs, "runs": {"using": "composite", "steps": [step]}}
+        (home / "action.yml").write_text(yaml.safe_dump(text))
+        made.append(f"{action}={home}")
+    return made
+
+
+def _variable(name: str) -> str:
+    return f"INPUT_{name.replace('-', '_').upper()}"
+
+
+def _told(code: int, text: str) -> Run:
+    passed, failed, log = set(), set(), []
+    for line in text.splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            log.append(line)
+            continue
+        job, message = str(entry.get("jobID", "")), str(entry.get("msg", "")).rstrip()
+        log.append(f"{job}: {message}")
+        if entry.get("jobResult") == "success":
+            passed.add(job)
+        elif entry.get("jobResult"):
+            failed.add(job)
+    return Run(frozenset(passed - failed), frozenset(failed), code, "\n".join(log))

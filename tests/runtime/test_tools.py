@@ -1,0 +1,105 @@
+"""The programs behind a repository's scripts: they run straight from the wheel, without what the runtime needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.runtime.services import RUNTIME
+
+LOADED = "import sys; print(*(name for name in sys.modules if name.startswith('gpu_repo_runtime')))"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the package in an archive, as the wheel holds it."""
+    place = tmp_path_factory.mktemp("wheel") / "runtime.whl"
+    with zipfile.ZipFile(place, "w") as archive:
+        for path in sorted(RUNTIME.rglob("*.py")):
+            archive.write(path, path.relative_to(RUNTIME))
+    return place
+
+
+def python(*options: str, wheel: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python with the wheel alone on its path, in an empty folder."""
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(wheel), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, *options]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_updater_loads_nothing_else_of_the_runtime_and_all_of_itself_at_once(wheel: Path, tmp_path: Path) -> None:
+    """An update takes the wheel away under the running program: what is imported later would be gone."""
+    done = python("-c", f"import gpu_repo_runtime.update.cli; {LOADED}", wheel=wheel, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    loaded = {name.removeprefix("gpu_repo_runtime").lstrip(".") for name in done.stdout.split()}
+    own = {f"update.{path.stem}" for path in (RUNTIME / "gpu_repo_runtime/update").glob("[!_]*.py")}
+    assert loaded == {"", "update", *own}
+
+
+def test_the_updater_starts_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    (tmp_path / "copier.py").write_text("raise SystemExit('a file of the owner was imported')\n")
+    done = python("-m", "gpu_repo_runtime.update", "--dry-run", wheel=wheel, cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("update: "), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_environment_of_the_program_is_not_that_of_the_owners_hooks(wheel: Path, tmp_path: Path) -> None:
+    program = (
+        "import os; from gpu_repo_runtime.update import cli\n"
+        "cli.main = lambda: print(sorted({'PYTHONPATH', 'PYTHONSAFEPATH'} & os.environ.keys()))\n"
+        "cli.program()"
+    )
+    assert python("-c", program, wheel=wheel, cwd=tmp_path).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("program", ["promote", "serving.probe", "summary", "verdict"])
+def test_what_is_asked_on_an_agent_or_in_an_image_needs_the_standard_library_alone(
+    wheel: Path, tmp_path: Path, program: str
+) -> None:
+    done = python("-S", "-c", f"import gpu_repo_runtime.{program}", wheel=wheel, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def shell(child: Path, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with what scripts/lib.sh defines."""
+    script = f"source scripts/lib.sh\n{command}"
+    return subprocess.run(["bash", "-c", script], cwd=child, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("project_type", ["library", "batch", "service"])
+def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
+    render: Callable[[AnswerSet], Path], project_type: str
+) -> None:
+    child = render(AnswerSet(project_type, "plain"))
+    ejected = child / "src/gpu_repo_runtime"
+    (child / "wheels").mkdir(exist_ok=True)
+    for held in (child / "wheels").glob("*.whl"):
+        held.rename(held.with_suffix(".kept"))
+    try:
+        missing = shell(child, "from_wheel python3 verdict")
+        assert missing.returncode == 1
+        assert "wheels/ holds no runtime: 'git checkout HEAD -- wheels' brings it back" in missing.stderr
+        for version in ("0.9.0", "0.10.0"):
+            with zipfile.ZipFile(child / f"wheels/gpu_repo_runtime-{version}-py3-none-any.whl", "w") as archive:
+                archive.writestr("gpu_repo_runtime/__init__.py", "")
+                archive.writestr("gpu_repo_runtime/verdict.py", f"import sys; print('{version}', *sys.argv[1:])")
+        assert shell(child, "from_wheel python3 verdict a 'b c'").stdout == "0.10.0 a b c\n"
+        ejected.mkdir()
+        (ejected / "__init__.py").write_text("raise SystemExit('the copy of scripts/eject')\n")
+        own = "export PYTHONPATH=src; from_wheel python3 verdict"
+        assert shell(child, own).stdout == "0.10.0\n", "who ejected the runtime goes on with the wheel's programs"
+    finally:
+        shutil.rmtree(ejected, ignore_errors=True)
+        for made in (child / "wheels").glob("*.whl"):
+            made.unlink()
+        for held in (child / "wheels").glob("*.kept"):
+            held.rename(held.with_suffix(".whl"))
