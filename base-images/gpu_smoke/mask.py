@@ -34,12 +34,23 @@ def parse(value: str | None, gpus: list[str] | None = None) -> Mask:
         entry = raw.strip()
         if entry in ("", "-1") or entry.lower() in ("nodevfiles", "none", "void"):
             break
-        problem = "does not exist" if not _exists(entry, gpus) else "is named twice" if entry in entries else ""
+        problem = (
+            "does not exist" if not _exists(entry, gpus) else "is named twice" if _again(entry, entries, gpus) else ""
+        )
         if problem:
             bad = entry
             break
         entries.append(entry)
     return Mask(value, entries, not entries, bad, problem)
+
+
+def _again(entry: str, entries: list[str], gpus: list[str] | None) -> bool:
+    """Say whether an entry names a GPU for the second time; numbers and UUIDs may count in different orders."""
+    same = next(
+        (uuid for uuid in gpus or [] if entry.startswith("GPU-") and uuid.lower().startswith(entry.lower())), ""
+    )
+    named = [one for one in entries if one.startswith("GPU-") and same.lower().startswith(one.lower())]
+    return entry in entries or bool(same and named)
 
 
 def _exists(entry: str, gpus: list[str] | None) -> bool:

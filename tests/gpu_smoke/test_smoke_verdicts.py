@@ -51,6 +51,8 @@ def test_compatibility_verdict(runtime: int, driver: int, forward: bool, kind: s
         ("0,2", ["0"], False, "2"),
         ("2", [], True, "2"),
         ("0,0", ["0"], False, "0"),
+        ("GPU-aaaa,GPU-AAAA-1", ["GPU-aaaa"], False, "GPU-AAAA-1"),
+        ("GPU-aaaa,GPU-bbbb", ["GPU-aaaa", "GPU-bbbb"], False, ""),
         ("GPU-aaaa", ["GPU-aaaa"], False, ""),
         ("gpu-aaaa", [], True, "gpu-aaaa"),
         ("GPU-", [], True, "GPU-"),
@@ -64,6 +66,8 @@ def test_compatibility_verdict(runtime: int, driver: int, forward: bool, kind: s
 def test_mask(value: str | None, entries: list[str], hides_all: bool, bad: str) -> None:
     read = mask.parse(value, ["GPU-aaaa-1", "GPU-bbbb-2"])
     assert (read.entries, read.hides_all, read.bad) == (entries, hides_all, bad)
+    twice = read.entries and bad.lower().startswith(read.entries[0].lower())
+    assert read.problem == ("" if not bad else "is named twice" if twice else "does not exist"), value
 
 
 def test_mask_without_a_list_of_gpus_trusts_the_numbers() -> None:

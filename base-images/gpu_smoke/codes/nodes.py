@@ -142,7 +142,7 @@ CODES = [
             ),
             "kubernetes": (
                 "Set the pod's `securityContext.supplementalGroups` to the group number of {path} (`ls -ln`),"
-                " or leave out `runAsNonRoot` settings that the device plugin does not expect."
+                " or tell the cluster's administrator if the pod did ask for this GPU."
             ),
             "slurm": (
                 "Use the GPUs that Slurm gave this job; if {path} is one of them, tell the site's administrators."

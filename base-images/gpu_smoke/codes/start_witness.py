@@ -189,7 +189,7 @@ CODES = [
             "libcuda and the kernel module are of different versions, or /dev/nvidia-uvm does not work; rarer: the GPU "
             "fails when a program starts on it"
         ),
-        detect="cuInit gives 100 or 0 devices, a GPU node opens, NVML lists GPUs, no mask",
+        detect="cuInit gives 100 or 0 devices, a GPU node opens, NVML lists GPUs, a mask names some that exist",
         fix=by_host(
             "compare `cat /proc/driver/nvidia/version` with libcuda's file name, `nvidia-modprobe -u -c=0`, read the "
             "kernel log for Xid and RmInitAdapter; reboot if it stays.",
