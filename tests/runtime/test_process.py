@@ -251,12 +251,13 @@ def test_a_model_that_cannot_be_imported_is_named_in_one_line(
     assert words in line
 
 
-def test_a_class_without_predict_is_refused_as_a_model_that_does_not_load(child: Path, tmp_path: Path) -> None:
+def test_a_class_without_predict_is_refused_with_what_to_write(child: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
     next(copy.glob("*/model.py")).write_text(
         "class Model:\n    examples = ('a',)\n\n    def load(self, device): pass\n"
     )
     service = Process(tmp_path, tmp_path / "log")
-    assert service.exit_code(20) == 1
+    assert service.exit_code(20) == 78
     [line] = [json.loads(line) for line in service.log.read_text().splitlines()]
-    assert line["message"] == "the model could not be loaded: AttributeError: 'Model' object has no attribute 'predict'"
+    assert line["message"].startswith("refusing to start: ")
+    assert "model.py: there is no Model.predict: write def predict(self, batch: list[Input])" in line["message"]
