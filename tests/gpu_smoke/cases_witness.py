@@ -208,6 +208,9 @@ WITNESS = [
     Case("mask-twice", "the mask names a GPU twice",
          lambda m: m.good().set(COUNT=2, CUINIT_RC=100).variables(CUDA_VISIBLE_DEVICES="0,0"), "GS305", "driver-init",
          "'0' is named twice"),
+    Case("mask-by-number-and-uuid", "the mask may name one GPU by number and by UUID",
+         lambda m: m.good().nodes("nvidia1").set(NVML_COUNT=2, CUINIT_RC=100)
+         .variables(CUDA_VISIBLE_DEVICES="0,GPU-11111111"), "GS328", "driver-init", "nvidia-modprobe -u"),
     Case("slurm-mask-emptied", "a Slurm job that has a GPU emptied the mask",
          lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES=""),
          "GS304", "driver-init", "srun --gres=gpu:1"),

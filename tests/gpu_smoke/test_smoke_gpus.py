@@ -109,3 +109,15 @@ def test_a_mig_gpu_among_whole_ones_hides_no_loss(tmp_path: Path) -> None:
     assert lost is not None
     assert f"missing: GPU 2 ({TWO})" in lost.evidence
     assert uncounted(context(tmp_path, [{"number": 0, "uuid": ONE}, {"number": 1, "uuid": TWO}], nvml)) is None
+
+
+@pytest.mark.parametrize(
+    ("mask", "mixed"),
+    [("0,GPU-11111111", True), ("GPU-22222222,0", True), ("0,1", False), ("GPU-11111111,GPU-22222222", False)],
+)
+def test_a_mask_of_numbers_and_uuids_is_heard_where_cuda_sees_none(machine: Machine, mask: str, mixed: bool) -> None:
+    machine.good().nodes("nvidia1").set(NVML_COUNT=2, CUINIT_RC=100).variables(CUDA_VISIBLE_DEVICES=mask)
+    cause = machine.run("--require", "gpu").report["cause"]
+    assert cause["code"] == "GS328", cause
+    assert ("which may be one GPU" in cause["evidence"]) is mixed, f"{mask}: {cause['evidence']}"
+    assert "`CUDA_VISIBLE_DEVICES=0 gpu-smoke --require gpu`" in cause["apart"]

@@ -186,8 +186,8 @@ CODES = [
         title="CUDA sees no GPU, though one was given and NVML lists it",
         symptom="CUDA error 100; nvidia-smi works in the same place",
         cause=(
-            "libcuda and the kernel module are of different versions, or /dev/nvidia-uvm does not work; rarer: the GPU "
-            "fails when a program starts on it"
+            "a mask that names one GPU by number and by UUID; libcuda and the kernel module are of different versions, "
+            "or /dev/nvidia-uvm does not work; rarer: the GPU fails when a program starts on it"
         ),
         detect="cuInit gives 100 or 0 devices, a GPU node opens, NVML lists GPUs, a mask names some that exist",
         fix=by_host(
@@ -212,7 +212,9 @@ CODES = [
         ),
         apart=(
             "`ls -l /dev/nvidia-uvm; ls -l $(ldconfig -p | grep -o '/.*libcuda.so.1$')`: the node is missing, or "
-            "another version than NVML's; both right, the GPU"
+            "another version than NVML's; both right, the GPU. CUDA_VISIBLE_DEVICES has numbers and UUIDs: "
+            "`CUDA_VISIBLE_DEVICES=0 gpu-smoke --require gpu` first; passes, the mask names one GPU twice: list each "
+            "once, by UUID"
         ),
         source="CUDA driver API, CUresult",
     ),
