@@ -34,8 +34,11 @@ OPERATIONS: dict[str, Callable[..., Value]] = {
     "setp.eq.u32": lambda a, b: a == b,
     "fma.rn.f32": lambda a, b, c: single(a * b + c),
     "sub.rn.f32": lambda a, b: single(a - b),
+    "add.rn.f32": lambda a, b: single(a + b),
     "cvt.rn.f32.u32": single,
     "cvt.rzi.u32.f32": int,
+    "cvt.rzi.s32.f32": lambda a: int(a) & WORD,
+    "cvt.rn.f16.s32": lambda a: int.from_bytes(struct.pack("<e", (a ^ 1 << 31) - (1 << 31)), "little"),
     "mov.u32": lambda a: a,
     "cvta.to.global.u64": lambda a: a,
 }
@@ -44,6 +47,26 @@ REDUCTIONS: dict[str, Callable[[int, int], int]] = {
     "red.global.min.u32": min,
     "red.global.or.b32": lambda old, new: old | new,
 }
+
+
+PRODUCT = "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32"
+
+
+def uniform(words: list[int]) -> float:
+    """Return the half that all words consist of; any other product needs to know which thread holds which element."""
+    halves = {half for word in words for half in struct.unpack("<2e", word.to_bytes(4, "little"))}
+    assert len(halves) == 1, f"the operand is not the same number everywhere: {halves}"
+    return halves.pop()
+
+
+def product(left: list[int], right: list[int], added: list[float]) -> list[float]:
+    """Return a thread's part of ``left * right + added``, which holds 16 and 8 rows of 8 equal numbers."""
+    one = uniform(left) * uniform(right)
+    found = list(added)
+    for _ in range(8):
+        found = [single(value + one) for value in found]
+        assert all(value.is_integer() for value in found), f"not a whole number: {found}"
+    return found
 
 
 class Program:
@@ -85,6 +108,15 @@ class Program:
                 continue
             operation, _, rest = line.partition(" ")
             operands = [part.strip() for part in rest.split(",")]
+            if operation == PRODUCT:
+                sums, *groups = (re.findall(r"%\w+", part) for part in re.findall(r"{(.*?)}", rest))
+                found = product(*([registers[name] for name in names] for names in groups))
+                registers.update(zip(sums, found, strict=True))
+                continue
+            if operation == "mov.b32" and "{" in rest:
+                low, high = (int(value(part.strip("{} "))) for part in operands[1:])
+                registers[operands[0]] = high << 16 | low
+                continue
             if operation == "ret":
                 return
             if operation == "bra":

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from gpu_smoke import elf, loaded, mask
 from gpu_smoke.host import Host
-from gpu_smoke.layers import compatibility, framework, kernel_text, model, module, requirement, user_driver
+from gpu_smoke.layers import compatibility, framework, kernel_text, model, module, requirement, tensor_text, user_driver
 from gpu_smoke.platforms import detect
 from smoke_machine import PACKAGE_ROOT
 
@@ -123,7 +123,8 @@ def promises() -> list[tuple[str, str, str]]:
         (text, row["cuda"] if text == "stamped" else "", f"sm_{capability.replace('.', '')}")
         for row in ROWS
         for capability in [*row["compute_capabilities"]["sass"], *row["compute_capabilities"]["ptx"]]
-        for text in ("universal", "load", "stamped")
+        for text in ("universal", "load", "stamped", "tensor")
+        if text != "tensor" or tensor_text.able(tuple(map(int, capability.split("."))), 0)
     }
     return sorted(found)
 
@@ -140,7 +141,8 @@ def test_ptx_assembles(tmp_path: Path, text: str, cuda: str, arch: str) -> None:
     version = kernel_text.ptx_version(1000 * major + 10 * minor)
     source, made = tmp_path / "kernel.ptx", tmp_path / "kernel.cubin"
     body = kernel_text.PATTERNS + kernel_text.PRODUCT if text == "load" else kernel_text.CHAIN
-    source.write_text(kernel_text.stamped(version) if cuda else kernel_text.universal(body))
+    whole = tensor_text.text() if text == "tensor" else kernel_text.universal(body)
+    source.write_text(kernel_text.stamped(version) if cuda else whole)
     done = subprocess.run([PTXAS, f"-arch={arch}", str(source), "-o", str(made)], capture_output=True, text=True)
     assert done.returncode == 0, f"{text} PTX {version} for {arch}: {done.stderr}"
     assert made.stat().st_size > 0

@@ -73,11 +73,11 @@ def test_every_call_fits_the_headers(image: Built, calls: list[dict[str, Any]], 
 
 
 def test_the_ptx_assembles(image: Built) -> None:
-    """Both PTX texts become code for each architecture that the row promises, with the assembler of the image."""
+    """The PTX texts become code for each architecture that the row promises, with the assembler of the image."""
     code = (
         "import json, pathlib, re, subprocess, sys, sysconfig\n"
         "sys.path.insert(0, '/opt/base/lib')\n"
-        "from gpu_smoke.layers import kernel_text\n"
+        "from gpu_smoke.layers import kernel_text, tensor_text\n"
         "row = json.load(open('/opt/base/image.json'))\n"
         "major, minor = map(int, row['cuda'].split('.')[:2])\n"
         "ptxas = str(min(pathlib.Path(sysconfig.get_path('purelib')).rglob('ptxas')))\n"
@@ -86,12 +86,14 @@ def test_the_ptx_assembles(image: Built) -> None:
         "found = []\n"
         "capabilities = {c for kind in ('sass', 'ptx') for c in row['compute_capabilities'][kind]}\n"
         "load = kernel_text.universal(kernel_text.PATTERNS + kernel_text.PRODUCT)\n"
-        "texts = [kernel_text.universal(), load]\n"
+        "texts = [kernel_text.universal(), load, tensor_text.text()]\n"
         "if release >= (major, minor):\n"
         "    texts.append(kernel_text.stamped(kernel_text.ptx_version(1000 * major + 10 * minor)))\n"
         "for text in texts:\n"
         "    pathlib.Path('/tmp/kernel.ptx').write_text(text)\n"
         "    for c in sorted(capabilities):\n"
+        "        if text == tensor_text.text() and not tensor_text.able(tuple(map(int, c.split('.'))), 0):\n"
+        "            continue\n"
         "        arch = 'sm_' + c.replace('.', '')\n"
         "        command = [ptxas, '-arch=' + arch, '/tmp/kernel.ptx', '-o', '/tmp/kernel.cubin']\n"
         "        done = subprocess.run(command, capture_output=True, text=True)\n"
@@ -103,4 +105,4 @@ def test_the_ptx_assembles(image: Built) -> None:
     assert failed == [], f"{image.name}, ptxas of CUDA {release}: {failed}"
     assert capabilities, f"{image.name} promises no architecture"
     # torch brings the assembler of Triton, which may be older than torch's CUDA.
-    assert texts == 3 or image.row["framework"] == "torch", f"{image.name}: ptxas is of CUDA {release}"
+    assert texts == 4 or image.row["framework"] == "torch", f"{image.name}: ptxas is of CUDA {release}"

@@ -1,13 +1,11 @@
-"""Layer kernels: a PTX kernel that every GPU can run, and one stamped with the image's own PTX version."""
+"""Layer kernels: a PTX kernel that every GPU can run, one for its tensor cores, one with the image's PTX version."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
-from array import array
 from collections.abc import Callable, Iterator
-from typing import Any, Union
+from typing import Any
 
 from .. import gpus, witness
 from ..calls import Api, CallFailed
@@ -15,16 +13,21 @@ from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from . import driver_init, kernel_text, user_driver
+from . import driver_init, kernel_text, tensor_text, user_driver
+from .running import Work, attempt
 
 NAME, TITLE, LEVEL = "kernels", "PTX kernels", "gpu"
-PROCESSORS, ATTEMPTS = 160, 3
 MOST_NAMED = 8
 NOT_RUN: Facts = {"not_run": "no usable device"}
 
 
+def chain(text: str) -> Work:
+    """Return the work of plain arithmetic, as one of its texts."""
+    return Work(text, b"gpu_smoke", kernel_text.ROUNDS, *kernel_text.chain())
+
+
 def probe(context: Context, session: Session) -> Facts:
-    """Run both kernels on every chosen device; facts: ``devices``, each with ``universal`` and ``stamped`` answers."""
+    """Run the kernels on every chosen device; facts: ``devices``, each with answers of ``universal`` and others."""
     count = usable(context)
     if not count:
         return dict(NOT_RUN)
@@ -85,7 +88,10 @@ def _on_device(context: Context, api: Api, number: int, cuda: int) -> Facts:
     try:
         with primary_context(api, number):
             here = answer["processors"] = processors(context, number)
-            answer["universal"] = _attempt(api, kernel_text.universal(), here)
+            answer["universal"] = attempt(api, chain(kernel_text.universal()), here)
+            if tensor_cores(context, number):
+                work = Work(tensor_text.text(), tensor_text.NAME, tensor_text.TURNS, *tensor_text.answer())
+                answer["tensor"] = attempt(api, work, here)
             if kernel_text.ptx_version(cuda):
                 answer["stamped"] = _stamped(context, api, cuda, here)
     except CallFailed as error:
@@ -96,103 +102,13 @@ def _on_device(context: Context, api: Api, number: int, cuda: int) -> Facts:
 def _stamped(context: Context, api: Api, cuda: int, here: int) -> Facts:
     """Try the toolkit's PTX version; a driver at least as new as the toolkit settles what that version really is."""
     asked = kernel_text.ptx_version(cuda)
-    answer = {"version": asked, **_attempt(api, kernel_text.stamped(asked), here)}
+    answer = {"version": asked, **attempt(api, chain(kernel_text.stamped(asked)), here)}
     driver_is_newer = (context.fact("driver-init", "driver_version") or 0) >= cuda
     base, minor = (int(part) for part in asked.split("."))
     while answer["rc"] == 222 and driver_is_newer and minor > 0:
         minor -= 1
-        answer = {"version": f"{base}.{minor}", **_attempt(api, kernel_text.stamped(f"{base}.{minor}"), here)}
+        answer = {"version": f"{base}.{minor}", **attempt(api, chain(kernel_text.stamped(f"{base}.{minor}")), here)}
     return answer
-
-
-def _attempt(api: Api, text: str, here: int) -> Facts:
-    """Compile, run and check one kernel; return ``rc``, ``call`` and, where it ran, the facts of ``_run``."""
-    try:
-        with loaded(api, text) as module:
-            return {"call": "", "rc": 0, **_run(api, function(api, module, b"gpu_smoke"), here)}
-    except CallFailed as error:
-        return {"call": error.call, "rc": error.rc}
-
-
-@contextlib.contextmanager
-def loaded(api: Api, text: str) -> Iterator[ctypes.c_void_p]:
-    """Let the driver compile a PTX text, and unload it afterwards."""
-    module = ctypes.c_void_p()
-    api.check("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(text.encode()))
-    try:
-        yield module
-    finally:
-        api.code("cuModuleUnload", module)
-
-
-def function(api: Api, module: ctypes.c_void_p, name: bytes) -> ctypes.c_void_p:
-    """Return a kernel of a module."""
-    found = ctypes.c_void_p()
-    api.check("cuModuleGetFunction", ctypes.byref(found), module, name)
-    return found
-
-
-@contextlib.contextmanager
-def room(api: Api, size: int) -> Iterator[ctypes.c_uint64]:
-    """Take memory of the device, and give it back."""
-    pointer = ctypes.c_uint64(0)
-    api.check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
-    try:
-        yield pointer
-    finally:
-        api.code("cuMemFree_v2", pointer)
-
-
-Argument = Union[ctypes.c_uint64, ctypes.c_uint32]
-
-
-def launch(api: Api, kernel: ctypes.c_void_p, grid: tuple[int, int], threads: int, *given: Argument) -> None:
-    """Start a kernel over ``grid`` blocks; it may still run when this returns."""
-    sizes = [ctypes.c_uint(n) for n in (*grid, 1, threads, 1, 1, 0)]
-    arguments = (ctypes.c_void_p * len(given))(*(ctypes.addressof(one) for one in given))
-    api.check("cuLaunchKernel", kernel, *sizes, None, arguments, None)
-
-
-def _run(api: Api, kernel: ctypes.c_void_p, here: int) -> Facts:
-    """Run until every multiprocessor took part; return ``count`` and ``wrong`` values, ``reached`` and ``bad`` ones."""
-    reached: set[int] = set()
-    answer: Facts = {"count": 0, "wrong": 0, "bad": []}
-    for attempt in range(ATTEMPTS):
-        blocks = (here or PROCESSORS) * kernel_text.BLOCKS_EACH * (attempt + 1)
-        values, places = _results(api, kernel, blocks)
-        wanted = kernel_text.chain()[1]
-        reached |= set(places)
-        answer["count"] += blocks * kernel_text.THREADS
-        if values != wanted * blocks:
-            wrong = _wrong(values, wanted, places)
-            answer["wrong"] += sum(wrong.values())
-            answer["bad"] = sorted({*answer["bad"], *wrong})
-        if len(reached) >= here:
-            break
-    return {**answer, "reached": len(reached)}
-
-
-def _results(api: Api, kernel: ctypes.c_void_p, blocks: int) -> tuple[bytes, array[int]]:
-    """Let each thread compute; return its value, and the number of the multiprocessor that it ran on."""
-    count = blocks * kernel_text.THREADS
-    size, data = ctypes.c_size_t(4 * count), (ctypes.c_uint32 * count).from_buffer_copy(kernel_text.chain()[0] * blocks)
-    with room(api, 4 * count) as values, room(api, 4 * count) as places:
-        api.check("cuMemcpyHtoD_v2", values, data, size)
-        launch(api, kernel, (blocks, 1), kernel_text.THREADS, values, places, ctypes.c_uint32(kernel_text.ROUNDS))
-        api.check("cuCtxSynchronize")
-        api.check("cuMemcpyDtoH_v2", data, values, size)
-        back = bytes(data)
-        api.check("cuMemcpyDtoH_v2", data, places, size)
-    return back, array("I", bytes(data))
-
-
-def _wrong(values: bytes, wanted: bytes, places: array[int]) -> dict[int, int]:
-    """Return how many values are wrong, by the multiprocessor that computed them."""
-    found: dict[int, int] = {}
-    for at, have, want in zip(places, array("I", values), itertools.cycle(array("I", wanted))):
-        if have != want:
-            found[at] = found.get(at, 0) + 1
-    return found
 
 
 def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, Facts], list[Finding]]) -> list[Facts]:
@@ -209,13 +125,14 @@ def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, 
 
 
 def judge(context: Context) -> Layer:
-    """Decide on both kernels of every device."""
+    """Decide on the kernels of every device."""
     layer = Layer(NAME, TITLE, LEVEL)
     devices = judge_devices(context, layer, _judge_device)
     if not devices:
         return layer.settle()
     stamped = (devices[0].get("stamped") or {}).get("version")
     layer.summary = f"{len(devices)} devices: PTX 4.2" + (f" and {stamped}" if stamped else "") + _reached(devices)
+    layer.summary += without_tensor_cores(context, [one["number"] for one in devices])
     return layer.settle()
 
 
@@ -229,31 +146,54 @@ def _reached(devices: list[Facts]) -> str:
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = gpus.cuda_name(context, device["number"])
     found = _explain(context, device, "universal", f"{where}, PTX 4.2")
+    if found:
+        return found
+    if device.get("tensor"):
+        found = _explain(context, device, "tensor", f"{where}, tensor cores", "GS719")
     stamped = device.get("stamped")
-    if stamped and not found:
+    if stamped:
         if stamped["rc"] == 222:
             evidence = f"{where}: PTX {stamped['version']} gives {code_text(222)}, PTX 4.2 runs"
             severity = "warning" if _has_sass(context, device["number"]) is not False else "error"
-            return [finding(context, "GS702", evidence, severity, value=stamped["version"])]
+            return [*found, finding(context, "GS702", evidence, severity, value=stamped["version"])]
         found += _explain(context, device, "stamped", f"{where}, PTX {stamped['version']}")
     return found
 
 
-def _explain(context: Context, device: Facts, kernel: str, what: str) -> list[Finding]:
+def _explain(context: Context, device: Facts, kernel: str, what: str, wrong: str = "GS704") -> list[Finding]:
     answer, number = device[kernel], device["number"]
     rc = answer["rc"]
     if rc == 0:
         if not answer["wrong"]:
             return []
-        named = ", ".join(map(str, answer["bad"][:MOST_NAMED]))
-        evidence = f"{what}: {answer['wrong']} of {answer['count']} values are wrong, on multiprocessor {named}"
-        if len(answer["bad"]) > MOST_NAMED:
-            evidence += f" and {len(answer['bad']) - MOST_NAMED} more of {answer['reached']}"
+        evidence = f"{what}: {answer['wrong']} of {answer['count']} values are wrong, on {named(answer)}"
         if any(one.get("wrong") for one in context.fact("memory", "devices") or []):
             evidence += "; the memory test finds wrong bytes too (GS715), which is the likelier cause"
-        return [finding(context, "GS704", evidence)]
+        return [finding(context, wrong, evidence)]
     value = capability(context, number) if rc == 209 else rc
     return failed_call(context, answer, what, "GS705", value=value)
+
+
+def named(answer: Facts) -> str:
+    """Name the multiprocessors that computed wrongly, of those that were reached."""
+    bad, more = answer["bad"], len(answer["bad"]) - MOST_NAMED
+    told = "multiprocessor " + ", ".join(map(str, bad[:MOST_NAMED]))
+    return f"{told} and {more} more of {answer['reached']}" if more > 0 else told
+
+
+def tensor_cores(context: Context, number: int) -> bool:
+    """Say whether a device's tensor cores can be tested."""
+    major, _, minor = capability(context, number).partition(".")
+    known = major.isdigit() and minor.isdigit()
+    driver = context.fact(driver_init.NAME, "driver_version") or 0
+    return known and tensor_text.able((int(major), int(minor)), driver)
+
+
+def without_tensor_cores(context: Context, numbers: list[int]) -> str:
+    """Say how many devices' tensor cores are not tested, and why."""
+    count = sum(not tensor_cores(context, number) for number in numbers)
+    least = ".".join(map(str, tensor_text.CAPABILITY))
+    return f"; tensor cores not run on {count} (below compute capability {least} or CUDA 10.2)" if count else ""
 
 
 def capability(context: Context, number: int) -> str:

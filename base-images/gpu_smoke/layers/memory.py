@@ -11,7 +11,8 @@ from ..calls import Api, CallFailed
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
-from .kernels import NOT_RUN, failed_call, judge_devices, primary_context, room, started, usable
+from .kernels import NOT_RUN, failed_call, judge_devices, primary_context, started, usable
+from .running import room
 
 NAME, TITLE, LEVEL = "memory", "GPU memory", "gpu"
 MIB = 1 << 20

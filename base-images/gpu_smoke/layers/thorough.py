@@ -1,4 +1,7 @@
-"""Layer thorough (--thorough SECONDS): patterns over most of the free memory and matrix products, sustained."""
+"""Layer thorough (--thorough SECONDS): patterns over most of the free memory and matrix products, sustained.
+
+The products are made twice: with plain arithmetic, and on the tensor cores.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,22 @@ from ..calls import Api, CallFailed
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
-from . import kernel_text, nvml
+from . import kernel_text, nvml, tensor_text
 from .kernels import (
     NOT_RUN,
     failed_call,
-    function,
     judge_devices,
-    launch,
-    loaded,
+    named,
     primary_context,
     processors,
-    room,
     started,
+    tensor_cores,
     usable,
+    without_tensor_cores,
 )
 from .memory import free_memory
+from .running import function, launch, loaded, room
+from .thorough_tensor import TensorLoad
 
 NAME, TITLE, LEVEL = "thorough", "sustained load", "gpu"
 GIB, PAGE = 1 << 30, 1 << 21
@@ -72,7 +76,7 @@ def _sustain(seconds: float, loads: list[Load], session: Session) -> None:
 
 def _progress(passed: float, seconds: float, loads: list[Load]) -> str:
     tested = sum(load.facts["bytes"] for load in loads) / GIB
-    wrong = sum(load.facts["wrong_words"] + load.facts["wrong_rows"] for load in loads)
+    wrong = sum(load.facts["wrong_words"] + load.facts["wrong_rows"] + load.facts["wrong_tensor"] for load in loads)
     rounds = min(load.facts["rounds"] for load in loads)
     told = f", {wrong} WRONG" if wrong else ""
     return f"{passed:.0f} of {seconds:.0f} s, {len(loads)} GPUs, {tested:.1f} GiB, round {rounds + 1}{told}"
@@ -84,7 +88,9 @@ class Load:
     def __init__(self, context: Context, api: Api, number: int) -> None:
         self.context, self.api, self.number = context, api, number
         self.facts: Facts = {"number": number, "rc": 0, "call": "", "bytes": 0, "rounds": 0, "products": 0, "side": 0,
-                             "wrong_words": 0, "first": -1, "bits": 0, "wrong_rows": 0, "seconds": 0.0}  # fmt: skip
+                             "wrong_words": 0, "first": -1, "bits": 0, "wrong_rows": 0, "seconds": 0.0,
+                             "wrong_tensor": 0, "tensor_products": 0, "bad": [], "reached": 0}  # fmt: skip
+        self.tensor: TensorLoad | None = None
         self.blocks: list[tuple[ctypes.c_uint64, int]] = []
         self.products = 1
         self.began = 0.0
@@ -112,6 +118,8 @@ class Load:
             self.grid = ((processors(self.context, self.number) or 160) * BLOCKS_EACH, 1)
             free = free_memory(self.api)[0]
             self._matrices(stack, free)
+            if tensor_cores(self.context, self.number):
+                self.tensor = TensorLoad(self.api, stack, processors(self.context, self.number))
             self._take(stack, free)
             self.told = stack.enter_context(room(self.api, 4 * WORDS * len(self.blocks)))
             yield
@@ -165,6 +173,8 @@ class Load:
         for _ in range(self.products):
             across = (self.side // THREADS, self.side)
             launch(api, self.product, across, THREADS, *self.matrices, ctypes.c_uint32(self.side))
+        if self.tensor:
+            self.tensor.start(self.products)
 
     def finish(self) -> None:
         """Wait for the round, and compare what came back."""
@@ -183,6 +193,8 @@ class Load:
             place += size
         api.check("cuMemcpyDtoH_v2", self.back, self.matrices[2], ctypes.c_size_t(len(self.back)))
         self.facts["wrong_rows"] += self._wrong_rows()
+        if self.tensor:
+            self.tensor.finish(self.facts)
         self.facts["rounds"] += 1
         self.facts["products"] += self.products
         if time.monotonic() - self.began < ROUND_S:
@@ -206,9 +218,15 @@ def judge(context: Context) -> Layer:
         layer.summary = (
             f"{max(one['seconds'] for one in devices):.0f} s: {rounds} rounds over {tested:.1f} GiB, "
             f"{sum(one['products'] for one in devices)} matrix products at {speed:.2g} TFLOP/s"
+            f"{_tensor_speed(devices)}{without_tensor_cores(context, [one['number'] for one in devices])}"
         )
         layer.findings += nvml.worn_since(context, context.fact(NAME, "after") or [])
     return layer.settle()
+
+
+def _tensor_speed(devices: list[Facts]) -> str:
+    speed = sum(tensor_text.OPERATIONS * one["tensor_products"] / max(one["seconds"], 0.1) for one in devices) / 1e12
+    return f", on tensor cores at {speed:.2g}" if speed else ""
 
 
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
@@ -225,6 +243,9 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
             f"{where}: {device['wrong_rows']} rows of {device['side']} are wrong in {device['products']} products"
         )
         found.append(finding(context, "GS717", f"{evidence}; {after}"))
+    if device["wrong_tensor"]:
+        evidence = f"{where}, tensor cores: {device['wrong_tensor']} values are wrong, on {named(device)}"
+        found.append(finding(context, "GS720", f"{evidence}; {after}"))
     if device["rc"]:
         found += failed_call(context, device, where, "GS708", after=f"; {after}")
     return found

@@ -132,10 +132,10 @@ int cuModuleLoadData(void **module, const char *text) {
     return rc;
 }
 int cuModuleUnload(void *module) { (void)module; return 0; }
-static const char *KERNELS[] = {"gpu_smoke", "gpu_smoke_fill", "gpu_smoke_check", "gpu_smoke_product"};
+static const char *KERNELS[] = {"gpu_smoke", "gpu_smoke_fill", "gpu_smoke_check", "gpu_smoke_product", "gpu_smoke_tensor"};
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
-    for (long n = 0; n < 4; n++) if (!strcmp(name, KERNELS[n])) { *function = (void *)(24 + n); return 0; }
+    for (long n = 0; n < 5; n++) if (!strcmp(name, KERNELS[n])) { *function = (void *)(24 + n); return 0; }
     return 500;
 }
 int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t size) { memset((void *)to, value, size); return 0; }
@@ -194,6 +194,33 @@ static void product(const float *a, const float *b, float *c, uint32_t side) {
         for (uint32_t col = 0; col < side; col++) c[row * side + col] += sums[row % 8][col % 8];
     if (++products == number("FAKE_PRODUCT_WRONG", 0)) c[side * side - 1] += 1;
 }
+// What a warp's tensor cores add in one turn of 255 rounds, for each of 64 different warps.
+static uint32_t warp(uint32_t seed) {
+    uint32_t x = seed * 2654435769u, sum = 0;
+    for (int round = 0; round < 255; round++) {
+        x = x * 1664525 + 1013904223;
+        int32_t left = (int32_t)(x >> 20) - 2048, right = (int32_t)(x >> 8 & 511) - 256;
+        for (int n = 0; n < 4; n++) sum = sum * 1664525 + (uint32_t)(8 * left * right + (int32_t)(x & 255) + n);
+    }
+    return sum;
+}
+// FAKE_BAD_TENSOR is a multiprocessor whose tensor cores compute wrong, from launch FAKE_BAD_TENSOR_FROM on, in one thread.
+static void tensor(uint32_t *data, uint32_t *places, uint32_t turns, unsigned blocks, unsigned threads) {
+    static int launches;
+    static uint32_t warps[64];
+    uint32_t factor = 1, lanes = 0, power = 1, turned = 0;
+    long bad = ++launches > number("FAKE_BAD_TENSOR_FROM", 0) ? number("FAKE_BAD_TENSOR", -1) : -1;
+    long wrong = number("FAKE_BAD_THREAD", 5);
+    for (int n = 0; n < 64 && launches == 1; n++) warps[n] = warp(n);
+    for (int n = 0; n < 4 * 255; n++) lanes = lanes * 1664525 + 1, factor *= 1664525;
+    for (uint32_t n = 0; n < turns; n++) turned = turned * factor + 1, power *= factor;
+    for (unsigned b = 0; b < blocks; b++)
+        for (unsigned t = 0; t < threads; t++) {
+            uint32_t n = b * threads + t, added = warps[(b + t / 32) % 64] + lanes * (t % 32);
+            places[n] = b % PROCESSORS;
+            data[n] = (power * data[n] + turned * added) ^ (places[n] == bad && t == wrong ? 1u << 22 : 0);
+        }
+}
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
     (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
@@ -206,6 +233,7 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
     if (f == (void *)25) fault("fill"), fill(POINTER(0), WORD(1), WORD(2), WORD(3));
     if (f == (void *)26) check(POINTER(0), WORD(1), WORD(2), WORD(3), POINTER(4));
     if (f == (void *)27) product((float *)POINTER(0), (float *)POINTER(1), (float *)POINTER(2), WORD(3));
+    if (f == (void *)28) tensor(POINTER(0), POINTER(1), WORD(2), gx, bx);
     return 0;
 }
 
