@@ -33,9 +33,9 @@ promote: $(READY) ## smoke a digest on this machine's GPU and give it the releas
 	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE)) $(if $(SMOKE),--smoke $(SMOKE)) \
 	    $(if $(ONLY_CHANGED),--only-changed)
 
-.PHONY: adopt
-adopt: $(READY) ## take the release records that CI archived into this repository (FROM=folder)
-	@$(IMAGE_TOOLS) adopt $(FROM)
+.PHONY: records
+records: $(READY) ## take the release records that CI archived into this repository (FROM=folder)
+	@$(IMAGE_TOOLS) records $(FROM)
 
 .PHONY: sbom
 sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom (IMAGE=name)

@@ -14,10 +14,13 @@ import os
 import sys
 from pathlib import Path
 
+import runtime_source  # noqa: F401
+
+# isort: split
 from adoption.adopting import Wish, adopt
 from adoption.repository import AdoptError
 from adoption.words import as_json, told
-from git_calls import UpdateError
+from gpu_repo_runtime.update.git_calls import UpdateError
 from new import NewError, check_answers, questions, split
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -17,7 +17,7 @@ def known(context: Context) -> list[Facts]:
     """Return every GPU that somebody lists, with its numbers at CUDA, at NVML and on the host, and what stands out."""
     found = [_of_nvml(device) for device in context.fact("nvml", "devices") or []]
     for device in context.fact("driver-init", "devices") or []:
-        entry = next((one for one in found if _is(one, device)), None)
+        entry = next((one for one in found if _is(one, device)), None) or _lone(context, found)
         if entry is None:
             entry = {"nvml": None, "notes": [], "mig": []}
             found.append(entry)
@@ -25,12 +25,28 @@ def known(context: Context) -> list[Facts]:
             continue  # a GPU of which CUDA lists several instances
         uuid = _mig(entry, device) or entry.get("uuid") or device.get("uuid", "")
         entry.update(cuda=device.get("number"), uuid=uuid, name=device.get("name", ""))
-        entry.setdefault("bus", device.get("bus", ""))
+        entry["bus"] = entry.get("bus") or device.get("bus", "")
     for listed in context.fact("device-nodes", "listed") or []:
         entry = next((one for one in found if _bus(one.get("bus")) == _bus(listed.get("bus"))), None)
         if entry is not None and entry.get("host") is None and listed.get("minor", "").isdigit():
             entry["host"] = int(listed["minor"])
-    return [_whole(entry) for entry in found]
+    # Where CUDA lists GPUs, an entry of NVML without a name or a remark says nothing (Jetson).
+    listed = [one for one in found if _named_at_all(one) or one.get("cuda") is not None or not _any_cuda(context)]
+    return [_whole(entry) for entry in listed]
+
+
+def _lone(context: Context, found: list[Facts]) -> Facts | None:
+    """Return NVML's only GPU where it has no name and CUDA has one GPU too: they are the same."""
+    one_each = len(found) == 1 and len(context.fact("driver-init", "devices") or []) == 1
+    return found[0] if one_each and not (found[0].get("uuid") or found[0].get("bus")) else None
+
+
+def _named_at_all(entry: Facts) -> bool:
+    return bool(entry.get("uuid") or entry.get("bus") or entry["notes"])
+
+
+def _any_cuda(context: Context) -> bool:
+    return bool(context.fact("driver-init", "devices"))
 
 
 def _whole(entry: Facts) -> Facts:

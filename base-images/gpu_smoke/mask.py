@@ -13,6 +13,7 @@ class Mask(NamedTuple):
     entries: list[str]
     hides_all: bool
     bad: str = ""
+    problem: str = ""
 
     @property
     def mig(self) -> list[str]:
@@ -28,16 +29,17 @@ def parse(value: str | None, gpus: list[str] | None = None) -> Mask:
     if value is None:
         return Mask(None, [], False)
     entries: list[str] = []
-    bad = ""
+    bad = problem = ""
     for raw in value.split(","):
         entry = raw.strip()
         if entry in ("", "-1") or entry.lower() in ("nodevfiles", "none", "void"):
             break
-        if not _exists(entry, gpus) or entry in entries:
+        problem = "does not exist" if not _exists(entry, gpus) else "is named twice" if entry in entries else ""
+        if problem:
             bad = entry
             break
         entries.append(entry)
-    return Mask(value, entries, not entries, bad)
+    return Mask(value, entries, not entries, bad, problem)
 
 
 def _exists(entry: str, gpus: list[str] | None) -> bool:

@@ -24,6 +24,7 @@ SLURM_GIVES = (
 MANAGERS = {"docker": "docker", "podman": "podman", "oci": "container", "lxc": "container", "lxc-libvirt": "container",
             "systemd-nspawn": "container", "rkt": "container", "proot": "container", "pouch": "container",
             "containerd": "container"}  # fmt: skip
+ENGINES = ("docker", "podman", "container")
 OVERLAYS = ("overlay", "aufs", "fuse.fuse-overlayfs", "fuse-overlayfs")
 
 
@@ -57,9 +58,12 @@ def detect(host: Host, env: dict[str, str]) -> Platform:
     gvisor = GVISOR_BUILD in kernel
     kind = _container(host, env)
     slurm = bool(env.get("SLURM_JOB_ID") or env.get("SLURM_JOBID"))
-    rootless = bool(kind) and _rootless(host)
-    traits = (("gvisor", gvisor), ("slurm", slurm), ("rootless", rootless), (kind, bool(kind)),
-              ("kubernetes", kind == "gke"), ("container", bool(kind)), ("wsl", wsl), ("jetson", jetson))  # fmt: skip
+    # A pod may have a user namespace too (`hostUsers: false`), and none of an engine's options.
+    rootless = kind in ENGINES and _rootless(host)
+    traits = (("gvisor", gvisor), ("slurm", slurm), ("slurm-node", slurm and not kind), ("rootless", rootless),
+              ("wsl-docker", wsl and kind == "docker"), ("jetson-docker", jetson and kind == "docker"),
+              (kind, bool(kind)), ("kubernetes", kind == "gke"), ("container", bool(kind)), ("wsl", wsl),
+              ("jetson", jetson))  # fmt: skip
     names = [name for name, present in traits if present]
     return Platform(kind or ("wsl" if wsl else "bare"), [*dict.fromkeys(names)] or ["bare"], wsl, gvisor, jetson,
                     rootless, slurm)  # fmt: skip

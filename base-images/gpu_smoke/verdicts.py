@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import Any, Callable
@@ -86,7 +87,12 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     entry = codes.lookup(code)
     if entry is None:
         raise KeyError(f"no finding has the code {code}")
-    known = {"full": context.row.full_driver, **{name: _shown(context, value) for name, value in details.items()}}
+    node = context.env.get("SLURMD_NODENAME") or os.uname().nodename
+    known = {
+        "full": context.row.full_driver,
+        "node": node,
+        **{name: _shown(context, value) for name, value in details.items()},
+    }
     text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
     apart = entry.apart_for(context.platform.names).format_map(_Blanks(known))
     shown = clean(_shown(context, evidence), 4000)

@@ -7,7 +7,7 @@ from typing import Any
 
 from . import statuses
 from .errors import NVML, means, nvml_text
-from .gpus import gpu_name, known
+from .gpus import gpu_name
 from .layers import machine
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, fault_finding, finding
@@ -19,27 +19,6 @@ SAID = {4: "GS401", 9: "GS402", 12: "GS403", 17: "GS401", 18: "GS406"}
 VAGUE = (3, 100, 304, 999)
 NONE = ("", "none", "void")
 PROHIBITED, EXCLUSIVE = 2, (1, 3)
-
-
-def uncounted(context: Context) -> Finding | None:
-    """Return the finding of GPUs that one witness lists and CUDA does not, where neither a mask nor MIG says why."""
-    masked = context.env.get("CUDA_VISIBLE_DEVICES") is not None
-    nodes = context.fact("device-nodes", "nodes") or {}
-    usable = [path for path, error in nodes.items() if re.search(r"nvidia\d+$", path) and error is None]
-    listed = context.fact("nvml", "devices") or []
-    have = context.fact("driver-init", "devices") or []
-    answers = [device for device in listed if device.get("rc") in (0, *BROKEN)]
-    most = max(len(answers), len(usable))
-    if masked or mig_on(context) or not have or len(have) >= most or context.platform.gvisor:
-        return None
-    answering = {device["number"] for device in answers}
-    lost = [
-        gpu_name(context, one["nvml"]) for one in known(context) if one["cuda"] is None and one["nvml"] in answering
-    ]
-    evidence = (
-        f"CUDA lists {len(have)}, NVML {len(listed)}, {len(usable)} nodes open; missing: {'; '.join(lost) or '?'}"
-    )
-    return finding(context, "GS121", evidence, value=len(have), most=most)
 
 
 def broken_gpu(context: Context, seen: str = "") -> Finding | None:

@@ -45,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     sub = verb("smoke-digest", smoke.smoke_row, "smoke a pushed digest on this machine's GPU")
     sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")
     sub.add_argument("--require", default="", help="driver, gpu or framework; as far as the row goes when left out")
-    verb("adopt", record.adopt, "take the records that CI archived").add_argument("source_folder")
+    verb("records", record.take, "take the records that CI archived").add_argument("source_folder")
     return main
 
 

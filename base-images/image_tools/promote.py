@@ -1,6 +1,7 @@
 """Give a digest that passed its smoke test the release tags; nothing is built again."""
 
 import argparse
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +64,26 @@ def check_place(pushed: Pushed, row: dict[str, Any], arguments: argparse.Namespa
     return manifest
 
 
+def check_moving(repository: str, moving: str) -> None:
+    """Raise ImageError when the moving tag is not what a promotion gave it, which then has a dated tag too.
+
+    Whoever moved it by hand had a reason that nobody wrote down, or no right to: a person has to look first.
+    """
+    found = registry.find(f"{repository}:{moving}")
+    if found is None:
+        return
+    dated = [tag for tag in registry.tags(repository) if re.fullmatch(rf"{re.escape(moving)}\.\d\d(\.\d+)?", tag)]
+    promoted = {tag: registry.look_up(f"{repository}:{tag}").digest for tag in dated}
+    if found.digest not in promoted.values():
+        last = max(promoted, key=lambda tag: [int(part) for part in tag.split(".")], default="")
+        row = repository.rpartition("/")[2]
+        way = f"set it back (make promote IMAGE={row} DIGEST={promoted[last]})" if last else "remove it"
+        raise ImageError(
+            f"{repository}:{moving}: is {found.digest}, which no promotion released; no tag was set. "
+            f"Look who moved it, then {way}"
+        )
+
+
 def correct_tags(pushed: Pushed, repository: str, tags: tuple[str, ...]) -> bool:
     """Set the tags again that another hand has moved since the promotion, or removed; tell whether there were any."""
     again = False
@@ -97,6 +118,8 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         smoke = check_record(smoke_digest(pushed, require), row, pushed, require)
     made = write_sbom(row["name"], pushed.image, BUILD)
     packages = f"packages-{packages_id(made)}"
+    if not arguments.digest:
+        check_moving(repository, str(catalog["release"]))
     if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):
         print(f"{pushed.image}: the packages are those of what was promoted last; not promoted")
         return

@@ -47,7 +47,7 @@ def write_entry(path: Path, name: str, entry: dict[str, Any]) -> None:
     os.replace(file.name, path)
 
 
-def adopt(_: dict[str, Any], arguments: argparse.Namespace) -> None:
+def take(_: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Take the records that CI archived, FOLDER/*/released.json with their lists of packages, into the repository's."""
     found = sorted(Path(arguments.source_folder).glob("*/released.json"))
     if not found:

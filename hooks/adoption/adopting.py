@@ -10,13 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from git_calls import git
+from gpu_repo_runtime.update.answers import ANSWERS
+from gpu_repo_runtime.update.git_calls import git
 from new import NewError, start
-from update_answers import ANSWERS
 
 from adoption import baseline, locks, merge, plan, repository
 from adoption.detect import Findings, detect
-from adoption.imports import add_imported
+from adoption.imports import add_imported, add_tested
 from adoption.packaging_found import read_packaging
 from adoption.repository import AdoptError
 from adoption.tree import Tree, read_tree
@@ -57,6 +57,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         tree = read_tree(clone)
         packaging = read_packaging(clone)
         add_imported(packaging, tree)
+        add_tested(packaging, tree)
         findings = detect(tree, packaging, wish.repository.resolve().name, wish.answers)
         first, render = Path(folder) / "first", Path(folder) / "render"
         answers = [f"{name}={_said(answer.value)}" for name, answer in findings.answers.items()]
@@ -67,7 +68,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         done = Adoption(wish.repository, wish.branch, findings, [], *_follows(render))
         done.entries = plan.entries(tree, render, kept, set(wish.take))
         _lock(clone, render, first, given, done, tree, wish.take)
-        written = sorted(set(_changed(clone)))
+        written = sorted(set(_changed(clone, done.entries)))
         repository.commit(clone, wish.repository, f"Adopt the template, version {done.version}", written)
         if lost := repository.lost_lines(clone, before):
             raise AdoptError(f"lines would be lost in {', '.join(lost)}, which must not happen: please report it")
@@ -78,7 +79,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
 
 
 def _said(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return json.dumps(value) if isinstance(value, list | bool) else str(value)
 
 
 def rendered(wish: Wish, target: Path, answers: list[str]) -> None:
@@ -191,8 +192,9 @@ def edit(clone: Path, done: Adoption, tree: Tree, new: list[str]) -> None:
         done.entries.append(plan.Entry("pyproject.toml", "merged", said))
 
 
-def _changed(clone: Path) -> list[str]:
-    """Return the paths that differ from HEAD, ignored ones included."""
+def _changed(clone: Path, entries: list[plan.Entry]) -> list[str]:
+    """Return the paths that were written, ignored ones included, and not what differs by its line ends alone."""
+    ours = {entry.path for entry in entries} | {".gitattributes"}
     changed = git(clone, "diff", "--name-only", "-z", "HEAD").split("\0")
     more = git(clone, "ls-files", "--others", "-z").split("\0")
-    return [path for path in [*changed, *more] if path]
+    return [path for path in [*changed, *more] if path in ours or (path and path in more)]

@@ -143,7 +143,7 @@ def framework(tree: Tree, packaging: Packaging) -> Answer:
             best,
             f"{source} asks for {pins[0] if pins else ', '.join(sorted(wants[best]))}; {counts[best]} files import it",
         )
-    if counts[best] and (not packaging.packages.run or counts[best] * 3 >= len(tree.core)):
+    if counts[best] and counts[best] * 3 >= len(tree.core):
         return Answer(best, f"{counts[best]} of {len(tree.core)} files import it, though no file asks for it")
     optional = (
         f" ({best} is imported by {counts[best]} of {len(tree.core)} files and asked for by none)"
@@ -240,6 +240,15 @@ def kubernetes(tree: Tree, kind: str) -> Answer:
     return Answer(False, "no file is for Kubernetes")
 
 
+def ci(tree: Tree) -> Answer:
+    """Return the CI systems that it has a file for, of those that the template knows."""
+    known = {"jenkins": "Jenkinsfile", "github": ".github/workflows/", "gitlab": ".gitlab-ci.yml"}
+    found = [name for name, start in known.items() if any(path.startswith(start) for path in tree.paths)]
+    if found:
+        return Answer(found, f"{', '.join(known[name] for name in found)}: yours, which stay beside the template's")
+    return Answer(["jenkins"], "no file of a CI that the template knows")
+
+
 def detect(tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, str]) -> Findings:
     """Return answers, reasons and facts; what is `given` stands as it is."""
     layout = layout_of(tree, packaging)
@@ -261,6 +270,7 @@ def detect(tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, 
     answers["package_name"] = Answer(glue, "a package of its own beside the code, so that nothing is shadowed")
     if kind.value != "library":
         answers["kubernetes"] = kubernetes(tree, kind.value)
+    answers["ci"] = ci(tree)
     answers |= {name: Answer(value, "given") for name, value in given.items()}
     warnings = [text for text in [python_fits(packaging)] if text]
     if packaging.extensions:
@@ -294,6 +304,7 @@ def facts_of(tree: Tree, packaging: Packaging, layout: Layout, wanted: tuple[str
         "python": f"{packaging.python} ({packaging.python_source})" if packaging.python else "not said",
         "cuda": wanted[0] if wanted else "not said",
         "tests": f"{len(tests)} files, the first in {tests[0]}" if tests else "none",
-        "ci": ", ".join(text for path, text in ci.items() if any(p.startswith(path) for p in tree.paths)) or "none",
+        "ci files": ", ".join(text for path, text in ci.items() if any(p.startswith(path) for p in tree.paths))
+        or "none",
         "containers": ", ".join(p for p in tree.paths if re.search(r"(^|/)Dockerfile[^/]*$", p)) or "none",
     }

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+from packaging.utils import canonicalize_name
+
 from adoption.packaging_found import Packaging
-from adoption.tree import Tree
+from adoption.tree import Tree, module
 
 # The name to import and the name of the package. A guess from an unknown name could install a stranger's package.
 OTHER_NAMES = {
@@ -17,7 +21,17 @@ SAME_NAMES = (
     "sentencepiece soundfile spacy streamlit tensorboard tensorflow tiktoken timm tokenizers torch torchaudio "
     "torchmetrics torchvision tqdm transformers uvicorn wandb xgboost"
 )
+FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # a test that can do with several of them asks for none
 KNOWN = OTHER_NAMES | {name: name for name in SAME_NAMES.split()}
+
+
+def add_tested(packaging: Packaging, tree: Tree) -> None:
+    """Let the imports of the tests say what they need, where nothing else says it."""
+    asked = packaging.packages.names() | {asked.name for asked in packaging.packages.dev}
+    tests = [path for path in tree.python if re.search(r"(^|/)(test_[^/]*|[^/]*_test|conftest)\.py$", path)]
+    for name in sorted({name for path in tests for name in module(tree.text(path)).imports}):
+        if name in KNOWN and canonicalize_name(KNOWN[name]) not in asked and name not in FRAMEWORKS:
+            packaging.packages.add(KNOWN[name], "the imports of its tests", dev=True)
 
 
 def add_imported(packaging: Packaging, tree: Tree) -> None:

@@ -112,23 +112,26 @@ def run_lock(clone: Path) -> str:
         shutil.rmtree(clone / ".venv")
 
 
-def culprit(message: str, names: list[str]) -> str:
-    """Return the package that a message of uv is about, among `names`, "" where it names none of them."""
+ABSENT = (  # the package itself cannot be had, whatever its version
+    r"Failed to (?:download and )?build `([\w.-]+)", r"[Ff]ailed to (?:read|fetch|parse)[^`]*`([\w.-]+)",
+    r"Because ([\w.-]+) was not found", r"there (?:is|are) no versions? of ([\w.-]+)",
+    r"Because ([\w.-]+)\S* has no wheels",
+)  # fmt: skip
+MENTIONED = (r"you require ([\w.-]+)", r"only ([\w.-]+)[<>=\[{]", r"\b([\w.-]+)[<>=!]=", r"`([\w.-]+)")
+
+
+def culprit(message: str, names: list[str], bounded: set[str]) -> str:
+    """Return the package among `names` that a message of uv is about, "" where it names none of them.
+
+    Two packages that do not go together are both named: the one with an upper bound or a pin (`bounded`) gives way.
+    """
     plain = re.sub(r"\s+", " ", message)
-    patterns = (
-        r"Failed to (?:download and )?build `([\w.-]+)", r"[Ff]ailed to (?:read|fetch|parse)[^`]*`([\w.-]+)",
-        r"Because ([\w.-]+) was not found", r"there (?:is|are) no versions? of ([\w.-]+)", r"no version of ([\w.-]+)",
-        r"you require ([\w.-]+)", r"only ([\w.-]+)[<>=\[{]", r"\b([\w.-]+)[<>=!]=",
-    )  # fmt: skip
-    known = {canonicalize_name(name) for name in names}
-    for pattern in patterns:
-        for found in re.finditer(pattern, plain):
-            if canonicalize_name(found[1]) in known:
-                return canonicalize_name(found[1])
-    return next(
-        (name for name in sorted(known, key=len, reverse=True) if re.search(rf"\b{re.escape(name)}\b", plain.lower())),
-        "",
-    )
+    for patterns, known in ((ABSENT, set(names)), (MENTIONED, bounded), (MENTIONED, set(names))):
+        for pattern in patterns:
+            for found in re.finditer(pattern, plain):
+                if canonicalize_name(found[1]) in known:
+                    return canonicalize_name(found[1])
+    return ""
 
 
 def reason_of(message: str) -> str:
@@ -149,8 +152,10 @@ def resolve(clone: Path, prefix: str, wanted: Wanted, asks: bool, image: str) ->
             break
         if result.asks:
             return Locked(False, open=[reason_of(message)])  # the caller writes all packages down and tries again
-        theirs = {_name(line.text) for line in [*wanted.run, *wanted.dev] if line.source != "the template"}
-        guilty = culprit(message, sorted(theirs))
+        lines = [line for line in [*wanted.run, *wanted.dev] if line.source != "the template"]
+        theirs = {_name(line.text) for line in lines}
+        bounded = {_name(line.text) for line in lines if _loose(line) != line}
+        guilty = culprit(message, sorted(theirs), bounded)
         if not guilty:
             result.open.append(f"scripts/lock cannot resolve the packages: {reason_of(message)}")
             return result

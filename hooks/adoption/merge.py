@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import tomlkit
-from git_calls import call, git
+from gpu_repo_runtime.update.git_calls import call, git
 
 from adoption.detect import Findings
 from adoption.tree import Tree
@@ -25,12 +25,11 @@ def write(file: Path, text: str) -> None:
 
 
 def united(theirs: str, ours: str) -> str:
-    """Return the lines of theirs, then those of ours that are missing."""
+    """Return the lines of theirs, then ours as one piece, into which an update can merge what the template adds."""
     known = {line.strip() for line in theirs.splitlines()}
-    more = [line for line in ours.splitlines() if line.strip() and line.strip() not in known]
-    if not more:
+    if all(line.strip() in known for line in ours.splitlines() if line.strip()):
         return theirs
-    return f"{theirs}{'' if theirs.endswith(chr(10)) or not theirs else chr(10)}\n{HEAD}\n" + "\n".join(more) + "\n"
+    return f"{theirs}{'' if theirs.endswith(chr(10)) or not theirs else chr(10)}\n{HEAD}\n{ours}"
 
 
 def unignored(clone: Path, paths: list[str]) -> None:
@@ -50,7 +49,8 @@ def unignored(clone: Path, paths: list[str]) -> None:
         more = [line for line in dict.fromkeys(lines) if line not in text.splitlines()]
         if not more:
             return
-        write(file, text + "\n".join(more) + "\n")
+        own, head, rest = text.partition(f"{HEAD}\n")
+        write(file, f"{own}{chr(10).join(more)}\n{head}{rest}" if head else f"{text}\n{chr(10).join(more)}\n")
 
 
 def kept_out_of_lfs(clone: Path, paths: list[str]) -> list[str]:

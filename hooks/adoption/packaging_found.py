@@ -28,6 +28,9 @@ STYLE = re.compile(  # what checks style, builds pages or publishes: no test nee
     r"(black|flake8.*|isort|mypy.*|pylint.*|ruff|pre-commit|sphinx.*|mkdocs.*|docutils|pymdown-extensions|twine|build|bandit|tox|nox|"
     r"ipython|jupyter.*|notebook|pyinstaller|codespell|bumpversion|types-.*|myst.*|furo|setuptools.*|wheel|pip)"
 )
+OF_THE_IMAGE = re.compile(
+    r"(python|pip|setuptools|wheel)\b(?!-)|_|(pytorch-)?cuda|cudnn|nccl|pytorch-mutex|mkl|blas|ninja"
+)
 TEST_GROUP = re.compile(r"(dev|test|tests|testing|develop|development)")
 
 
@@ -233,7 +236,7 @@ def _conda(path: Path, found: Packaging, fill: bool) -> None:
             python = re.fullmatch(r"python\s*([=<>~].*)", entry)
             if python and not found.python:
                 found.python, found.python_source = re.sub(r"^=(?!=)", "==", python[1]), path.name
-            elif fill and not re.match(r"python\b(?!-)|pip\b(?!-)", entry):
+            elif fill and not OF_THE_IMAGE.match(entry):
                 make = (conda_requirement(text) for text in [entry])
                 try_add(found.packages, make, entry, path.name)
         elif fill and isinstance(entry, dict):

@@ -74,6 +74,8 @@ def kept_paths(tree: Tree, rendered: list[str], taken: set[str]) -> dict[str, st
             blocked.append(f"{path} is a folder, and the template has a file of that name")
         elif there and path not in MERGED and path not in taken:
             kept[path] = "you have this already"
+    if "Dockerfile" in kept and ".dockerignore" in rendered:
+        kept[".dockerignore"] = "it is about your Dockerfile"
     if blocked:
         raise AdoptError(f"{'; '.join(blocked[:5])}: rename what is yours first (git mv), the scripts need theirs")
     return {path: why for path, why in kept.items() if path not in taken or path == "pyproject.toml"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from git_calls import call, git, last_line
+from gpu_repo_runtime.update.git_calls import call, git, last_line
 
 NO_LFS = {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_TERMINAL_PROMPT": "0"}
 NO_FILTER = ("filter.lfs.required=false", "filter.lfs.smudge=", "filter.lfs.process=", "filter.lfs.clean=")
@@ -140,7 +140,7 @@ def lost_lines(clone: Path, before: str) -> dict[str, int]:
 
 
 def _missing(clone: Path, before: str, path: str) -> int:
-    """Return how many lines of a file are not in it any more, in their order; one that moved to NAME.before is whole."""
+    """Return how many lines of a file are not in it any more, in their order; what moved to NAME.before is whole."""
     old = call(clone, "cat-file", "blob", f"{before}:{path}")
     moved = call(clone, "cat-file", "blob", f"HEAD:{path}.before")
     if old.returncode or (moved.returncode == 0 and moved.stdout == old.stdout):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from git_calls import git
+from gpu_repo_runtime.update.git_calls import git
 
 ASIDE = {  # folders beside the code: what they import says little about what the code is
     "test", "tests", "testing", "doc", "docs", "docs_src", "example", "examples", "benchmark", "benchmarks",

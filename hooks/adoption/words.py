@@ -14,7 +14,7 @@ def told(done: Adoption, dry_run: bool) -> str:
     """Return what was found, planned and done."""
     lines = [f"{done.repository}, as the template {done.version} sees it:", ""]
     width = max(map(len, done.findings.answers))
-    lines += [f"  {name:{width}}  {answer.value}  ({answer.reason})" for name, answer in done.findings.answers.items()]
+    lines += [f"  {name:{width}}  {_plain(a.value)}  ({a.reason})" for name, a in done.findings.answers.items()]
     lines += ["", *(f"  {name:{width}}  {text}" for name, text in done.findings.facts.items()), ""]
     lines += [
         f"  {entry.kind:7} {entry.path}  ({entry.how})"
@@ -39,6 +39,10 @@ def told(done: Adoption, dry_run: bool) -> str:
         "  scripts/test && scripts/lint",
     ]
     return "\n".join(lines)
+
+
+def _plain(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def as_json(done: Adoption, dry_run: bool) -> str:

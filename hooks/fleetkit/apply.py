@@ -13,6 +13,16 @@ from fleetkit.hosts import connect
 from fleetkit.state import Record, State
 
 
+def take(state: State, child: Child, commit: str) -> None:
+    """Have the planned commit in the clone, which may be made only now. Raises CalledProcessError."""
+    clone = state.clone(child.name)
+    if not (clone / ".git").exists():
+        refresh(child, clone)
+        plans = "+refs/fleet/plan/*:refs/fleet/plan/*"
+        git(clone, "fetch", "--quiet", "--no-tags", "--", str(state.bundle(child.name)), plans)
+    git(clone, "cat-file", "-e", f"{commit}^{{commit}}")
+
+
 def words(record: Record) -> tuple[str, str]:
     """Return title and text of the request."""
     lines = [f"The template went from {record['from']} to {record['to']}.", ""]
@@ -43,7 +53,9 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
         if there != record["commit"]:
             if refs.get("HEAD") != record["child_commit"]:
                 raise FleetError("it has new commits since the plan: plan again")
-            if there not in ("", ours):
+            take(state, child, record["commit"])
+            # An empty folder remembers no push: who made the commits of the branch says whose they are.
+            if there not in ("", ours) and not is_ours(state.clone(child.name), child, branch, record["child_commit"]):
                 raise FleetError(f"somebody else changed its branch {branch}: merge or delete it")
             push(state, child, record["commit"], branch, there)
         title, text = words(record)

@@ -54,7 +54,9 @@ def keep(state: State, child: Child, trial: Trial) -> Record:
     command = ["git", "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message]
     made = subprocess.run(command, cwd=trial.tree, env=os.environ | dates, check=True, capture_output=True, text=True)
     commit = made.stdout.strip()
-    git(trial.tree, "update-ref", f"refs/fleet/plan/{trial.new.tag}", commit)
+    ref = f"refs/fleet/plan/{trial.new.tag}"
+    git(trial.tree, "update-ref", ref, commit)
+    git(trial.tree, "bundle", "create", "--quiet", str(state.bundle(child.name)), ref, f"^{commit}^")
     patch = state.folder / "patches" / f"{child.name}.patch"
     patch.write_text(trial.patch(), encoding="utf-8", errors="surrogateescape")
     return {

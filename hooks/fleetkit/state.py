@@ -18,11 +18,14 @@ Record = dict[str, Any]
 
 
 class State:
-    """The folder of one fleet: children/NAME.json, patches/, logs/, clones/, plan.json."""
+    """The folder of one fleet: children/NAME.json, patches/, logs/, bundles/, clones/, plan.json.
+
+    All but the clones, which are large and can be made again, is what an apply on another machine needs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
-        for name in ("children", "patches", "logs", "clones", "cache"):
+        for name in ("children", "patches", "logs", "bundles", "clones", "cache"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
 
     def read(self, name: str) -> Record:
@@ -50,6 +53,10 @@ class State:
     def clone(self, name: str) -> Path:
         """Return where the clone of a child is kept."""
         return self.folder / "clones" / name
+
+    def bundle(self, name: str) -> Path:
+        """Return where the commit that the plan made for a child is kept, without the child's own history."""
+        return self.folder / "bundles" / f"{name}.bundle"
 
     def _write(self, place: Path, record: Record) -> None:
         with tempfile.NamedTemporaryFile("w", dir=place.parent, suffix=".new", delete=False, encoding="utf-8") as file:

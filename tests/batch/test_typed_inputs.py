@@ -325,3 +325,12 @@ def test_an_answer_that_is_no_output_is_a_bad_row(made, tmp_path, out):
     [bad] = out.quarantined()
     assert bad["row"] == 3
     assert "which is no Output" in bad["reason"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_folder_is_a_field(made, tmp_path, out, name):
+    for city in ("Ulm", "Bonn"):
+        (tmp_path / "in" / f"city={city}").mkdir(parents=True)
+        write(tmp_path / "in" / f"city={city}" / name, [{"age": 5}])
+    assert made(TABLE)("--input", tmp_path / "in", "--output", out.path, "--keep", "city") == 0
+    assert [(row["text"].split()[0], row["city"]) for row in out.rows()] == [("Bonn", "Bonn"), ("Ulm", "Ulm")]

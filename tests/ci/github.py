@@ -10,83 +10,97 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.ci.runs import NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
+from tests.ci.runs import BRANCH, NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
 from tests.conftest import git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import Builds
 
 BIN = Path(sys.executable).parent
+PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 WORKFLOW = ".github/workflows/ci.yml"
-LABELS = {"ubuntu-latest": "docker", "gpu": "gpu", "deploy": "kubectl"}
+LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy": "kubectl"}
 STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
 INPUTS = ("name", "path", "if-no-files-found", "overwrite", "pattern", "merge-multiple")
 
 
-def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS), changed: bool = False) -> Run:
-    """Run the workflow for a push to main, a pull request, a tag, or a pull request of a fork.
+def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS)) -> Run:
+    """Run a child's workflow for a build of this kind (KINDS); `labels` are those that a runner has."""
+    given = {"REGISTRY_USER": farm.STAGING_LOGIN[0], "PACKAGE_INDEX_URL": f"{it.index.url}/"}
+    given["PACKAGE_INDEX_USER"] = farm.INDEX_LOGIN[0]
+    secrets = {"REGISTRY_PASSWORD": farm.STAGING_LOGIN[1], "PACKAGE_INDEX_PASSWORD": farm.INDEX_LOGIN[1]}
+    secrets["KUBECONFIG"] = "cluster: test"
+    return act(it.child, it.agents, it.credentials, kind, [WORKFLOW], given, secrets, labels=labels)
 
-    labels: those that a runner has. changed: the work tree holds what is not committed, as a fork's branch would.
-    """
-    folder = it.agents.folder / f"act-{next(NUMBERS)}"
+
+def act(
+    source: Path,
+    agents: farm.Agents,
+    credentials: Mapping[str, Any],
+    kind: str,
+    workflows: list[str],
+    variables: dict[str, str],
+    secrets: dict[str, str],
+    *,
+    labels: tuple[str, ...] = tuple(LABELS),
+    options: tuple[str, ...] = (),
+    more: Mapping[str, str] | None = None,
+) -> Run:
+    """Run the first of the workflows, which may call the others, in a repository; `more` is each job's environment."""
+    folder = agents.folder / f"act-{next(NUMBERS)}"
     folder.mkdir()
-    if not git(it.child, "remote").strip():
-        git(it.child, "remote", "add", "origin", f"https://github.com/{OWNER}/{it.child.name}.git")
+    if not git(source, "remote").strip():
+        git(source, "remote", "add", "origin", f"https://github.com/{OWNER}/{source.name}.git")
     event = folder / "event.json"
-    event.write_text(json.dumps(_event(kind, it.child.name)))
-    command = [str(BIN / "act"), "push" if kind in ("main", "tag") else "pull_request", "--eventpath", str(event)]
-    command += ["--workflows", WORKFLOW, "--no-cache-server", "--action-cache-path", str(folder / "cache"), "--json"]
+    event.write_text(json.dumps(_event(kind, source.name)))
+    jobs = {name: job for file in workflows for name, job in _jobs(source / file).items() if "runs-on" in job}
+    command = [str(BIN / "act"), "pull_request" if kind in ("change", "fork") else "push", "--eventpath", str(event)]
+    command += ["--workflows", workflows[0], "--no-cache-server", "--action-cache-path", str(folder / "cache")]
+    command += ["--json", *options]
     command += [word for label in labels for word in ("--platform", f"{label}=-self-hosted")]
-    command += [word for stand in _actions(it.child, folder) for word in ("--local-repository", stand)]
+    command += [word for stand in _actions(jobs, folder) for word in ("--local-repository", stand)]
     if kind != "fork":  # as GitHub does, which gives a fork neither
-        command += [word for secret in _secrets(it) for word in ("--secret", secret)]
-        command += ["--var", f"REGISTRY_USER={farm.STAGING_LOGIN[0]}", "--var", f"PACKAGE_INDEX_URL={it.index.url}/"]
-        command += ["--var", f"PACKAGE_INDEX_USER={farm.INDEX_LOGIN[0]}"]
-    around = environment(folder, []) | {"BASH_ENV": str(_agents(it, folder))}
-    done = subprocess.run(command, cwd=it.child, env=around, capture_output=True, text=True, check=False)
+        command += [word for key, value in secrets.items() for word in ("--secret", f"{key}={value}")]
+        command += [word for key, value in variables.items() for word in ("--var", f"{key}={value}")]
+    places = {name: (LABELS[_label(job["runs-on"])], job.get("environment", "")) for name, job in jobs.items()}
+    first = agents_of_jobs(places, agents, credentials["registry-release"], folder / "agents.sh")
+    around = environment(folder, []) | {"BASH_ENV": str(first), **(more or {})}
+    done = subprocess.run(command, cwd=source, env=around, capture_output=True, text=True, check=False)
     return _told(done.returncode, done.stdout + done.stderr)
+
+
+def _label(runs_on: str) -> str:
+    [label] = re.findall(r"\|\| '([\w-]+)' \}\}", runs_on)
+    return str(label)
 
 
 def _event(kind: str, name: str) -> dict[str, Any]:
     if kind == "tag":
         return {"ref": f"refs/tags/{TAG}"}
-    if kind == "main":
-        return {"ref": "refs/heads/main"}
+    if kind in ("main", "branch"):
+        return {"ref": f"refs/heads/{BRANCH if kind == 'branch' else 'main'}"}
     here, there = f"{OWNER}/{name}", f"stranger/{name}" if kind == "fork" else f"{OWNER}/{name}"
-    head = {"ref": "feature/it's", "repo": {"full_name": there}}
+    head = {"ref": BRANCH, "repo": {"full_name": there}}
     return {
         "number": 7,
         "pull_request": {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}},
     }
 
 
-def _secrets(it: Builds) -> list[str]:
-    named = {"REGISTRY_PASSWORD": farm.STAGING_LOGIN[1], "PACKAGE_INDEX_PASSWORD": farm.INDEX_LOGIN[1]}
-    named["KUBECONFIG"] = "cluster: test"
-    return [f"{name}={value}" for name, value in named.items()]
-
-
-def _jobs(child: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((child / WORKFLOW).read_text())["jobs"]
+def _jobs(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(file.read_text())["jobs"]
     return found
 
 
-def _agents(it: Builds, folder: Path) -> Path:
-    jobs = {}
-    for name, job in _jobs(it.child).items():
-        [label] = re.findall(r"\|\| '([\w-]+)' \}\}", job["runs-on"])
-        jobs[name] = (LABELS[label], job.get("environment", ""))
-    return agents_of_jobs(jobs, it.agents, folder / "agents.sh")
-
-
-def _actions(child: Path, folder: Path) -> list[str]:
+def _actions(jobs: Mapping[str, Any], folder: Path) -> list[str]:
     """Make a stand-in for every action that the workflow uses, at the very commit that it names."""
     made = []
-    uses = {step["uses"] for job in _jobs(child).values() for step in job["steps"] if "uses" in step}
+    uses = {step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step}
     for action in sorted(uses):
         what = action.split("@")[0].removeprefix("actions/")
         if what == "checkout":  # act does it itself

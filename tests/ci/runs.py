@@ -12,7 +12,8 @@ from pathlib import Path
 
 from tests.jenkins.pipelines import farm
 
-KINDS = ("main", "change", "tag", "fork")
+KINDS = ("main", "branch", "change", "tag", "fork")
+BRANCH = "feature/it's-$(id)"
 OWNER = "acme"
 TAG = "v0.1.0"
 NUMBERS = itertools.count(1)
@@ -38,19 +39,23 @@ def environment(folder: Path, path: list[Path]) -> dict[str, str]:
     return outside | {"HOME": str(home), "PATH": os.pathsep.join([*map(str, path), outside["PATH"]])}
 
 
-def agents_of_jobs(jobs: Mapping[str, tuple[str, str]], agents: farm.Agents, file: Path) -> Path:
+def agents_of_jobs(
+    jobs: Mapping[str, tuple[str, str]], agents: farm.Agents, release: tuple[str, str], file: Path
+) -> Path:
     """Write what bash reads first: each job's agent comes first on PATH, and its environment's credentials win.
 
-    jobs: the label and the environment of each job, as the file of the pipeline says. A label that no agent has
-    leaves the job without Docker and GPU.
+    jobs: the label and the environment of each job, as the file of the pipeline says. release: the login that the
+    environment of that name has.
     """
     lines = ['job=${GITHUB_JOB:-${CI_JOB_NAME:-}} agent=""', "case $job in"]
-    lines += [f"    {job}) agent={shlex.quote(str(agents.labels[label]))} ;;" for job, (label, _) in jobs.items()]
+    lines += [
+        f"    {shlex.quote(job)}) agent={shlex.quote(str(agents.labels[label]))} ;;" for job, (label, _) in jobs.items()
+    ]
     lines += ["esac", 'if [ "${AGENT:-}" != "$agent" ]; then export AGENT=$agent PATH="$agent:$PATH"; fi']
-    user, password = map(shlex.quote, farm.RELEASE_LOGIN)
+    user, password = map(shlex.quote, release)
     # A secret of the environment stands in for that of the repository, in the steps that ask for it.
     lines += [
-        f'if [ "$job" = {job} ] && [ -n "${{REGISTRY_PASSWORD:-}}" ]; then\n'
+        f'if [ "$job" = {shlex.quote(job)} ] && [ -n "${{REGISTRY_PASSWORD:-}}" ]; then\n'
         f"    REGISTRY_USER={user} REGISTRY_PASSWORD={password}\nfi"
         for job, (_, where) in jobs.items()
         if where == "release"

@@ -5,14 +5,18 @@ A runner may end with 0 where a job never ran, so what reached registry, index a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
 from tests.answers import TYPES
+from tests.ci import github
 from tests.ci.conftest import Runs
 from tests.ci.runs import quick_checks
+from tests.conftest import git
+from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import Builds
 from tests.jenkins.pipelines.conftest import commit
 
@@ -50,6 +54,14 @@ def red_in_the_container(it: Builds) -> None:
     (it.child / "tests" / "test_quick.py").write_text(text)
 
 
+def without_gpu(it: Builds) -> None:
+    (it.agents.labels["gpu"] / "nvidiactl").unlink()
+
+
+def leftovers(it: Builds) -> None:
+    (it.child / "NOTES.md").write_text("<<<<<<< before updating\n")
+
+
 def servers_are_busy(it: Builds) -> None:
     it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503, times=9)
     if it.child.name.startswith("library"):
@@ -63,28 +75,55 @@ def fork_that_edits_scripts(it: Builds) -> None:
     (it.child / "scripts" / "lint").write_text("#!/usr/bin/env bash\nexit 0\n")
 
 
-FOREIGN = 'trap \'sed -i "s/\\"commit\\": \\"..../\\"commit\\": \\"beef/" build/proof/smoke.json\' EXIT'
+def fork_that_edits_the_pipeline(it: Builds) -> None:
+    """Let the fork's own file leave out what keeps forks from pushing."""
+    guards = {".github/workflows/ci.yml": r"(?m)^    if: github\..*\n", ".gitlab-ci.yml": r"(?m)^  extends: .*\n"}
+    for name, guard in guards.items():
+        text, count = re.subn(guard, "", (it.child / name).read_text())
+        assert count, f"{name}: what keeps forks out?"
+        (it.child / name).write_text(text)
+
+
+def release_with_the_login_of_staging(it: Builds) -> None:
+    it.credentials["registry-release"] = farm.STAGING_LOGIN
+
+
+def foreign(field: str, start: str) -> str:
+    """Return a line that lets the smoke report be about something else."""
+    return f"""trap 'sed -i "s/\\"{field}\\": \\"{start}/\\"{field}\\": \\"beef/" build/proof/smoke.json' EXIT"""
+
+
 FAULTS = {
     "smoke test fails": Fault(gpu("fails"), "GPU and CPU differ"),
     "smoke test skips": Fault(gpu("skips"), "every layer of the smoke test was skipped"),
     "report is missing": Fault(gpu("silent"), "report"),
-    "report of another commit": Fault(in_smoke(FOREIGN), "about the commit beef"),
+    "report of another commit": Fault(in_smoke(foreign("commit", "....")), "about the commit beef"),
     "registry or index is busy": Fault(servers_are_busy, "not "),
     "process is killed": Fault(in_smoke("kill -9 $$"), "illed"),
     "test fails in the container alone": Fault(red_in_the_container, "in the container alone", real_checks=True),
     "fork": Fault(fork_that_edits_scripts, "request of a fork", kind="fork", real_checks=True),
+    "fork that edits the pipeline": Fault(fork_that_edits_the_pipeline, "", kind="fork"),
+    "branch": Fault(lambda _: None, "", kind="branch"),
+    "script does nothing": Fault(in_smoke("exit 0"), "report"),
+    "no GPU on the GPU runner": Fault(without_gpu, "GS"),
+    "leftovers of an update": Fault(leftovers, "conflicts of an update are left in", real_checks=True),
 }
-FAST = {"smoke test fails": "batch", "report is missing": "batch", "process is killed": "library", "fork": "batch"}
+OF_IMAGES = {
+    "report of another digest": Fault(in_smoke(foreign("image", "[^@]*@sha256:....")), "about the image"),
+    "report of another push": Fault(in_smoke(foreign("pushed", "....")), "about the push of beef"),
+    "login of staging alone": Fault(release_with_the_login_of_staging, "denied"),
+}
+FAST = {"smoke test fails": "batch", "report is missing": "batch", "fork": "batch", "branch": "batch"}
 FAULTY = [
     pytest.param(project_type, fault, marks=[] if FAST.get(fault) == project_type else pytest.mark.slow)
     for project_type in TYPES
-    for fault in FAULTS
+    for fault in FAULTS | (OF_IMAGES if project_type != "library" else {})
 ]
 
 
 @pytest.mark.parametrize(("project_type", "fault"), FAULTY)
 def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_type: str, fault: str) -> None:
-    it, case = builds(project_type, ci=("github", "gitlab")), FAULTS[fault]
+    it, case = builds(project_type, ci=("github", "gitlab")), (FAULTS | OF_IMAGES)[fault]
     if not case.real_checks:
         quick_checks(it.child)
     case.arrange(it)
@@ -99,7 +138,7 @@ def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_t
     assert case.words in told.log, told.log
     assert not RELEASING & told.passed, told.log
     it.nothing_is_out()
-    if fault == "fork":
+    if case.kind == "fork":
         assert it.staged() == {}, it.staged()
         assert "PASSWORD=" not in told.log, told.log
 
@@ -112,3 +151,29 @@ def test_without_a_fault_the_same_build_releases(builds: Callable[..., Builds], 
     told = run(it, "tag")
     assert told.failed == frozenset(), told.log
     assert set(it.released()) == {"v0.1.0"}, told.log
+
+
+def test_without_a_gpu_runner_nothing_is_released(builds: Callable[..., Builds]) -> None:
+    """GitHub waits for a label that nobody has; act leaves the job out and ends with 0."""
+    it = builds("batch", ci=("github",))
+    quick_checks(it.child)
+    commit(it.child, "Quick checks")
+    told = github.run(it, "main", labels=("ubuntu-latest", "deploy"))
+    assert told.passed == {"check", "build"}, told.log
+    it.nothing_is_out()
+
+
+@pytest.mark.slow
+def test_a_late_build_of_an_older_commit_moves_nothing(builds: Callable[..., Builds], run: Runs) -> None:
+    it = builds("batch", ci=("github", "gitlab"))
+    quick_checks(it.child)
+    commit(it.child, "Older")
+    next(it.child.glob("src/*/model.py")).with_name("note.py").write_text('"""Newer."""\n')
+    commit(it.child, "Newer")
+    assert not run(it, "main").failed
+    released = it.released()
+    git(it.child, "reset", "--quiet", "--hard", "HEAD~1")
+    told = run(it, "main")
+    assert "promote" in told.failed, told.log
+    assert "is of a newer commit already" in told.log
+    assert it.released() == released

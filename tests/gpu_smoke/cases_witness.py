@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smoke_machine import Machine
-from smoke_setups import Case, gke, opens, pci, void, without
+from smoke_setups import Case, gke, opens, pci, unset, void, without
 
 GVISOR = "Linux version 4.4.0 Sun Jan 10 15:06:54 PST 2016"
 KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
@@ -19,6 +19,13 @@ def mig(m: Machine, **more: object) -> Machine:
     m.good().set(MIG=1, MIG_INSTANCES=1, **more)
     m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n")
     m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access", "DeviceFileMinor: 67\n")
+    return m
+
+
+def wsl_driver(m: Machine) -> Machine:
+    """WSL with the driver of Windows."""
+    m.nodes("dxg").driver(folder="/usr/lib/wsl/lib").nvml().toolkit().image().framework().set(SHM=8 << 30)
+    m.file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2")
     return m
 
 
@@ -154,7 +161,7 @@ WITNESS = [
     Case("nvml-17-and-999", "the operating system refuses NVML too", lambda m: m.good().set(CUINIT_RC=999, NVML_RC=17),
          "GS401", "driver-init", "modes of /dev/nvidia"),
     Case("nvml-12-and-100", "a library of the driver is missing", lambda m: m.good().set(CUINIT_RC=100, NVML_RC=12),
-         "GS403", "driver-init", "compute,utility"),
+         "GS403", "driver-init", "Reinstall the driver"),
     Case("excluded", "the module was told to leave the GPU out",
          lambda m: m.good().set(CUINIT_RC=100).file("/proc/driver/nvidia/gpus/0000:01:00.0/information",
                                                     "Device Minor: 0\nGPU Excluded: Yes\n"),
@@ -167,7 +174,7 @@ WITNESS = [
     Case("context-without-uvm", "cuInit works, the first context gives 999",
          lambda m: without(m, "nvidia-uvm").set(CTX_RC=999), "GS105", "kernels", "nvidia-modprobe"),
     Case("context-uvm-refused", "cuInit works, the first context gives 304",
-         lambda m: opens(m, 1, "nvidia-uvm").set(CTX_RC=304), "GS103", "kernels", "ecreate"),
+         lambda m: opens(m, 1, "nvidia-uvm").set(CTX_RC=304), "GS103", "kernels", "DeviceAllow"),
     Case("context-mismatch", "cuInit works, the first context gives 803",
          lambda m: m.good().kernel("570.86.10").set(CTX_RC=803), "GS310", "kernels", "Reboot the host"),
     Case("upgraded-bare-host", "the host's driver was upgraded, NVML says so too",
@@ -182,5 +189,39 @@ WITNESS = [
     Case("mps-client-ended", "another client of the MPS server failed",
          lambda m: m.good().set(LAUNCH_RC=810).variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),
          "GS327", "kernels", "server.log"),
+    Case("given-and-unseen", "the GPU's node opens, NVML lists it, cuInit gives 100",
+         lambda m: m.good().set(CUINIT_RC=100), "GS328", "driver-init", "nvidia-modprobe -u"),
+    Case("given-and-unseen-pod", "the same in a pod: it did ask",
+         lambda m: m.good().set(CUINIT_RC=100).variables(**KUBERNETES), "GS328", "driver-init", "delete the pod"),
+    Case("given-and-unseen-slurm", "the same in a Slurm job that has its GPU",
+         lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", SLURM_GPUS_ON_NODE="1",
+                                                         SLURMD_NODENAME="gpu-17"),
+         "GS328", "driver-init", "--exclude=gpu-17"),
+    Case("slurm-mask-of-two", "Slurm gave two GPUs, CUDA lists one",
+         lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2)
+         .variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0,1", CUDA_VISIBLE_DEVICES="0,1"), "GS121", "driver-init",
+         "1 of 2 are usable", exit=0, cause=False),
+    Case("uuid-mask-of-two", "two UUIDs in the mask, CUDA lists one",
+         lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2)
+         .variables(CUDA_VISIBLE_DEVICES="GPU-11111111-1111-1111-1111-111111111111,GPU-22222222"), "GS121",
+         "driver-init", "1 of 2 are usable", exit=0, cause=False),
+    Case("mask-twice", "the mask names a GPU twice",
+         lambda m: m.good().set(COUNT=2, CUINIT_RC=100).variables(CUDA_VISIBLE_DEVICES="0,0"), "GS305", "driver-init",
+         "'0' is named twice"),
+    Case("slurm-mask-emptied", "a Slurm job that has a GPU emptied the mask",
+         lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES=""),
+         "GS304", "driver-init", "srun --gres=gpu:1"),
+    Case("wsl-500", "WSL whose container toolkit leaves a part of the driver out",
+         lambda m: wsl_driver(m).set(CUINIT_RC=500), "GS329", "driver-init", "wsl --update"),
+    Case("wsl-500-docker", "the same in Docker", lambda m: wsl_driver(m).set(CUINIT_RC=500).file("/.dockerenv"),
+         "GS329", "driver-init", "Docker Desktop (4.31"),
+    Case("bare-without-libcuda", "NVML is installed, libcuda is not, no container",
+         lambda m: unset(m.good(), "driver/libcuda.so.1"), "GS211", "user-driver", "Install the driver's user-mode"),
+    Case("userns-pod", "a pod with a user namespace may not open the nodes",
+         lambda m: opens(m, 13, "nvidiactl", "nvidia0").set(CUINIT_RC=304).variables(**KUBERNETES)
+         and m.file("/proc/self/uid_map", "0 100000 65536\n"), "GS104", "device-nodes", "supplementalGroups"),
+    Case("jetson-docker", "Docker on a Jetson without its runtime",
+         lambda m: unset(m.good().nodes("nvgpu"), "driver/libcuda.so.1").file("/.dockerenv")
+         and (m.home / "driver/libnvidia-ml.so.1").unlink(), "GS211", "user-driver", "--runtime nvidia"),
 ]
 # fmt: on

@@ -13,13 +13,14 @@ CASES = [*DRIVER, *WITNESS, *SOFTWARE, *WORKLOAD]
 
 # Codes of the driver's start, injected under NVIDIA's real runtimes: code, finding, fix.
 CUDA_CODES = [
-    (3, "GS302", "spawn"), (34, "GS219", "stubs"), (46, "GS313", "nvidia-smi -c 0"), (100, "GS306", "nvidia-smi -L"),
+    (3, "GS302", "spawn"), (34, "GS219", "stubs"), (46, "GS313", "nvidia-smi -c 0"),
+    (100, "GS328", "nvidia-modprobe -u"),
     (101, "GS314", "nvidia-smi -L"), (304, "GS303", "device nodes"), (802, "GS308", "nvidia-fabricmanager"),
     (803, "GS310", "Reboot the host"), (804, "GS311", "update the host driver"), (999, "GS312", "nvidia_uvm"),
     (2, "GS315", "Look up"),
 ]  # fmt: skip
 NVML_CODES = [
-    (4, "GS401", "modes of /dev/nvidia"), (9, "GS402", "modprobe nvidia"), (12, "GS403", "compute,utility"),
+    (4, "GS401", "modes of /dev/nvidia"), (9, "GS402", "modprobe nvidia"), (12, "GS403", "Reinstall the driver"),
     (15, "GS404", "Reboot"), (16, "GS405", "gpu-reset"), (18, "GS406", "Reboot"), (999, "GS407", "Reboot"),
     (2, "GS409", "nvmlReturn_t"),
 ]  # fmt: skip

@@ -242,6 +242,14 @@ def other_runtime_on_the_path(m: Machine) -> object:
 
 
 HARMLESS |= {
+    "slurm-own-gpu-of-two": lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2).variables(
+        SLURM_JOB_ID="7", SLURM_JOB_GPUS="1", CUDA_VISIBLE_DEVICES="1"),
+    "other-jobs-node-by-mode": lambda m: opens(m, 13, "nvidia1").nodes("nvidia1").variables(
+        SLURM_JOB_ID="7", SLURM_JOB_GPUS="0"),
+    "other-pods-node-by-mode": lambda m: opens(m, 13, "nvidia1").nodes("nvidia1").variables(
+        KUBERNETES_SERVICE_HOST="10.0.0.1"),
+    "mask-ended-by-minus-one": lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2).variables(
+        CUDA_VISIBLE_DEVICES="0,-1,1"),
     "wsl-pair": wsl,
     "jetson": jetson,
     "several-gpus-without-nccl": several_without_nccl,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_smoke.counts import uncounted
 from gpu_smoke.gpus import cuda_name, gpu_name, known
 from gpu_smoke.host import Host
 from gpu_smoke.platforms import detect
@@ -87,3 +88,24 @@ def test_the_one_of_eight_that_is_missing_is_named(machine: Machine) -> None:
     found = machine.good().set(COUNT=7, NVML_COUNT=8).run("--require", "gpu").finding("GS121")
     assert "missing: GPU 7 (" in found["evidence"]
     assert "GPU 6 (" not in found["evidence"]
+
+
+def test_a_node_that_nvml_does_not_list_is_named(machine: Machine) -> None:
+    machine.good().nodes("nvidia1", "nvidia2").set(COUNT=2, NVML_COUNT=2)
+    found = machine.run("--require", "gpu").finding("GS121")
+    assert found["evidence"].endswith("missing: /dev/nvidia2"), found
+
+
+def test_one_gpu_without_a_name_at_nvml_stands_there_once(tmp_path: Path) -> None:
+    """Jetson: NVML answers, and knows neither UUID nor bus."""
+    (one,) = known(context(tmp_path, [{"number": 0, "uuid": ONE, "bus": "", "name": "Orin"}], [{"number": 0, "rc": 0}]))
+    assert (one["cuda"], one["nvml"], one["uuid"], one["name"]) == (0, 0, ONE, "Orin")
+
+
+def test_a_mig_gpu_among_whole_ones_hides_no_loss(tmp_path: Path) -> None:
+    nvml = [{"number": 0, "rc": 0, "uuid": "GPU-aaaaaaaa-0", "mig": True},
+            {"number": 1, "rc": 0, "uuid": ONE}, {"number": 2, "rc": 0, "uuid": TWO}]  # fmt: skip
+    lost = uncounted(context(tmp_path, [{"number": 0, "uuid": ONE}], nvml))
+    assert lost is not None
+    assert f"missing: GPU 2 ({TWO})" in lost.evidence
+    assert uncounted(context(tmp_path, [{"number": 0, "uuid": ONE}, {"number": 1, "uuid": TWO}], nvml)) is None

@@ -83,6 +83,31 @@ def test_a_tag_that_another_hand_moved_is_set_again(
     assert f"{REPOSITORY}:2026.11: was {moved or 'gone'}; set again" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        ({"2026.11.03": OTHER, "2026.11": DIGEST}, rf"set it back \(make promote IMAGE=plain-cu13 DIGEST={OTHER}\)"),
+        ({"2026.11.03": DIGEST, "2026.11.03.2": OTHER, "2026.11": OTHER}, ""),
+        ({"2026.11.03": DIGEST}, ""),
+        ({"2026.11": OTHER}, "which no promotion released"),
+        ({}, ""),
+    ],
+    ids=["moved", "promoted", "removed", "made by hand", "first"],
+)
+def test_a_moving_tag_that_no_promotion_set_stops_the_next(
+    tags: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = {f"{REPOSITORY}:{tag}": registry.Manifest(digest, (), "") for tag, digest in tags.items()}
+    monkeypatch.setattr(registry, "find", held.get)
+    monkeypatch.setattr(registry, "look_up", held.__getitem__)
+    monkeypatch.setattr(registry, "tags", lambda _: [*tags, "packages-0123", "2026.110"])
+    if words:
+        with pytest.raises(ImageError, match=words):
+            promote.check_moving(REPOSITORY, "2026.11")
+    else:
+        promote.check_moving(REPOSITORY, "2026.11")
+
+
 def test_a_rollback_records_the_lock_of_the_old_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     row = find_row(CATALOG, "plain-cu13")
     old = {"config": {"Labels": {"org.gpu-repo-family.lock-sha256": "f" * 64}}}

@@ -280,8 +280,8 @@ def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytes
     bill(made / "sbom" / "plain-cu13.spdx.json", bash="5.2")
     entry = {"tag": "2026.11.21", "digest": "sha256:aa", "sbom": "sbom/plain-cu13.spdx.json"}
     record.write_entry(made / "released.json", "plain-cu13", entry)
-    record.adopt({}, argparse.Namespace(source_folder=str(tmp_path / "archive")))
+    record.take({}, argparse.Namespace(source_folder=str(tmp_path / "archive")))
     assert record.read_record(record.RECORD) == {"plain-cu12": {"tag": "old"}, "plain-cu13": entry}
     assert (tmp_path / "repository" / "sbom" / "plain-cu13.spdx.json").exists()
     with pytest.raises(ImageError, match=r"holds no \*/released.json"):
-        record.adopt({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))
+        record.take({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))

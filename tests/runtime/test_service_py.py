@@ -78,6 +78,54 @@ def test_a_service_py_that_fails_ends_the_start_with_its_words(
     assert words in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("raise SystemExit(0)\n", 1, "service.py:1: SystemExit"),
+        ("def extend(app, service):\n    raise SystemExit(0)\n", 1, "SystemExit"),
+        (
+            "from gpu_repo_runtime.serving.auth import BearerToken\n"
+            "def extend(app, service):\n    app.add_middleware(BearerToken, token='')\n",
+            78,
+            "a middleware of service.py cannot be made: ValueError: the token is empty",
+        ),
+        (
+            "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def down(app):\n"
+            "    raise RuntimeError('the database is down')\n    yield\n"
+            "def extend(app, service):\n    app.router.lifespan_context = down\n",
+            1,
+            "the database is down",
+        ),
+        (
+            "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def mine(app):\n    yield\n"
+            "def extend(app, service):\n    app.router.lifespan_context = mine\n",
+            78,
+            "the lifespan of the application was replaced",
+        ),
+    ],
+    ids=["import", "extend", "middleware", "lifespan raises", "lifespan replaced"],
+)
+def test_what_does_not_start_says_why_and_never_ends_with_0(
+    child: Path,
+    package: Path,
+    text: str,
+    code: int,
+    words: str,
+) -> None:
+    package.write_text(text)
+    done = run(child, PORT="0", LISTEN_HOST="127.0.0.1")
+    assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
+
+
+def test_a_package_that_ends_the_process_while_its_settings_are_listed_says_so(
+    child: Path,
+    package: Path,
+) -> None:
+    package.write_text("raise SystemExit(0)\n")
+    done = run(child, "--settings")
+    assert (done.returncode, "service.py ended the process" in done.stderr) == (1, True)
+
+
 def test_the_process_serves_the_owners_route_and_warns_of_settings_that_are_not_used(
     start: Callable[..., Any], package: Path
 ) -> None:

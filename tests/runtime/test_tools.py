@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -60,7 +61,7 @@ def test_the_environment_of_the_program_is_not_that_of_the_owners_hooks(wheel: P
     assert python("-c", program, wheel=wheel, cwd=tmp_path).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("program", ["verdict", "serving.probe"])
+@pytest.mark.parametrize("program", ["promote", "serving.probe", "summary", "verdict"])
 def test_what_is_asked_on_an_agent_or_in_an_image_needs_the_standard_library_alone(
     wheel: Path, tmp_path: Path, program: str
 ) -> None:
@@ -79,6 +80,7 @@ def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
     render: Callable[[AnswerSet], Path], project_type: str
 ) -> None:
     child = render(AnswerSet(project_type, "plain"))
+    ejected = child / "src/gpu_repo_runtime"
     (child / "wheels").mkdir(exist_ok=True)
     for held in (child / "wheels").glob("*.whl"):
         held.rename(held.with_suffix(".kept"))
@@ -91,7 +93,12 @@ def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
                 archive.writestr("gpu_repo_runtime/__init__.py", "")
                 archive.writestr("gpu_repo_runtime/verdict.py", f"import sys; print('{version}', *sys.argv[1:])")
         assert shell(child, "from_wheel python3 verdict a 'b c'").stdout == "0.10.0 a b c\n"
+        ejected.mkdir()
+        (ejected / "__init__.py").write_text("raise SystemExit('the copy of scripts/eject')\n")
+        own = "export PYTHONPATH=src; from_wheel python3 verdict"
+        assert shell(child, own).stdout == "0.10.0\n", "who ejected the runtime goes on with the wheel's programs"
     finally:
+        shutil.rmtree(ejected, ignore_errors=True)
         for made in (child / "wheels").glob("*.whl"):
             made.unlink()
         for held in (child / "wheels").glob("*.kept"):

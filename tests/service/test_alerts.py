@@ -6,6 +6,7 @@ Real: promtool of Debian's prometheus, the child's files. Simulated: the series.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -82,9 +83,25 @@ def promtool() -> Callable[..., str]:
     return run
 
 
-def test_the_cases_are_the_alerts(child: Path) -> None:
+@pytest.fixture(scope="module")
+def alerts(child: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the rules as Prometheus of compose.yaml reads them: what starts it there makes them of the cluster's."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    service = yaml.safe_load((child / "compose.yaml").read_text())["services"]["prometheus"]
+    [(source, target, _)] = [volume.split(":") for volume in service["volumes"]]
+    command = [*service["entrypoint"], *service["command"]]
+    told = [word.replace("$$", "$").replace(target, str((child / source).resolve())) for word in command]
+    (folder / "prometheus").write_text('#!/bin/sh\necho "$@" >asked\n')
+    (folder / "prometheus").chmod(0o755)
+    environment = {"PATH": f"{folder}:{os.environ['PATH']}"}
+    subprocess.run(told, cwd=folder, env=environment, check=True)
+    assert (folder / "asked").read_text().split() == service["command"]
+    return folder / "alerts.yaml"
+
+
+def test_the_cases_are_the_alerts(alerts: Path) -> None:
     """Every alert of the child has a case here."""
-    [group] = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    [group] = yaml.safe_load(alerts.read_text())["groups"]
     assert {rule["alert"] for rule in group["rules"]} == set(CASES)
 
 
@@ -100,33 +117,34 @@ def _case(alert: str, series: Series, fires: list[dict[str, Any]]) -> dict[str, 
 
 @pytest.mark.parametrize("alert", CASES)
 def test_an_alert_fires_when_it_should_and_only_then(
-    child: Path, promtool: Callable[..., str], tmp_path: Path, alert: str
+    alerts: Path, promtool: Callable[..., str], tmp_path: Path, alert: str
 ) -> None:
     """After twenty minutes of the bad series the alert fires with its labels; over the harmless one it is silent."""
     bad, labels, harmless = CASES[alert]
-    [group] = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    [group] = yaml.safe_load(alerts.read_text())["groups"]
     [rule] = [rule for rule in group["rules"] if rule["alert"] == alert]
     fires = [{"exp_labels": labels | rule["labels"], "exp_annotations": rule["annotations"]}]
     told = {
-        "rule_files": [str(child / "monitoring/alerts.yaml")],
+        "rule_files": [str(alerts)],
         "tests": [_case(alert, bad, fires), _case(alert, harmless, [])],
     }
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump(told))
     promtool("test", "rules", tmp_path / "cases.yaml")
 
 
-def test_prometheus_reads_the_configuration(child: Path, promtool: Callable[..., str], tmp_path: Path) -> None:
-    """The configuration that compose.yaml mounts is whole, rule file included."""
-    configuration = (child / "monitoring/prometheus.yaml").read_text()
-    assert "/etc/prometheus/alerts.yaml" in configuration
-    shutil.copy(child / "monitoring/alerts.yaml", tmp_path)
-    (tmp_path / "prometheus.yml").write_text(configuration.replace("/etc/prometheus/", ""))
+def test_prometheus_reads_the_configuration(
+    child: Path, alerts: Path, promtool: Callable[..., str], tmp_path: Path
+) -> None:
+    """The configuration in compose.yaml is whole, rule file included."""
+    configuration = yaml.safe_load((child / "compose.yaml").read_text())["configs"]["prometheus"]["content"]
+    assert "/prometheus/alerts.yaml" in configuration
+    (tmp_path / "prometheus.yml").write_text(configuration.replace("/prometheus/alerts.yaml", str(alerts)))
     assert "5 rules found" in promtool("check", "config", tmp_path / "prometheus.yml")
 
 
 def test_every_panel_asks_in_valid_promql(child: Path, promtool: Callable[..., str], tmp_path: Path) -> None:
     """Each query of the dashboard, with Grafana's variables filled in, is one that Prometheus can evaluate."""
-    dashboard = json.loads((child / "monitoring/grafana/dashboards/service.json").read_text())
+    dashboard = json.loads((child / "deploy/base/monitoring/dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     assert len(queries) > 20, "the dashboard lost its panels"
     filled = [query.replace("$__rate_interval", "1m").replace("$namespace", ".*") for query in queries]

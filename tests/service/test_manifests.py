@@ -30,10 +30,16 @@ def child(render: Callable[[AnswerSet], Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
+def alone(render: Callable[[AnswerSet], Path]) -> Path:
+    """Return the same service without Kubernetes."""
+    return render(AnswerSet("service", "torch", kubernetes=False))
+
+
+@pytest.fixture(scope="module")
 def base(child: Path) -> dict[str, Any]:
     """Return the objects of deploy/base by kind."""
-    documents = [yaml.safe_load(path.read_text()) for path in sorted((child / "deploy/base").rglob("*.yaml"))]
-    return {document["kind"]: document for document in documents}
+    texts = [path.read_text() for path in sorted((child / "deploy/base").rglob("*.yaml"))]
+    return {document["kind"]: document for text in texts for document in yaml.safe_load_all(text)}
 
 
 @pytest.fixture(scope="module")
@@ -227,13 +233,13 @@ def test_what_waits_for_an_answer_waits_longer_than_the_service(outside: dict[st
 
 def queries(child: Path) -> dict[str, str]:
     """Return every PromQL expression of dashboard and alerts under the name of its panel or alert."""
-    dashboard = json.loads((child / "monitoring/grafana/dashboards/service.json").read_text())
+    dashboard = json.loads((child / "deploy/base/monitoring/dashboard.json").read_text())
     found = {
         f"panel {panel['title']} {target['refId']}": target["expr"]
         for panel in dashboard["panels"]
         for target in panel["targets"]
     }
-    groups = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+    groups = yaml.safe_load((child / "deploy/base/monitoring/alerts.yaml").read_text())["spec"]["groups"]
     return found | {f"alert {rule['alert']}": rule["expr"] for group in groups for rule in group["rules"]}
 
 
@@ -245,9 +251,14 @@ def test_dashboard_and_alerts_ask_only_for_metrics_that_exist(child: Path) -> No
             assert re.sub(r"_(total|bucket|sum|count)$", "", name) in exported or name in exported, f"{where}: {name}"
 
 
-def test_alerts_cover_what_can_go_wrong_and_are_the_same_in_kubernetes(base: dict[str, Any], child: Path) -> None:
-    groups = yaml.safe_load((child / "monitoring/alerts.yaml").read_text())["groups"]
+def test_alerts_and_dashboard_are_there_once_and_the_same_without_kubernetes(
+    base: dict[str, Any], child: Path, alone: Path
+) -> None:
+    groups = yaml.safe_load((alone / "monitoring/alerts.yaml").read_text())["groups"]
     assert base["PrometheusRule"]["spec"]["groups"] == groups
+    held = [path.relative_to(place).as_posix() for place in (child, alone) for path in place.rglob("dashboard.json")]
+    assert held == ["deploy/base/monitoring/dashboard.json", "monitoring/dashboard.json"]
+    assert not (child / "monitoring").exists()
     names = {rule["alert"] for group in groups for rule in group["rules"]}
     assert names == {
         "ServiceErrors",
@@ -256,13 +267,21 @@ def test_alerts_cover_what_can_go_wrong_and_are_the_same_in_kubernetes(base: dic
         "ServiceGpuError",
         "ServiceScalingMetricGone",
     }
-    for path in ("deploy/base/monitoring/dashboard.json", "monitoring/grafana/dashboards/service.json"):
-        panels = json.loads((child / path).read_text())["panels"]
-        assert {panel["type"] for panel in panels} == {"timeseries"}, path
+    panels = json.loads((child / held[0]).read_text())["panels"]
+    assert {panel["type"] for panel in panels} == {"timeseries"}
+    assert (child / held[0]).read_text() == (alone / held[1]).read_text()
 
 
-def test_compose_mounts_files_that_exist_and_pins_images(child: Path) -> None:
-    services = yaml.safe_load((child / "compose.yaml").read_text())["services"]
+@pytest.mark.parametrize("where", ["child", "alone"])
+def test_compose_mounts_files_that_exist_and_pins_images(where: str, request: pytest.FixtureRequest) -> None:
+    child = request.getfixturevalue(where)
+    compose = yaml.safe_load((child / "compose.yaml").read_text())
+    services = compose["services"]
+    taken = {config["source"] for service in services.values() for config in service.get("configs", [])}
+    assert taken == compose["configs"].keys()
+    for name, config in compose["configs"].items():
+        assert yaml.safe_load(config["content"]), name
+        assert "$" not in config["content"], f"{name}: Compose would take it for a variable"
     for name, service in services.items():
         image = re.sub(r"\$\{\w+:-(.*)\}", r"\1", service["image"])
         assert re.search(r":[\w.-]+$", image), f"{name}: {image} has no tag"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import git
 from tests.updates.copiers import ROOT
 from tests.updates.remotes import EDITS, EXPECTED, serve, write_fleet
 from tests.updates.small_fleet import BRANCH, Fleet
@@ -149,6 +151,36 @@ def test_moved_child_and_foreign_branch_are_left_alone(tmp_path: Path) -> None:
     assert BRANCH not in fleet.branches("moved")
     assert "somebody else changed" in str(fleet.record("foreign")["apply_error"])
     assert fleet.branches("foreign")[BRANCH] == theirs
+
+
+def test_the_plan_alone_is_enough_on_another_machine(tmp_path: Path) -> None:
+    """Without its clones a plan is applied; a later one from an empty folder replaces what the tool itself pushed."""
+    fleet = Fleet(tmp_path, {"one": {"own.txt": "mine\n"}, "foreign": {}})
+    fleet.plan()
+    shutil.rmtree(tmp_path / "state" / "clones")
+    assert fleet.run("apply", "--wave", "canary").returncode == 0
+    assert fleet.branches("one")[BRANCH] == fleet.record("one")["commit"]
+    for name in ("one", "foreign"):  # each child goes on, and in one of them a person worked on the tool's branch
+        push_change(fleet.bare[name], tmp_path / f"{name}-later", "HEAD", "own.txt", "later\n")
+    theirs = push_change(fleet.bare["foreign"], tmp_path / "person", BRANCH, "mine.txt", "mine\n")
+    shutil.rmtree(tmp_path / "state")
+    fleet.plan()
+    fleet.run("apply", "--wave", "canary")
+    assert fleet.branches("one")[BRANCH] == fleet.record("one")["commit"], fleet.record("one")
+    assert "somebody else changed" in str(fleet.record("foreign")["apply_error"])
+    assert fleet.branches("foreign")[BRANCH] == theirs
+
+
+def push_change(bare: Path, work: Path, branch: str, name: str, text: str) -> str:
+    """Push a person's commit to a branch of a child and return it."""
+    subprocess.run(["git", "clone", "--quiet", str(bare), str(work)], check=True)
+    if branch != "HEAD":
+        git(work, "checkout", "--quiet", branch)
+    (work / name).write_text(text)
+    git(work, "add", "--all")
+    git(work, "commit", "--quiet", "--message=A person's")
+    git(work, "push", "--quiet", "origin", "HEAD")
+    return git(work, "rev-parse", "HEAD").strip()
 
 
 @pytest.mark.slow

@@ -104,3 +104,23 @@ def test_a_name_that_is_taken_is_refused(family: Template, program: Program, tmp
     assert program(child, "--answer", "package_name=other_name") == 1
     assert "src/other_name is here already" in program.err
     assert child.status() == {}
+
+
+def test_another_ci_system_brings_its_pipeline_and_takes_the_other(
+    family: Template, program: Program, tmp_path: Path
+) -> None:
+    """What the owner keeps beside the template's pipeline stays, and so does a pipeline with the owner's edits."""
+    child = start(family, tmp_path, AnswerSet("library", "plain"))
+    child.edit({".github/workflows/own.yml": "on: push\n"})
+    pipelines = {"jenkins": "Jenkinsfile", "github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml"}
+    for systems in (["github"], ["gitlab", "github"], ["gitlab"]):
+        assert program(child, "--answer", f"ci=[{','.join(systems)}]") == 0, program.out + program.err
+        child.commit(f"On {systems}")
+        assert {system for system, name in pipelines.items() if child.has(name)} == set(systems)
+        assert child.read(".github/workflows/own.yml") == "on: push\n"
+        listed = yaml.safe_load(child.read(".copier-ownership.yml"))["managed"]
+        assert {system for system, name in pipelines.items() if name in listed} == set(systems)
+    child.edit({".gitlab-ci.yml": child.read(".gitlab-ci.yml") + "mine:\n  script: ['true']\n"})
+    assert program(child, "--answer", "ci=[jenkins]") == 4, program.out + program.err
+    assert child.has("Jenkinsfile")
+    assert "mine:" in child.read(".gitlab-ci.yml")

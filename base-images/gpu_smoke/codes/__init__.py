@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from typing import NamedTuple, Union
 
 Fix = Union[str, dict[str, str]]
+OF_A_LINUX_HOST = re.compile(r"dmesg|lspci|lsmod|modinfo|systemctl|ausearch|nvidia-container|ldconfig -p")
+OF_WINDOWS = (
+    "`nvidia-smi.exe` in Windows: works there, it is WSL's side (`wsl --update`, `wsl --shutdown`); fails there too, "
+    "it is the driver in Windows"
+)
 
 
 class Code(NamedTuple):
@@ -33,7 +39,9 @@ class Code(NamedTuple):
 
     def apart_for(self, platforms: list[str]) -> str:
         """Return what tells the causes apart on the platform, "" where there is one cause."""
-        return _chosen(self.apart, platforms)
+        line = _chosen(self.apart, platforms)
+        # WSL's host is Windows, which has none of these.
+        return OF_WINDOWS if "wsl" in platforms and OF_A_LINUX_HOST.search(line) else line
 
 
 def _chosen(lines: Fix, platforms: list[str]) -> str:

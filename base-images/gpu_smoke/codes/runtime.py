@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hands import by_driver, by_host
 from . import Code
 
 CODES = [
@@ -15,6 +16,9 @@ CODES = [
         fix={
             "*": "Put the driver's folder on LD_LIBRARY_PATH; see the layer user-driver.",
             "docker": "Start with `docker run --gpus all`; see the layer user-driver.",
+            "jetson-docker": "Start with `docker run --runtime nvidia`; see the layer user-driver.",
+            "podman": "Start with `podman run --device nvidia.com/gpu=all`; see the layer user-driver.",
+            "apptainer": "Start with `apptainer run --nv`; see the layer user-driver.",
         },
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
@@ -25,16 +29,14 @@ CODES = [
         symptom="CUDA error 35 `driver version is insufficient`",
         cause="the runtime is CUDA {runtime}, the driver offers CUDA {driver}",
         detect="cudaGetDeviceCount gives 35 and cudaDriverGetVersion is above 0",
-        fix={
-            "*": (
-                "Update the host driver to branch {minimum} or newer, use an image of an older CUDA, or "
-                "cuda-compat on data-centre GPUs."
+        fix=by_driver(
+            " to branch {minimum} or newer",
+            "use an image of an older CUDA, or cuda-compat on data-centre GPUs",
+            wsl=(
+                "The Windows driver is too old for this CUDA: update it in Windows to branch {minimum} or "
+                "newer, then `wsl --shutdown`; or use an image of an older CUDA."
             ),
-            "wsl": (
-                "The Windows driver is too old for this CUDA: update it in Windows to branch {minimum} or newer, "
-                "then `wsl --shutdown`; or use an image of an older CUDA."
-            ),
-        },
+        ),
         apart="`nvidia-smi` on the host shows the newest CUDA of its driver",
         source="NVIDIA/nvidia-docker#1442, #747",
     ),
@@ -45,7 +47,10 @@ CODES = [
         symptom="CUDA error 36",
         cause="a function that minor-version compatibility does not cover",
         detect="cudaGetDeviceCount gives 36",
-        fix=("Update the host driver to the one that came with CUDA {runtime}, or use an image of an older CUDA."),
+        fix=by_driver(
+            " to the one that came with CUDA {runtime}",
+            "use an image of an older CUDA",
+        ),
         source="NVIDIA, CUDA Compatibility",
     ),
     Code(
@@ -55,7 +60,22 @@ CODES = [
         symptom="CUDA error 46",
         cause="another process holds the GPU in exclusive mode",
         detect="cudaGetDeviceCount gives 46",
-        fix="Free the GPU, or set the default compute mode on the host: `nvidia-smi -c 0`.",
+        fix=by_host(
+            "`nvidia-smi -c 0`.",
+            any=(
+                "Wait for the process that holds the GPU, or end it if it is yours; if nobody wants the mode:"
+                " `nvidia-smi -c 0` on the host."
+            ),
+            kubernetes=(
+                "Let one pod have the GPU (request `nvidia.com/gpu: 1`, no sharing), or start it on another "
+                "node; the cluster's administrator can say who set the mode: `nvidia-smi -q -d COMPUTE,PIDS`."
+            ),
+            slurm=(
+                "Use one process for each GPU, and end those of this job that are left (`nvidia-smi`); the "
+                "mode is the site's choice: ask its administrators if two must share a GPU."
+            ),
+            wsl="End the Windows or Linux program that holds the GPU, or use another GPU.",
+        ),
         apart="`nvidia-smi -q -d COMPUTE,PIDS`: the mode, and who holds the GPU",
         source="NVIDIA/nvidia-docker#572",
     ),
@@ -88,7 +108,9 @@ CODES = [
         symptom="the loader's message in the evidence",
         cause="the file is empty, truncated, a directory or of another architecture",
         detect="ELF header of the file the loader finds first",
-        fix="Restore {path}: reinstall the package or pull the image again.",
+        fix={
+            "*": "Restore {path}: install its package again, or pull the image again.",
+        },
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(
@@ -98,9 +120,9 @@ CODES = [
         symptom="CUDA error 35",
         cause="CUDA {runtime} over a driver of CUDA {driver} without cuda-compat",
         detect="versions, and the runtime's own answer",
-        fix=(
-            "Update the host driver to branch {minimum} or newer, use an image of CUDA {driver_major}, or "
-            "cuda-compat on data-centre GPUs."
+        fix=by_driver(
+            " to branch {minimum} or newer",
+            "use an image of CUDA {driver_major}, or cuda-compat on data-centre GPUs",
         ),
         source="NVIDIA, CUDA Compatibility",
     ),
@@ -112,7 +134,15 @@ CODES = [
         symptom="works; JIT of PTX from the newer toolkit and its newest functions may not",
         cause="the runtime is newer than the driver within one CUDA major",
         detect="versions; the PTX probe proves what JIT can do",
-        fix="Nothing to do; for JIT from CUDA {runtime}, update the host driver{full}.",
+        fix=by_driver(
+            "{full}",
+            "leave it: only JIT from CUDA {runtime} needs that",
+            any="Nothing to do; for JIT from CUDA {runtime}, update the host driver{full}.",
+            kubernetes="Nothing to do; for JIT from CUDA {runtime}, run on nodes whose driver was updated{full}.",
+            slurm="Nothing to do; for JIT from CUDA {runtime}, run on nodes whose driver was updated{full}.",
+            wsl="Nothing to do; for JIT from CUDA {runtime}, update the driver in Windows{full}.",
+            jetson="Nothing to do; for JIT from CUDA {runtime}, update JetPack.",
+        ),
         source="NVIDIA, CUDA Compatibility",
     ),
     Code(
@@ -133,7 +163,10 @@ CODES = [
         symptom="CUDA error 35 or 36, or missing functions",
         cause="CUDA {runtime_major} needs driver branch {minimum}, the kernel module is {kernel}",
         detect="kernel module's branch against the minimum, no forward compatibility active",
-        fix="Update the host driver to branch {minimum} or newer.",
+        fix=by_driver(
+            " to branch {minimum} or newer",
+            "use an image of an older CUDA",
+        ),
         source="NVIDIA, CUDA Compatibility",
     ),
     Code(
@@ -143,7 +176,11 @@ CODES = [
         symptom="CUDA error 36, 100, 803, 804 or 999 with a compat libcuda",
         cause="the compat package does not support this GPU or this base driver",
         detect="libcuda is newer than the kernel module and cuInit fails",
-        fix="Take {folder} out of the loader's path, or update the host driver.",
+        fix=by_driver(
+            "",
+            "take {folder} out of the loader's path",
+            any="Take {folder} out of the loader's path, or update the host driver.",
+        ),
         source="VIAME/VIAME#273; NVIDIA/nvidia-docker#1515",
     ),
     Code(

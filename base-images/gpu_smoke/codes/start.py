@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hands import by_host
 from . import Code
 
 CODES = [
@@ -12,12 +13,19 @@ CODES = [
         symptom="cuInit gives 3 (not initialized) or 100",
         cause="the GPU is in MIG mode and nobody created GPU instances",
         detect="cuInit gives 3, NVML says MIG mode is on",
-        fix={
-            "*": (
-                "Create instances with `nvidia-smi mig -cgi <profile> -C`, or turn MIG off with `nvidia-smi -mig 0`."
+        fix=by_host(
+            ("create instances with `nvidia-smi mig -cgi <profile> -C`, or turn MIG off with `nvidia-smi -mig 0`."),
+            any=("Create instances with `nvidia-smi mig -cgi <profile> -C`, or turn MIG off with `nvidia-smi -mig 0`."),
+            kubernetes=(
+                "Start the pod on another node; the cluster's administrator sets this node's MIG "
+                "configuration label (`nvidia.com/mig.config`), so that the MIG manager creates instances."
             ),
-            "kubernetes": "Set the node's MIG configuration label, so that the MIG manager creates instances.",
-        },
+            slurm=(
+                "Ask Slurm for an instance (such as `--gres=gpu:1g.10gb:1`) or for another node "
+                "(`--exclude={node}`); the site's administrators create instances (`nvidia-smi mig -cgi "
+                "<profile> -C`)."
+            ),
+        ),
         source="CUDA driver API, CUresult",
     ),
     Code(
@@ -42,14 +50,42 @@ CODES = [
         cause="seccomp, the device cgroup or a missing device node",
         detect="cuInit gives 304",
         fix={
-            "*": "Check the device nodes and the kernel log.",
+            "*": (
+                "Check the device nodes, the kernel log, and what confines this process (systemd's "
+                "SystemCallFilter, AppArmor, SELinux)."
+            ),
             "docker": "Give the GPU with `--gpus all`; check the seccomp profile and the `--device` rules.",
+            "jetson-docker": "Give the GPU with `--runtime nvidia`; check the seccomp profile.",
             "podman": "Give the GPU with `--device nvidia.com/gpu=all`; check the seccomp profile.",
+            "kubernetes": (
+                "Request the GPU and mount no nodes by hand; run once with the pod's "
+                "`securityContext.seccompProfile` of type Unconfined: if it works, allow the refused call in "
+                "a Localhost profile."
+            ),
+            "slurm": (
+                "Ask Slurm for the GPU (`--gres=gpu:1`); if the job has it, submit again with "
+                "`--exclude={node}` and tell the site's administrators."
+            ),
         },
-        apart=(
-            "run once with `--security-opt seccomp=unconfined`: works, it was seccomp; `strace -f` shows the "
-            "refused call otherwise"
-        ),
+        apart={
+            "*": "`strace -f` shows the refused call; `dmesg | grep -iE 'audit|apparmor'` who refused it",
+            "docker": (
+                "run once with `--security-opt seccomp=unconfined`: works, it was seccomp; `strace -f` shows "
+                "the refused call otherwise"
+            ),
+            "podman": (
+                "run once with `--security-opt seccomp=unconfined`: works, it was seccomp; `strace -f` shows "
+                "the refused call otherwise"
+            ),
+            "kubernetes": (
+                "run once with `securityContext.seccompProfile.type: Unconfined`: works, it was seccomp; else the nodes"
+            ),
+            "wsl": (
+                "`nvidia-smi.exe` in Windows: works there, it is WSL's side (`wsl --update`); fails, it is "
+                "the Windows driver"
+            ),
+            "slurm": "`srun --gres=gpu:1` of the same command: works, the step had no GPU",
+        },
         source="CUDA driver API, CUresult",
     ),
     Code(
@@ -59,17 +95,34 @@ CODES = [
         symptom="CUDA error 100, or zero devices",
         cause="the variable is empty or its first entry is -1",
         detect="cuInit gives 100 or there are zero devices, and the mask names none",
-        fix="Unset CUDA_VISIBLE_DEVICES (it is {value!r}).",
+        fix={
+            "*": "Unset CUDA_VISIBLE_DEVICES (it is {value!r}).",
+            "kubernetes": "Take CUDA_VISIBLE_DEVICES (it is {value!r}) out of the pod's `env` and the image.",
+            "slurm": (
+                "Give the step its GPUs (`srun --gres=gpu:1`) and set CUDA_VISIBLE_DEVICES (it is {value!r}) "
+                "nowhere yourself: Slurm does; without it this process could take other jobs' GPUs."
+            ),
+        },
         source="CUDA programming guide, environment variables; MakazhanAlpamys/Soup#1128",
     ),
     Code(
         id="GS305",
         layer="driver-init",
-        title="CUDA_VISIBLE_DEVICES names a GPU that is not here",
+        title="CUDA_VISIBLE_DEVICES names a GPU twice, or one that is not here",
         symptom="CUDA error 100 or 101, or fewer devices than expected",
-        cause="an index or UUID of the mask does not exist: what follows it is hidden",
+        cause="an index or UUID of the mask does not exist (what follows is hidden), or is there twice (all is hidden)",
         detect="compare the mask with the GPUs that NVML lists",
-        fix="Set CUDA_VISIBLE_DEVICES to GPUs that exist: {entry!r} does not ({have}).",
+        fix={
+            "*": "Name each GPU once in CUDA_VISIBLE_DEVICES, and only GPUs that exist: {entry!r} {problem} ({have}).",
+            "kubernetes": (
+                "Take CUDA_VISIBLE_DEVICES out of the pod's `env` and the image, or name GPUs of this pod, "
+                "which count from 0: {entry!r} {problem} ({have})."
+            ),
+            "slurm": (
+                "Leave CUDA_VISIBLE_DEVICES to Slurm (`srun --gres=gpu:N`), or name GPUs of this job, which "
+                "count from 0 where Slurm shows it only its own: {entry!r} {problem} ({have})."
+            ),
+        },
         source="CUDA programming guide, environment variables",
     ),
     Code(
@@ -82,14 +135,18 @@ CODES = [
         fix={
             "*": "Check `nvidia-smi -L` and the kernel log for Xid 79.",
             "docker": "Start with `docker run --gpus all`; check NVIDIA_VISIBLE_DEVICES.",
+            "jetson-docker": "Start with `docker run --runtime nvidia`.",
+            "podman": "Start with `podman run --device nvidia.com/gpu=all`.",
+            "apptainer": "Start with `apptainer run --nv`; check `nvidia-smi -L` on the host.",
             "kubernetes": "Request `nvidia.com/gpu: 1` in the pod's limits; check the node's device plugin.",
             "wsl": (
-                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no Linux "
-                "driver inside WSL."
+                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no "
+                "Linux driver inside WSL."
             ),
+            "jetson": "Restart the Jetson; if it stays, reinstall JetPack's driver (the packages nvidia-l4t-*).",
             "slurm": (
-                "Ask Slurm for a GPU (`--gres=gpu:1`); if the job has one, check `nvidia-smi -L` on the node and "
-                "its kernel log for Xid 79."
+                "Ask Slurm for a GPU (`--gres=gpu:1`); if the job has one, submit again with "
+                "`--exclude={node}` and tell the site's administrators."
             ),
         },
         apart=(
@@ -115,76 +172,15 @@ CODES = [
         symptom="CUDA error 802 (system not ready)",
         cause="a host with NVSwitch needs nvidia-fabricmanager of the driver's version",
         detect="cuInit gives 802",
-        fix=(
-            "On the host: install nvidia-fabricmanager of the driver's exact version and `systemctl start "
-            "nvidia-fabricmanager`."
+        fix=by_host(
+            ("install nvidia-fabricmanager of the driver's exact version and `systemctl start nvidia-fabricmanager`."),
+            kubernetes=(
+                "Start the pod on another node; the cluster's administrator starts nvidia-fabricmanager of "
+                "the driver's exact version on this one (GPU operator: it runs in the driver pod, restart "
+                "that)."
+            ),
         ),
         source="pytorch/pytorch#35710; huggingface/huggingface_hub#4134",
-    ),
-    Code(
-        id="GS309",
-        layer="driver-init",
-        title="The image's cuda-compat is older than the host's driver",
-        symptom="CUDA error 803 (driver and library mismatch)",
-        cause="a compat folder on the loader's path puts an old libcuda before the host's",
-        detect=("cuInit gives 803, libcuda comes from a compat folder or its version is below the kernel module's"),
-        fix=("Take {folder} out of LD_LIBRARY_PATH and ld.so.conf: use compat only where the host is older."),
-        source="vllm-project/vllm#34821, #32474; VIAME/VIAME#273",
-    ),
-    Code(
-        id="GS310",
-        layer="driver-init",
-        title="libcuda and the kernel module do not match",
-        symptom="CUDA error 803, NVML version mismatch",
-        cause=(
-            "the host's driver was upgraded and the old module still runs, or a stale libcuda was copied into the image"
-        ),
-        detect="cuInit gives 803 and no compat folder is involved",
-        fix={
-            "*": "Reboot the host or reload the module.",
-            "container": (
-                "Recreate the container; if it stays, reboot the host, and remove any libcuda copied into the "
-                "image ({path})."
-            ),
-        },
-        apart=(
-            "`cat /proc/driver/nvidia/version` against `ls -l` of {path}: after a restart of the container "
-            "still different, a copy lies in the image"
-        ),
-        source="NVIDIA/nvidia-docker#365; NVIDIA/nvidia-container-toolkit#394",
-    ),
-    Code(
-        id="GS311",
-        layer="driver-init",
-        title="cuda-compat does not support this GPU",
-        symptom="CUDA error 804",
-        cause="forward compatibility runs on data-centre GPUs (and some others) only",
-        detect="cuInit gives 804",
-        fix=("Take {folder} out of the loader's path, and update the host driver or use an older CUDA image."),
-        source="NVIDIA/nvidia-docker#1515, #1294",
-    ),
-    Code(
-        id="GS312",
-        layer="driver-init",
-        title="Unknown error at the driver's start",
-        symptom="CUDA error 999",
-        cause="nvidia-uvm lost its state (suspend and resume), or a device node is wrong",
-        detect="cuInit gives 999 and /dev/nvidia-uvm exists",
-        fix={
-            "*": (
-                "On the host: `rmmod nvidia_uvm; modprobe nvidia_uvm`, then `nvidia-modprobe -u -c=0`; reboot if "
-                "it stays."
-            ),
-            "wsl": (
-                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no Linux "
-                "driver inside WSL."
-            ),
-        },
-        apart=(
-            "`dmesg | grep -iE 'xid|nvrm|uvm'` on the host: lines of uvm or after a resume, reload the "
-            "module; an Xid, it is the GPU"
-        ),
-        source="pytorch/pytorch#49081",
     ),
     Code(
         id="GS313",
@@ -193,7 +189,22 @@ CODES = [
         symptom="CUDA error 46 (devices unavailable)",
         cause="compute mode is exclusive or prohibited",
         detect="cuInit, the device count or creating a context gives 46",
-        fix="Free the GPU, or set the default compute mode on the host: `nvidia-smi -c 0`.",
+        fix=by_host(
+            "`nvidia-smi -c 0`.",
+            any=(
+                "Wait for the process that holds the GPU, or end it if it is yours; if nobody wants the mode:"
+                " `nvidia-smi -c 0` on the host."
+            ),
+            kubernetes=(
+                "Let one pod have the GPU (request `nvidia.com/gpu: 1`, no sharing), or start it on another "
+                "node; the cluster's administrator can say who set the mode: `nvidia-smi -q -d COMPUTE,PIDS`."
+            ),
+            slurm=(
+                "Use one process for each GPU, and end those of this job that are left (`nvidia-smi`); the "
+                "mode is the site's choice: ask its administrators if two must share a GPU."
+            ),
+            wsl="End the Windows or Linux program that holds the GPU, or use another GPU.",
+        ),
         apart="`nvidia-smi -q -d COMPUTE,PIDS`: the mode, and who holds the GPU",
         source="NVIDIA/nvidia-docker#572",
     ),
@@ -204,27 +215,11 @@ CODES = [
         symptom="CUDA error 101",
         cause="a device number that does not exist, usually from a wrong mask",
         detect="cuInit or cuDeviceGet gives 101",
-        fix="Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that `nvidia-smi -L` lists.",
+        fix={
+            "*": "Unset CUDA_VISIBLE_DEVICES, or set it to GPUs that `nvidia-smi -L` lists.",
+            "kubernetes": "Take CUDA_VISIBLE_DEVICES out of the pod's `env` and the image.",
+            "slurm": "Leave CUDA_VISIBLE_DEVICES to Slurm (`srun --gres=gpu:1`), and use device numbers from 0.",
+        },
         source="CUDA driver API, CUresult",
-    ),
-    Code(
-        id="GS315",
-        layer="driver-init",
-        title="The driver's start failed",
-        symptom="cuInit gives the code shown",
-        cause="see the code's text in CUDA's documentation",
-        detect="any other code of cuInit, cuDeviceGetCount or cuDeviceGet",
-        fix="Look up {name} ({value}) in CUDA's error list and read the kernel log.",
-        source="CUDA driver API, CUresult",
-    ),
-    Code(
-        id="GS316",
-        layer="driver-init",
-        title="The driver's answers make no sense",
-        symptom="negative or huge counts and versions",
-        cause="a broken or foreign libcuda",
-        detect="bounds on the number of devices and on the version",
-        fix="Replace {path} with the driver's own library.",
-        source="fuzzing in tests/gpu_smoke",
     ),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hands import by_another_gpu
 from . import Code
 
 CODES = [
@@ -66,10 +67,7 @@ CODES = [
         symptom="training diverges, results differ from the CPU",
         cause="a faulty GPU, or a library that does not fit GPU or driver",
         detect="a small computation on the GPU against plain Python",
-        fix=(
-            "Run again on another GPU: if only this one is wrong, take it out of service; else pin another "
-            "version of {value}."
-        ),
+        fix=by_another_gpu("take it out of service; if all are wrong, pin another version of {value}."),
         apart=(
             "the same command on another GPU of the same kind: right there, it is the GPU; wrong there too, "
             "it is the library"
@@ -116,7 +114,12 @@ CODES = [
         symptom="new processes behave differently from running ones",
         cause="a package was upgraded in place",
         detect="/proc/self/maps marks {path} as deleted",
-        fix="Restart the programs; recreate the container.",
+        fix={
+            "*": "Restart the programs.",
+            "container": "Restart the programs; recreate the container.",
+            "kubernetes": "Delete the pod, so that it starts anew.",
+            "apptainer": "Restart the programs.",
+        },
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(

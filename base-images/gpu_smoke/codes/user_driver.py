@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hands import by_capabilities, by_host, by_packages
 from . import Code
 
 CODES = [
@@ -12,7 +13,7 @@ CODES = [
         symptom="NVML `Driver Not Loaded`, CUDA 100 or 999",
         cause="nvidia.ko is not loaded (build failed after a kernel update, secure boot, blacklist)",
         detect="device nodes exist, /proc/driver/nvidia/version does not, cuInit fails",
-        fix="On the host: `modprobe nvidia`; read `dmesg | grep -i nvrm` if it fails.",
+        fix=by_host("`modprobe nvidia`; read `dmesg | grep -i nvrm` if it fails."),
         apart=("`dmesg | grep -iE 'nvrm|module verification|lockdown'` on the host says why `modprobe nvidia` fails"),
         source="NVML API reference, nvmlReturn_t",
     ),
@@ -23,7 +24,11 @@ CODES = [
         symptom="no CUDA at all though the card is there",
         cause="the open-source nouveau module has the card, so nvidia.ko cannot take it",
         detect="/sys/module/nouveau or /proc/modules names nouveau, nvidia is absent",
-        fix="Blacklist nouveau, rebuild the initramfs, reboot, install NVIDIA's driver.",
+        fix=by_host(
+            "blacklist nouveau, rebuild the initramfs, reboot, install NVIDIA's driver.",
+            any="Blacklist nouveau, rebuild the initramfs, reboot, install NVIDIA's driver.",
+            container="On the host: blacklist nouveau, rebuild the initramfs, reboot, install NVIDIA's driver.",
+        ),
         source="DCGM software test",
     ),
     Code(
@@ -46,15 +51,22 @@ CODES = [
         detect="device nodes exist, no libcuda.so.1 in any known folder",
         fix={
             "*": "Install the driver's user-mode libraries (libcuda) of the kernel module's version.",
-            "docker": ("Give the GPU with `--gpus all` (not only `--device`), so that the toolkit mounts libcuda."),
+            "container": "Give the GPU by CDI or NVIDIA's runtime, so that libcuda is mounted.",
+            "docker": "Give the GPU with `--gpus all` (not only `--device`), so that the toolkit mounts libcuda.",
+            "jetson-docker": "Start it with `--runtime nvidia`, so that the Jetson's libcuda is mounted.",
             "podman": "Give the GPU with `--device nvidia.com/gpu=all` (CDI), so that libcuda is mounted.",
             "kubernetes": (
-                "Let the NVIDIA device plugin and container toolkit give the GPU; a plain /dev mount brings no libcuda."
+                "Let the NVIDIA device plugin and container toolkit give the GPU (request `nvidia.com/gpu: "
+                "1`); a plain /dev mount brings no libcuda."
+            ),
+            "slurm-node": (
+                "Submit again with `--exclude={node}` and tell the site's administrators: this node has no libcuda."
             ),
             "wsl": (
-                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no Linux "
-                "driver inside WSL."
+                "Update the NVIDIA driver in Windows, then `wsl --update` and `wsl --shutdown`; install no "
+                "Linux driver inside WSL."
             ),
+            "jetson": "Install JetPack's libcuda (the package nvidia-l4t-cuda).",
             "apptainer": "Start it with `apptainer run --nv`, so that the host's libcuda is mounted.",
         },
         source="NVIDIA/nvidia-docker#400",
@@ -93,7 +105,9 @@ CODES = [
         symptom="nvidia-smi works, libcuda.so.1 is missing",
         cause="NVIDIA_DRIVER_CAPABILITIES lacks `compute`",
         detect="libnvidia-ml.so.1 loads, libcuda.so.1 is in no known folder",
-        fix="Set `NVIDIA_DRIVER_CAPABILITIES=compute,utility` for the container.",
+        fix=by_capabilities(
+            "Install the driver's compute libraries (libcuda1, nvidia-driver-cuda) of the kernel module's version."
+        ),
         source="mudler/LocalAI#11973",
     ),
     Code(
@@ -113,7 +127,7 @@ CODES = [
         symptom="`file too short`",
         cause="a bind mount whose source was missing, or a full disk during the driver's installation",
         detect="size 0 of the file the loader finds first",
-        fix="Remove {path} and recreate the container after the driver is installed on the host.",
+        fix=by_packages("Remove {path} and reinstall the driver."),
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(
@@ -123,7 +137,14 @@ CODES = [
         symptom="`cannot read file data: Is a directory`",
         cause="a bind mount whose source did not exist: Docker made a directory",
         detect="stat of the entry the loader finds first",
-        fix="Remove the directory {path}, fix the mount's source and recreate the container.",
+        fix=by_packages(
+            "Remove the directory {path} and reinstall the driver.",
+            container="Remove the directory {path} on the host, fix the mount's source and recreate the container.",
+            kubernetes=(
+                "Take the hostPath volume of {path} out of the pod; or start the pod on another node and tell"
+                " the cluster's administrator."
+            ),
+        ),
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(
@@ -133,7 +154,7 @@ CODES = [
         symptom="`invalid ELF header`, `file too short`, or a crash",
         cause="a truncated copy or a text file in place of the library",
         detect="ELF header and segment table against the file's size",
-        fix="Restore {path}: reinstall the driver or pull the image again.",
+        fix=by_packages("Restore {path}: reinstall the driver."),
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(
@@ -154,7 +175,16 @@ CODES = [
         symptom="new processes fail with 803 or a version mismatch, old ones still work",
         cause="the driver was upgraded in place under a running machine",
         detect="/proc/self/maps marks the loaded library as deleted",
-        fix="Reboot the host or reload the module, and recreate the container.",
+        fix=by_host(
+            "reboot or reload the module.",
+            any="Reboot the host or reload the module.",
+            container="Recreate the container; if it stays, reboot the host or reload its module.",
+            apptainer="Start again with `--nv`; if it stays, the host's administrator reboots it.",
+            kubernetes=(
+                "Delete the pod; if it stays, start it on another node, and the cluster's administrator "
+                "reboots this one after a drain."
+            ),
+        ),
         source="measured on NVIDIA's runtimes 12.9 and 13.5 over an injected driver",
     ),
     Code(
@@ -174,7 +204,14 @@ CODES = [
         symptom="`cannot open shared object file` though `ls` shows the name",
         cause="the link's target was not mounted or was removed by an upgrade",
         detect="the name exists as a link, its target does not",
-        fix="Recreate the container, or reinstall the driver: {path} points to nothing.",
+        fix=by_packages(
+            "Reinstall the driver: {path} points to nothing.",
+            container="Recreate the container, or reinstall the driver on the host: {path} points to nothing.",
+            kubernetes=(
+                "Delete the pod; if it stays, start it on another node and tell the cluster's administrator: "
+                "{path} points to nothing."
+            ),
+        ),
         source="gpu-smoke",
     ),
     Code(
@@ -184,7 +221,17 @@ CODES = [
         symptom="`Permission denied`",
         cause="file mode or security label forbids this user",
         detect="open() gives EACCES",
-        fix="`chmod a+rx {path}`, or relabel it.",
+        fix=by_packages(
+            "`chmod a+rx {path}`, or relabel it.",
+            container=(
+                "In the Dockerfile: `RUN chmod a+rx {path}`; where it is mounted, correct its mode or label "
+                "on the host."
+            ),
+            kubernetes=(
+                "Correct the mode of {path} in the image; where it is mounted, set the pod's "
+                "`securityContext.seLinuxOptions`, or tell the cluster's administrator."
+            ),
+        ),
         source="gpu-smoke",
     ),
     Code(
@@ -199,76 +246,6 @@ CODES = [
         source="numba/numba#9034; microsoft/WSL#5663",
     ),
     Code(
-        id="GS225",
-        layer="any",
-        title="A library that another one needs is missing",
-        symptom="`{value}: cannot open shared object file`, though the library asked for is there",
-        cause="a dependency was not installed, or not mounted with the driver",
-        detect="the loader's message names another library than the one that was opened",
-        fix={
-            "*": "Install what brings {value}, or put its folder on the loader's path.",
-            "container": (
-                "Install what brings {value} in the image; if it is one of the driver's (libnvidia-*), recreate "
-                "the container with `NVIDIA_DRIVER_CAPABILITIES=compute,utility`."
-            ),
-        },
-        apart="`ldd {path} | grep 'not found'`",
-        source="dlopen(3)",
-    ),
-    Code(
-        id="GS226",
-        layer="any",
-        title="The C library of this image is too old for a library",
-        symptom="version `GLIBC_2.34' not found",
-        cause=(
-            "the library, often the host's driver that was mounted, was built for a newer {value} than this image has"
-        ),
-        detect="the loader's message",
-        fix="Use an image with a newer operating system, or a build of {path} for an older one.",
-        source="dlopen(3)",
-    ),
-    Code(
-        id="GS227",
-        layer="any",
-        title="A library lies on a mount without execution",
-        symptom="`failed to map segment from shared object`",
-        cause="the filesystem is mounted with `noexec`; rarer: a security module refuses",
-        detect="the loader's message and the mount's options",
-        fix="Mount {folder} without `noexec`, or copy the library to a folder that allows execution.",
-        apart=("`findmnt -T {path} -o OPTIONS`: noexec listed, it is the mount; not listed, read the audit log"),
-        source="mount(8)",
-    ),
-    Code(
-        id="GS228",
-        layer="any",
-        title="A security module or a file mode refuses a library",
-        symptom=("`failed to map segment: Permission denied` or `cannot open shared object file: Permission denied`"),
-        cause=("file mode or folder mode; else SELinux or AppArmor forbids this process to read or map {path}"),
-        detect="the loader's message, /sys/fs/selinux and the process's profile",
-        fix={
-            "*": (
-                "`chmod a+rx {path}` and its folders; else relabel it (`restorecon -v {path}`) or correct the "
-                "AppArmor profile."
-            ),
-            "container": (
-                "On the host: `setsebool -P container_use_devices=1` or the mount option `:z`; for AppArmor run "
-                "with a profile that allows {path}."
-            ),
-        },
-        apart="`ls -lZ {path}; ausearch -m avc -ts recent; dmesg | grep -i apparmor` on the host",
-        source="NVIDIA/nvidia-container-toolkit#210",
-    ),
-    Code(
-        id="GS229",
-        layer="any",
-        title="No room for a library's thread-local data",
-        symptom="`cannot allocate memory in static TLS block`",
-        cause="another library that was loaded first took the room (often libgomp or a preloaded one)",
-        detect="the loader's message",
-        fix="Load {path} first (LD_PRELOAD={path}), or import the framework before other packages.",
-        source="dlopen(3)",
-    ),
-    Code(
         id="GS230",
         layer="user-driver",
         title="The host did not give libcuda, though `compute` was asked for",
@@ -278,9 +255,22 @@ CODES = [
             "CDI specification is older than the driver"
         ),
         detect="libnvidia-ml.so.1 loads, libcuda.so.1 is in no known folder, the capability was asked for",
-        fix=(
-            "On the host: install the driver's compute libraries (libcuda1, nvidia-driver-cuda), then "
-            "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, and recreate the container."
+        fix=by_host(
+            "install the driver's compute libraries (libcuda1, nvidia-driver-cuda).",
+            any="Install the driver's compute libraries (libcuda1, nvidia-driver-cuda).",
+            container=(
+                "On the host: install the driver's compute libraries (libcuda1, nvidia-driver-cuda), then "
+                "`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`, and recreate the container."
+            ),
+            apptainer=(
+                "The host's administrator installs the driver's compute libraries (libcuda1, "
+                "nvidia-driver-cuda); then start with `--nv`."
+            ),
+            kubernetes=(
+                "Start the pod on another node; the cluster's administrator: install the driver's compute "
+                "libraries (libcuda1, nvidia-driver-cuda), then `nvidia-ctk cdi generate "
+                "--output=/etc/cdi/nvidia.yaml`."
+            ),
         ),
         apart=(
             "`ldconfig -p | grep libcuda` on the host: not listed, the package is missing; listed, the CDI "

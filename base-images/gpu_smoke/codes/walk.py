@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hands import by_host
 from . import Code
 
 CODES = [
@@ -33,16 +34,12 @@ CODES = [
         detect=(
             "the layer's child process was still running after --timeout seconds; the report names the call it was in"
         ),
-        fix={
-            "*": (
-                "Look at the kernel log for Xid lines, then reset the GPU or reboot the node; raise --timeout if "
-                "it is only slow."
+        fix=by_host(
+            ("read the kernel log for Xid lines, reset the GPU or reboot; raise --timeout if it is only slow."),
+            any=(
+                "Read the kernel log for Xid lines, then reset the GPU or reboot; raise --timeout if it is only slow."
             ),
-            "kubernetes": (
-                "Drain the node, look at its kernel log for Xid lines and reboot it; raise --timeout if it is "
-                "only slow."
-            ),
-        },
+        ),
         apart=(
             "`dmesg | grep -iE 'xid|hung task'` on the host: an Xid or a hung task, it is the GPU or its "
             "module; nothing, an injected tool or a dead mount"
@@ -118,10 +115,11 @@ CODES = [
             ),
             "slurm": "Ask for more with `--mem` (the limit is {limit}): frameworks need several GiB to load.",
         },
-        apart=(
-            "`dmesg | grep -i 'killed process'` on the host, or `oom_kill` in /sys/fs/cgroup/memory.events: "
-            "counted, it was the limit"
-        ),
+        apart={
+            "*": "`oom_kill` in /sys/fs/cgroup/memory.events: counted, it was the limit",
+            "kubernetes": "`kubectl describe pod`: OOMKilled, it was the limit",
+            "slurm": "`sacct -j $SLURM_JOB_ID -o State,MaxRSS`: OUT_OF_MEMORY, it was the limit",
+        },
         source="cgroups(7)",
     ),
     Code(
@@ -133,10 +131,18 @@ CODES = [
             "a library was built for a newer processor (AVX, AVX2), or a virtual machine hides the processor's features"
         ),
         detect="the layer's child process ended by SIGILL",
-        fix=(
-            "Use a build for this processor, or give the virtual machine the host's processor type; the "
-            "library: {path}."
-        ),
+        fix={
+            "*": (
+                "Use a build for this processor, or give the virtual machine the host's processor type; the "
+                "library: {path}."
+            ),
+            "kubernetes": (
+                "Use a build for this processor, or a node with a newer one (nodeSelector); the library: {path}."
+            ),
+            "slurm": (
+                "Use a build for this processor, or a node with a newer one (`--constraint`); the library: {path}."
+            ),
+        },
         apart=(
             "`grep -o -w -m1 -e avx -e avx2 /proc/cpuinfo`: not shown in the guest and shown on the host, it "
             "is the virtual machine"
@@ -150,10 +156,15 @@ CODES = [
         symptom="`Bus error`, exit status 135",
         cause="/dev/shm is full, or a library's file was cut off or replaced while it was mapped",
         detect="the layer's child process ended by SIGBUS",
-        fix=(
-            "Give /dev/shm more room (`--shm-size=1g`, an emptyDir of medium Memory); restore {path} if its "
-            "file was changed."
-        ),
+        fix={
+            "*": "Make room in /dev/shm; restore {path} if its file was changed.",
+            "docker": "Run with `--shm-size=1g`, for room in /dev/shm; restore {path} if its file was changed.",
+            "podman": "Run with `--shm-size=1g`, for room in /dev/shm; restore {path} if its file was changed.",
+            "kubernetes": (
+                "Mount an emptyDir with `medium: Memory` at /dev/shm; restore {path} in the image if its file"
+                " was changed."
+            ),
+        },
         apart="`df /dev/shm`: full, it is shared memory; else the file",
         source="signal(7); NVIDIA/nccl#290",
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..hands import by_another_gpu, by_host
 from . import Code
 
 CODES = [
@@ -59,7 +60,7 @@ CODES = [
         symptom="results on the GPU differ from the CPU",
         cause="a faulty GPU, or a library that does not fit",
         detect="the same operation on GPU and CPU: {value}",
-        fix="Run again on another GPU; if all are wrong, go back to the image's locked versions.",
+        fix=by_another_gpu("take it out of service; if all are wrong, go back to the image's locked versions."),
         apart=(
             "the same command on another GPU of the same kind: right there, it is the GPU; wrong there too, "
             "it is a package"
@@ -184,6 +185,7 @@ CODES = [
         fix={
             "*": "Give the process {want} GPUs, or ask for {have}.",
             "kubernetes": "Request `nvidia.com/gpu: {want}` in the pod's limits, or ask for {have}.",
+            "slurm": "Ask Slurm for them (`--gres=gpu:{want}`), or ask for {have}.",
         },
         source="gpu-smoke",
     ),
@@ -197,9 +199,22 @@ CODES = [
             "them; rarer: a link, or a rank that died"
         ),
         detect="NCCL ran over --timeout while kernels of our own computed right on every GPU",
-        fix=(
-            "Run again with NCCL_P2P_DISABLE=1: if it passes, switch ACS off in the bridges and the IOMMU to "
-            "pass-through (`iommu=pt`) on the host."
+        fix=by_host(
+            "switch ACS off in the bridges and the IOMMU to pass-through (`iommu=pt`).",
+            any=(
+                "Run again with NCCL_P2P_DISABLE=1: if it passes, switch ACS off in the bridges and the IOMMU"
+                " to pass-through (`iommu=pt`) on the host."
+            ),
+            kubernetes=(
+                "Run with NCCL_P2P_DISABLE=1; if it passes, the cluster's administrator switches ACS off in "
+                "the node's bridges and the IOMMU to pass-through (`iommu=pt`)."
+            ),
+            slurm=(
+                "Run with NCCL_P2P_DISABLE=1; if it passes, the site's administrators switch ACS off in the "
+                "node's bridges and the IOMMU to pass-through (`iommu=pt`)."
+            ),
+            wsl="Run with NCCL_P2P_DISABLE=1: WSL has no way between GPUs.",
+            jetson="Run with NCCL_P2P_DISABLE=1.",
         ),
         apart=(
             "NCCL_P2P_DISABLE=1 passes: the way between the GPUs; hangs too: NCCL_DEBUG=INFO names the transport that "

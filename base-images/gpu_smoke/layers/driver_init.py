@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import time
 
-from .. import mask, witness
+from .. import counts, witness
 from ..calls import Api
 from ..errors import code_text, means
 from ..host import clean
@@ -124,11 +125,11 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     version = facts.get("driver_version") or 0
     if not 0 < count <= MOST_DEVICES or not 5000 <= version < 100000:
         return [finding(context, "GS316", f"{count} devices, CUDA version {version}", path=path)]
-    masked = _mask(context)
+    masked = counts.masked(context)
     if masked.bad:
-        details = {"entry": masked.bad, "have": _have(context)}
+        details = {"entry": masked.bad, "problem": masked.problem, "have": _have(context)}
         return [finding(context, "GS305", f"CUDA_VISIBLE_DEVICES={masked.value}", "warning", **details)]
-    return [one for one in (witness.uncounted(context), _slow(context, facts)) if one]
+    return [one for one in (counts.uncounted(context), _slow(context, facts)) if one]
 
 
 def _slow(context: Context, facts: Facts) -> Finding | None:
@@ -161,6 +162,8 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
             return [own, *found]
     elif rc == 3:
         own = finding(context, "GS301" if witness.mig_on(context) else "GS302", evidence)
+    elif rc == 500 and context.platform.wsl:
+        own = finding(context, "GS329", f"{evidence}; {_wsl_parts(context)}")
     elif rc in _SIMPLE:
         own = finding(context, _SIMPLE[rc], seen, path=path)
     elif not found:
@@ -170,15 +173,20 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
     return found or ([own] if own else [])
 
 
+WSL_PART = "libnvdxgdmal.so.1"
+
+
+def _wsl_parts(context: Context) -> str:
+    """Say whether the part of the Windows driver is here that its newer branches need (since 555)."""
+    found = context.host.files(f"/usr/lib/wsl/drivers/*/{WSL_PART}") + context.host.files(
+        f"/usr/lib/wsl/lib/{WSL_PART}"
+    )
+    return f"{WSL_PART} is {found[0]}" if found else f"{WSL_PART} is not in /usr/lib/wsl"
+
+
 def _with_users(context: Context, rc: int, evidence: str) -> str:
     held = witness.users(context) if rc in (2, 46) else ""
     return f"{evidence}; NVML: {held}" if held else evidence
-
-
-def _mask(context: Context) -> mask.Mask:
-    listed = context.fact("nvml", "devices")
-    uuids = [device.get("uuid", "") for device in listed] if listed else None
-    return mask.parse(context.env.get("CUDA_VISIBLE_DEVICES"), uuids)
 
 
 def _have(context: Context) -> str:
@@ -187,7 +195,7 @@ def _have(context: Context) -> str:
 
 
 def _no_device(context: Context, rc: int, evidence: str) -> Finding:
-    masked = _mask(context)
+    masked = counts.masked(context)
     seen = f"{evidence}; CUDA_VISIBLE_DEVICES={masked.value!r}" if masked.value is not None else evidence
     mig = witness.mig_on(context)
     if masked.hides_all and not masked.bad:
@@ -196,14 +204,22 @@ def _no_device(context: Context, rc: int, evidence: str) -> Finding:
     if mig and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
         return finding(context, "GS307", seen)
     if masked.mig:
-        return finding(context, "GS305", seen, entry=masked.mig[0], have=_slices(context))
+        return finding(context, "GS305", seen, entry=masked.mig[0], problem="does not exist", have=_slices(context))
     if masked.bad:
-        return finding(context, "GS305", seen, entry=masked.bad, have=_have(context))
+        return finding(context, "GS305", seen, entry=masked.bad, problem=masked.problem, have=_have(context))
     if mig:
         return finding(context, "GS301", seen)
     listed = context.fact("nvml", "count")
     told = f"; NVML lists {listed}" if listed is not None and not context.fact("nvml", "rc") else ""
+    if rc != 101 and listed and _own_node(context) and not context.platform.wsl:
+        return finding(context, "GS328", seen + told)
     return finding(context, "GS314" if rc == 101 else "GS306", seen + told)
+
+
+def _own_node(context: Context) -> bool:
+    """Say whether a GPU's node opens for this process: then the GPU was given."""
+    given = context.fact(nodes.NAME, "nodes") or {}
+    return any(re.search(r"nvidia\d+$", path) and error is None for path, error in given.items())
 
 
 def _slices(context: Context) -> str:
@@ -236,7 +252,7 @@ def mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
 def _compat(context: Context, evidence: str, path: str) -> Finding | None:
     """Return the finding of a compat library that is newer than the module, and finds no GPU that NVML lists."""
     kernel, own = context.fact("kernel-module", "version") or "", user_driver.file_version(path)
-    masked = _mask(context).value is not None
+    masked = counts.masked(context).value is not None
     if masked or not user_driver.in_folder(path, "compat") or not number(own) > number(kernel):
         return None
     seen = f"{evidence}; libcuda {own} from {path}, kernel module {kernel}; NVML lists {context.fact('nvml', 'count')}"

@@ -7,7 +7,7 @@ import ctypes
 import itertools
 from array import array
 from collections.abc import Callable, Iterator
-from typing import Union
+from typing import Any, Union
 
 from .. import gpus, witness
 from ..calls import Api, CallFailed
@@ -20,19 +20,32 @@ from . import driver_init, kernel_text, user_driver
 NAME, TITLE, LEVEL = "kernels", "PTX kernels", "gpu"
 PROCESSORS, ATTEMPTS = 160, 3
 MOST_NAMED = 8
+NOT_RUN: Facts = {"not_run": "no usable device"}
 
 
 def probe(context: Context, session: Session) -> Facts:
     """Run both kernels on every chosen device; facts: ``devices``, each with ``universal`` and ``stamped`` answers."""
     count = usable(context)
     if not count:
-        return {"not_run": "no usable device"}
-    api = Api(ctypes.CDLL(user_driver.SONAME), session, "libcuda")
+        return dict(NOT_RUN)
     cuda = context.fact("runtime", "runtime_version") or 0
     if not cuda and context.row.cuda:
         cuda = context.row.cuda[0] * 1000 + context.row.cuda[1] * 10
-    api.check("cuInit", ctypes.c_uint(0))
+    api = started(session)
     return {"devices": [_on_device(context, api, number, cuda) for number in range(count)]}
+
+
+def started(session: Session) -> Api:
+    """Return libcuda after its start, which costs nothing where another layer has done it in this process."""
+    api = Api(ctypes.CDLL(user_driver.SONAME), session, "libcuda")
+    api.check("cuInit", ctypes.c_uint(0))
+    return api
+
+
+def failed_call(context: Context, device: Facts, where: str, fallback: str, **details: Any) -> list[Finding]:
+    """Return what explains the call of an answer that failed, the likeliest first."""
+    evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}" + details.pop("after", "")
+    return witness.on_gpu(context, device["rc"], evidence, fallback, **details)
 
 
 def processors(context: Context, number: int) -> int:
@@ -239,9 +252,8 @@ def _explain(context: Context, device: Facts, kernel: str, what: str) -> list[Fi
         if any(one.get("wrong") for one in context.fact("memory", "devices") or []):
             evidence += "; the memory test finds wrong bytes too (GS715), which is the likelier cause"
         return [finding(context, "GS704", evidence)]
-    evidence = f"{what}: {answer['call']} gave {code_text(rc)}"
     value = capability(context, number) if rc == 209 else rc
-    return witness.on_gpu(context, rc, evidence, "GS705", value=value)
+    return failed_call(context, answer, what, "GS705", value=value)
 
 
 def capability(context: Context, number: int) -> str:

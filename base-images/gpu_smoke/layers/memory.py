@@ -8,12 +8,10 @@ import time
 
 from .. import gpus, witness
 from ..calls import Api, CallFailed
-from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
-from . import user_driver
-from .kernels import judge_devices, primary_context, usable
+from .kernels import NOT_RUN, failed_call, judge_devices, primary_context, room, started, usable
 
 NAME, TITLE, LEVEL = "memory", "GPU memory", "gpu"
 MIB = 1 << 20
@@ -31,10 +29,8 @@ def probe(context: Context, session: Session) -> Facts:
     """Facts: ``devices`` with ``total``, ``free_before``, ``lost`` (bytes by cycle), ``wrong`` (bytes) and ``rc``."""
     count = usable(context)
     if not count:
-        return {"not_run": "no usable device"}
-    api = Api(ctypes.CDLL(user_driver.SONAME), session, "libcuda")
-    api.check("cuInit", ctypes.c_uint(0))
-    patterns = _patterns()
+        return dict(NOT_RUN)
+    api, patterns = started(session), _patterns()
     return {"devices": [_on_device(api, number, patterns) for number in range(count)]}
 
 
@@ -84,11 +80,9 @@ def _write_and_read(api: Api, size: int, pattern: bytes) -> int:
 
     Every part has its own place in the pattern, so that a part that answers for another is found too.
     """
-    pointer, given = ctypes.c_uint64(0), ctypes.create_string_buffer(pattern, len(pattern))
-    back = ctypes.create_string_buffer(min(CHUNK, size))
-    api.check("cuMemAlloc_v2", ctypes.byref(pointer), ctypes.c_size_t(size))
+    given, back = ctypes.create_string_buffer(pattern, len(pattern)), ctypes.create_string_buffer(min(CHUNK, size))
     parts = [(offset, min(CHUNK, size - offset)) for offset in range(0, size, CHUNK)]
-    try:
+    with room(api, size) as pointer:
         for n, (offset, length) in enumerate(parts):
             source = ctypes.c_void_p(ctypes.addressof(given) + n * STEP)
             api.check("cuMemcpyHtoD_v2", ctypes.c_uint64(pointer.value + offset), source, ctypes.c_size_t(length))
@@ -98,8 +92,6 @@ def _write_and_read(api: Api, size: int, pattern: bytes) -> int:
             if libc.memcmp(back, ctypes.addressof(given) + n * STEP, length):
                 wrong += _different(back.raw[:length], pattern[n * STEP : n * STEP + length])
         return wrong
-    finally:
-        api.code("cuMemFree_v2", pointer)
 
 
 def _different(left: bytes, right: bytes) -> int:
@@ -122,8 +114,7 @@ def judge(context: Context) -> Layer:
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = gpus.cuda_name(context, device["number"])
     if device["rc"]:
-        evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}"
-        return witness.on_gpu(context, device["rc"], evidence, "GS708")
+        return failed_call(context, device, where, "GS708")
     if device["wrong"]:
         return [finding(context, "GS715", f"{where}: {device['wrong']} bytes came back wrong")]
     if witness.shares_memory(context, device["number"]):

@@ -151,8 +151,9 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
         paths = [path for path in bad if bad[path] == error]
         evidence = f"open gives {error} ({_in_words(error)}): {', '.join(paths)}"
         severity = "warning" if usable and started else "error"
-        if severity == "warning" and error == "EPERM" and context.platform.slurm:
-            severity = "info"  # the nodes of other jobs' GPUs
+        managed = context.platform.slurm or context.platform.in_kubernetes
+        if severity == "warning" and error in ("EPERM", "EACCES") and managed:
+            severity = "info"  # the nodes of other jobs' and pods' GPUs
         hardware = (
             witness.broken_gpu(context, evidence) if error not in ("EPERM", "EACCES", "EMFILE", "ENFILE") else None
         )

@@ -10,12 +10,23 @@ from typing import Any
 
 from .. import gpus, witness
 from ..calls import Api, CallFailed
-from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import Context, Finding, Layer, finding
-from . import kernel_text, nvml, user_driver
-from .kernels import function, judge_devices, launch, loaded, primary_context, processors, room, usable
+from . import kernel_text, nvml
+from .kernels import (
+    NOT_RUN,
+    failed_call,
+    function,
+    judge_devices,
+    launch,
+    loaded,
+    primary_context,
+    processors,
+    room,
+    started,
+    usable,
+)
 from .memory import free_memory
 
 NAME, TITLE, LEVEL = "thorough", "sustained load", "gpu"
@@ -33,9 +44,8 @@ def probe(context: Context, session: Session) -> Facts:
     """Load all chosen GPUs at once; facts: ``devices`` with what was tested and what came back wrong, ``after``."""
     count = usable(context)
     if not count:
-        return {"not_run": "no usable device"}
-    api = Api(ctypes.CDLL(user_driver.SONAME), session, "libcuda")
-    api.check("cuInit", ctypes.c_uint(0))
+        return dict(NOT_RUN)
+    api = started(session)
     with contextlib.ExitStack() as stack:
         loads = [Load(context, api, number) for number in range(count)]
         for load in loads:
@@ -216,8 +226,7 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
         )
         found.append(finding(context, "GS717", f"{evidence}; {after}"))
     if device["rc"]:
-        evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}; {after}"
-        found += witness.on_gpu(context, device["rc"], evidence, "GS708")
+        found += failed_call(context, device, where, "GS708", after=f"; {after}")
     return found
 
 

@@ -91,7 +91,8 @@ def _loaded(context: Context, facts: Facts) -> list[Finding]:
         severity = "error" if facts.get("gone") else "warning"
         found.append(finding(context, "GS220", f"{path} is deleted", severity, path=path))
     if context.platform.wsl and "/wsl/" not in path and started != 0:
-        found.append(finding(context, "GS224", f"loaded from {path}"))
+        severity = "error" if started in (100, 500, 999) else "warning"
+        found.append(finding(context, "GS224", f"loaded from {path}", severity))
     return found
 
 
@@ -119,9 +120,10 @@ def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
     if context.fact("nvml", "loaded") and asked:
         evidence = f"{error}; NVIDIA_DRIVER_CAPABILITIES={given}; NVML is {context.fact('nvml', 'path')}"
         return [finding(context, "GS230", evidence)]
-    if given and not asked:
+    in_container = context.platform.in_container
+    if given and not asked and in_container:
         return [finding(context, "GS214", f"{error}; NVIDIA_DRIVER_CAPABILITIES={given}")]
-    if context.fact("nvml", "loaded"):
+    if context.fact("nvml", "loaded") and in_container:
         return [finding(context, "GS214", f"{error}; NVML is {context.fact('nvml', 'path')}")]
     return [finding(context, "GS211", error)]
 

@@ -19,8 +19,11 @@
 """
 
 import importlib
-from collections.abc import Sequence
-from typing import Any, Protocol
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Model(Protocol):
@@ -43,6 +46,32 @@ class ContractError(TypeError):
 
 
 def import_model(package: str) -> Model:
-    """Return an object of the class ``Model`` of ``<package>.model``. Raises whatever importing it raises."""
-    model: Model = importlib.import_module(f"{package}.model").Model()
+    """Return an object of the class ``Model`` of ``<package>.model``.
+
+    Raises ContractError where there is none, or whatever importing it raises.
+    """
+    module = importlib.import_module(f"{package}.model")
+    if not callable(getattr(module, "Model", None)):
+        raise ContractError(f"{module.__file__}: there is no class Model: write class Model with load and predict")
+    model: Model | None = ran(module.Model(), f"{module.__file__}: Model")
+    if model is None:
+        raise ContractError(f"{module.__file__}: Model() returned None: write class Model with load and predict")
     return model
+
+
+def refuse_async(function: Callable[..., Any], name: str) -> None:
+    """Raise ContractError for a function whose call runs nothing of it: one of async def, or with yield."""
+    called = inspect.unwrap(function)
+    if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
+        raise ContractError(f"{name} is async def, and nothing awaits it: write def")
+    if inspect.isgeneratorfunction(called):
+        raise ContractError(f"{name} has a yield, and nothing of it runs: write a function without")
+
+
+def ran(result: T, name: str) -> T:
+    """Return what a function of the owner returned. Raises ContractError where that is still to be run."""
+    if inspect.iscoroutine(result):
+        result.close()  # else Python warns that it was never awaited
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        raise ContractError(f"{name} returned a {type(result).__name__}, which nothing runs: write def, not async def")
+    return result

@@ -6,21 +6,25 @@ A model of version 0.2, which takes texts and gives dicts without saying so, run
 
 import collections.abc
 import inspect
-import math
+import re
 import sys
 import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import pydantic_core
-from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from .contract import ContractError, Model
+from .contract import ContractError, Model, ran, refuse_async
+from .promised import Nulls
+from .words import first_line, words_of
 
 Value = str | int | float | bool | list[float] | None
 # What a model of version 0.2 returned.
 Answer = dict[str, Value]
+# How bytes are written where a type says nothing of them.
+ANYTHING = ConfigDict(ser_json_bytes="base64")
 
 DEPRECATED = (
     "{file} says nothing about what goes in and comes out, as in version 0.2: texts are taken and dicts returned. "
@@ -46,9 +50,10 @@ class Interface:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._predict: Callable[..., Any] = getattr(model, "predict", None) or _no_predict(model)
         module = sys.modules.get(type(model).__module__)
         self.file = getattr(module, "__file__", None) or type(model).__module__
+        self._predict = self._method("predict", "predict(self, batch: list[Input]) -> list[Output]")
+        self._method("load", "load(self, device: str) -> None")
         self.deprecations: list[str] = []
         said = _Annotations(self._predict, self.file)
         names = vars(module) if module else {}
@@ -61,10 +66,15 @@ class Interface:
             self.output = Answer if self.output in (None, dict, dict[str, Any]) else self.output
         size = getattr(model, "size", None)
         self.size: Callable[[Any], int] | None = size if callable(size) else None
+        if self.size:
+            refuse_async(self.size, f"{self.file}: Model.size")
         if self.size is None and hasattr(model, "lengths"):
             self.deprecations.append(LENGTHS.format(file=self.file))
         self.inputs = self._adapter("Input", self.input)
-        self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", list[self.output])  # type: ignore[name-defined]
+        self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
+        self._hold, self._write = self.outputs.validator.validate_python, self.outputs.serializer.to_json
+        self._nulls = Nulls(self.outputs.json_schema(mode="serialization"))
+        self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
         self.blob = _only_bytes_field(self.input)
@@ -77,7 +87,11 @@ class Interface:
     def examples(self) -> list[Any]:
         """Return the model's examples as inputs. Raises ContractError where one is none."""
         examples = []
-        for index, example in enumerate(self.model.examples):
+        given: Any = getattr(self.model, "examples", None)
+        if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
+            what = "there are no Model.examples" if given is None else f"Model.examples is a {type(given).__name__}"
+            raise ContractError(f"{self.file}: {what}: write examples = (one input, another one)")
+        for index, example in enumerate(given):
             try:
                 examples.append(self.inputs.validate_python(example))
             except ValidationError as error:
@@ -86,13 +100,33 @@ class Interface:
             raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
         return examples
 
+    def held(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return what an owner's own code gives as inputs. Raises TypeError where one is no ``Input``."""
+        if isinstance(inputs, str | bytes):
+            raise TypeError(f"give a list of inputs, and not one {type(inputs).__name__}")
+        try:
+            return [self.inputs.validate_python(one) for one in inputs]
+        except ValidationError as error:
+            raise TypeError(f"what was given is no Input of {self.file}: {sentence(error)}") from None
+
+    def held_parameters(self, parameters: Any) -> Any:
+        """Return what an owner's own code gives as parameters. Raises TypeError where they are no ``Parameters``."""
+        if parameters is None:
+            return None
+        if self._parameters_adapter is None:
+            raise TypeError(f"{self.file} has no Parameters, and some were given")
+        try:
+            return self._parameters_adapter.validate_python(parameters)
+        except ValidationError as error:
+            raise TypeError(f"what was given is no Parameters of {self.file}: {sentence(error)}") from None
+
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
         """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them."""
         if self.parameters is None:
             answers = self._predict(batch)
         else:
             answers = self._predict(batch, self.no_parameters if parameters is None else parameters)
-        if type(answers) is not list and not isinstance(answers, list | tuple):
+        if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
             raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
         if len(answers) != len(batch):
             raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
@@ -101,21 +135,63 @@ class Interface:
     def checked(self, answers: Sequence[Any]) -> list[Any]:
         """Return the answers as outputs. Raises WrongAnswer for the first one that is none."""
         try:
-            return self.outputs.validate_python(answers)
+            held: list[Any] = self._hold(answers)
+            return held
         except ValidationError as error:
             [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
             index, *field = first["loc"]
         assert isinstance(index, int)
-        where = f" at {'.'.join(map(str, field))}" if field else ""
-        what = f"{_named(answers[index])}{where}, which is no Output: {first['msg']}"
+        what = f"{_named(answers[index])}{_at(field)}, which is no Output: {first['msg']}"
         raise WrongAnswer(f"predict returned {what}", index)
+
+    def json(self, outputs: Sequence[Any]) -> bytes:
+        """Return outputs in JSON, as the schema of ``Output`` promises them. Raises WrongAnswer.
+
+        What ``checked`` does not look into, objects of the owner's classes, is held to its types here.
+        """
+        try:
+            content: bytes = self._write(outputs, by_alias=True, warnings="error")
+        except Exception:  # pydantic's, or what a serializer of the owner raises
+            raise self._unwritten(outputs) from None
+        if b"null" in content and (place := self._nulls.unpromised(pydantic_core.from_json(content))):
+            index = int(place[0])
+            raise WrongAnswer(
+                f"predict returned {_named(outputs[index])}{_at(place[1:])}, which is no Output: "
+                "None or a number that is not finite, and its type has no null",
+                index,
+            )
+        return content
+
+    def plain(self, outputs: Sequence[Any], *, by_alias: bool = True) -> list[Any]:
+        """Return outputs as dicts, lists, texts and numbers, as JSON has them but for numbers that are not finite."""
+        try:
+            found = self.outputs.dump_python(list(outputs), mode="json", by_alias=by_alias, warnings="error")
+        except Exception:
+            raise self._unwritten(outputs) from None
+        assert isinstance(found, list)
+        return found
+
+    def _unwritten(self, outputs: Sequence[Any]) -> WrongAnswer:
+        for index, output in enumerate(outputs):
+            try:
+                self._write([output], by_alias=True, warnings="error")
+            except Exception as error:
+                what = f"{_named(output)}, which is no Output: {_unlike(error)}"
+                return WrongAnswer(f"predict returned {what}", index)
+        return WrongAnswer("predict returned answers that cannot be written twice alike")
 
     def answers(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
         """Call the model with inputs as ``Model.examples`` has them, and return what JSON would say of its outputs."""
         batch = [self.inputs.validate_python(one) for one in inputs]
-        found = self.outputs.dump_python(self.checked(self.call(batch, parameters)), mode="json")
-        assert isinstance(found, list)
-        return found
+        return self.plain(self.checked(self.call(batch, parameters)))
+
+    def _method(self, name: str, what_to_write: str) -> Callable[..., Any]:
+        found: Any = getattr(self.model, name, None)
+        if not callable(found):
+            raise ContractError(f"{self.file}: there is no Model.{name}: write def {what_to_write}")
+        refuse_async(found, f"{self.file}: Model.{name}")
+        method: Callable[..., Any] = found
+        return method
 
     def _type(self, name: str, names: dict[str, Any], said: Any) -> Any:
         named = names.get(name)
@@ -141,27 +217,27 @@ class Interface:
             )
         return annotated if named is None else named
 
-    def _adapter(self, name: str, type_: Any) -> TypeAdapter[Any]:
+    def _adapter(self, name: str, type_: Any, *, many: bool = False) -> TypeAdapter[Any]:
         try:
-            adapter = TypeAdapter(type_)
-            schema = adapter.json_schema(mode="serialization" if name == "Output" else "validation")
+            adapter = TypeAdapter(list[type_], config=ANYTHING) if many else TypeAdapter(type_)
+            schema = TypeAdapter(type_).json_schema(mode="serialization" if name == "Output" else "validation")
         except (PydanticSchemaGenerationError, PydanticUserError, pydantic_core.SchemaError) as error:
             raise ContractError(
                 f"{self.file}: {name} is {shown(type_)}, which JSON does not have: write a class {name}(BaseModel), "
-                f"or str, float, list[...] ({str(error).splitlines()[0]})"
+                f"or str, float, list[...] ({first_line(error)})"
             ) from error
         if field := _raw_bytes(schema):
             raise ContractError(
-                f"{self.file}: {name}{field} is bytes, which JSON does not have: write Bytes, "
+                f"{self.file}: {name}{field.strip()} is bytes, which JSON does not have: write Bytes, "
                 "from gpu_repo_runtime.inputs import Bytes"
             )
         return adapter
 
     def _defaults(self) -> Any:
-        if self.parameters is None:
+        if self._parameters_adapter is None:
             return None
         try:
-            return self._adapter("Parameters", self.parameters).validate_python({})
+            return self._parameters_adapter.validate_python({})
         except ValidationError as error:
             raise ContractError(
                 f"{self.file}: Parameters needs a default for each field, for requests without: {sentence(error)}"
@@ -202,10 +278,6 @@ def _item(hint: Any) -> Any:
     return None
 
 
-def _no_predict(model: Model) -> typing.NoReturn:
-    raise AttributeError(f"{type(model).__name__!r} object has no attribute 'predict'")
-
-
 def _only_bytes_field(type_: Any) -> str | None:
     """Return the one field of bytes of a pydantic model whose other fields all have defaults."""
     if not (isinstance(type_, type) and issubclass(type_, BaseModel)):
@@ -239,13 +311,18 @@ def sentence(error: ValidationError) -> str:
     return f"{place}: {first['msg']}" if place else first["msg"]
 
 
-def finite(value: Any) -> bool:
-    """Whether a value made of dicts and lists has no number that JSON lacks."""
-    if isinstance(value, dict):
-        return all(map(finite, value.values()))
-    if isinstance(value, list | tuple):
-        return all(map(finite, value))
-    return not isinstance(value, float) or math.isfinite(value)
+def _at(place: Sequence[Any]) -> str:
+    return f" at {'.'.join(map(str, place))}" if place else ""
+
+
+def _unlike(error: Exception) -> str:
+    """Return what pydantic says of a value that is unlike its type, without the value."""
+    if not isinstance(error, pydantic_core.PydanticSerializationError):
+        return f"its serializer raised {type(error).__name__}"
+    words = words_of(error)
+    found = re.search(r"Expected `[^`]*`|unknown type: <[^<>]*>", words)
+    field = re.search(r"field_name='(\w+)'", words)
+    return (found[0] if found else "JSON does not have it") + (f" in {field[1]}" if field else "")
 
 
 def shown(type_: Any) -> str:

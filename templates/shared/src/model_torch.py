@@ -13,18 +13,7 @@ from pydantic import BaseModel
 {% include "templates/shared/src/words.py" %}
 
 
-{% if project_type == 'service' %}
-Input = str
-
-
-class Output(BaseModel):
-    """The topic of a text; the scores of all topics sum up to 1."""
-
-    label: str
-    score: float
-
-
-{% endif %}
+{% include "templates/shared/src/output.py" %}
 class Model:
     """Find the topic of a text: words hashed to vectors, summed up, compared with the words of each topic."""
 
@@ -49,7 +38,7 @@ class Model:
     def predict(self, batch: list[Input]) -> list[Output]:
         """Return one output for each text."""
 {% else %}
-    def predict(self, batch: list[str]) -> list[dict]:
+    def predict(self, batch: list[str]) -> list[dict[str, str | float]]:
         """Return one {"label", "score"} for each text; the scores of all labels of a text sum up to 1."""
 {% endif %}
         scores = torch.softmax(8 * self.embed(batch) @ self.topics.T, dim=1)

@@ -22,6 +22,7 @@ from tests.updates.tiny import TEN_LINES, Template, make_child
 
 BRANCH = "template/v2.0.0"
 TOKEN = "canary-of-the-fleet"
+REPORTS = ("fleet.html", "fleet.json", "fleet.xml")
 EDITS: dict[str, dict[str, str | None]] = {"clean": {"own.txt": "own\n"}, "conflict": {"a.txt": "mine\n" + TEN_LINES}}
 
 
@@ -93,6 +94,9 @@ def test_an_approved_plan_is_applied(fleet: Fleet) -> None:
         ("Apply", "SUCCESS"),
     ], trace.log
     assert fleet.pushed() == {"clean", "conflict"}, trace.log
+    [stashed] = [event["files"] for event in trace.events if event.step == "stash"]
+    kept = {"children", "bundles", "patches", "logs", "plan.json", "lock", *REPORTS}
+    assert {file.split("/")[2] for file in stashed} == kept, "clones of children go through the controller"
     text = subprocess.run(
         ["git", "show", f"{BRANCH}:a.txt"], cwd=fleet.bare["clean"], capture_output=True, text=True, check=True
     )

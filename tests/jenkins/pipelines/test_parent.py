@@ -297,6 +297,22 @@ def test_a_fault_promotes_nothing(after: tuple[Parent, Trace], fault: str) -> No
     assert parent.released(FEW[0]) == set()
 
 
+def test_a_moving_tag_in_other_hands_is_left_to_a_person(after: tuple[Parent, Trace]) -> None:
+    """Somebody gave it another image, or the registry says by mistake that it is not there: no tag is set."""
+    parent, good = after
+    row, moving = FEW[0], str(CATALOG["release"])
+    release = f"{parent.path}/{row}"
+    [foreign] = parent.staged(row)
+    parent.registry.copy(f"{parent.path}-staging/{row}", foreign, release, moving)
+    for words in ("which no promotion released", "lists this tag and says that it is not there"):
+        trace = parent.run([row], branch="main", only=["Promote"], after=good)
+        assert trace.result == "FAILURE", trace.log
+        assert words in trace.log
+        assert parent.registry.tags(release) == {moving: foreign}
+        parent.registry.fails("GET", f"{release}/manifests/{moving}$", 404)
+    parent.registry.keeper.faults.clear()
+
+
 def test_the_nightly_build_promotes_only_other_packages(parent: Parent) -> None:
     """Each night is compared with what was promoted last, whether or not its record was committed here."""
     row, docker = FEW[1], parent.label("docker")

@@ -1,6 +1,7 @@
 """The values that options take. argparse says what was wrong, and with which option."""
 
 import argparse
+import codecs
 import math
 import os
 from collections.abc import Callable
@@ -58,3 +59,21 @@ def not_blank(text: str) -> str:
     if not (rest.strip("/ ") or text == "file:///" if scheme else text.strip()):
         raise argparse.ArgumentTypeError(f"{text!r} is no path and no URI (is a variable empty?)")
     return text
+
+
+def delimiter(text: str) -> str:
+    r"""Return one character; \t is a tab."""
+    found = "\t" if text == "\\t" else text
+    if len(found) != 1 or found in '"\r\n':
+        raise argparse.ArgumentTypeError(f"{text!r} is not one character that can separate fields")
+    return found
+
+
+def encoding(text: str) -> str:
+    """Return the name of an encoding of text, "" for UTF-8."""
+    try:
+        known = codecs.lookup(text)
+        "".encode(text)
+    except LookupError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no encoding of text, as latin-1 or utf-16 are") from None
+    return "" if known.name in ("utf-8", "utf-8-sig") else known.name

@@ -1,4 +1,4 @@
-"""The command line: `run` predicts, `merge` completes what shards did, `train` learns, `profile` measures."""
+"""The command line: `run` predicts, `merge` completes shards, `check` compares, `train` learns, `profile` measures."""
 
 import argparse
 import os
@@ -8,12 +8,15 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from .addresses import masked
-from .arguments import above_zero, address, not_blank, positive, seconds, share, whole
-from .exits import BAD_CONFIGURATION, RETRY, JobError, is_refused
+from .arguments import above_zero, address, delimiter, encoding, not_blank, positive, seconds, share, whole
+from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
+from .inputs import Dialect
 from .parts import Limits
 from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
 from .workers import own_number, run_workers, take_local_gpu, visible_gpus
+
+DEVICES = ("auto", "cuda", "cpu")
 
 
 class Parser(argparse.ArgumentParser):
@@ -50,7 +53,7 @@ def main(package: str, arguments: Sequence[str]) -> int:
 def _parser(package: str) -> Parser:
     parser = Parser(prog=f"python -m {package}.job", description=__doc__)
     parser.set_defaults(package=package)
-    commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
+    commands = parser.add_subparsers(required=True, metavar="run|merge|check|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
@@ -61,6 +64,9 @@ def _parser(package: str) -> Parser:
         "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
     )
     what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
+    what.add_argument("--limit", type=positive, metavar="ROWS", help="the first rows of the input alone, for a trial")
+    what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV; , or a tab if not said")
+    what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files; UTF-8 if not said")
     _add_columns(what)
     what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
     what.add_argument(
@@ -73,7 +79,9 @@ def _parser(package: str) -> Parser:
     errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
     speed = run.add_argument_group("how")
     device = os.environ.get("DEVICE", "auto")
-    speed.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
+    speed.add_argument(
+        "--device", type=device_name, metavar="auto|cuda|cpu", default=device, help="or DEVICE in the environment"
+    )
     speed.add_argument("--batch-size", type=positive, default=64, help="rows for one call of the model")
     speed.add_argument(
         "--part-rows", type=positive, default=10_000, help="rows of an output file; a kill loses as many"
@@ -85,9 +93,20 @@ def _parser(package: str) -> Parser:
     speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
     speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
     _add_merge(commands)
+    _add_check(commands)
     _add_train(commands)
     _add_profile(commands)
     return parser
+
+
+def _add_device(group: Any) -> None:
+    group.add_argument(
+        "--device",
+        type=device_name,
+        metavar="|".join(DEVICES),
+        default=os.environ.get("DEVICE", "auto"),
+        help="or DEVICE in the environment",
+    )
 
 
 def _add_columns(group: Any) -> None:
@@ -110,10 +129,34 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name for name in text.split(",") if name]
 
 
+def _kept(options: argparse.Namespace) -> list[str] | None:
+    names = _names(options.keep)
+    twice = [name for name in names or () if (names or []).count(name) > 1]
+    if twice:
+        raise BadConfiguration(f"--keep names {twice[0]!r} twice")
+    return names
+
+
+def device_name(text: str) -> str:
+    """Return a device, also from the environment, where it may be empty."""
+    if text and text not in DEVICES:
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(DEVICES)} (is it DEVICE in the environment?)")
+    return text or "auto"
+
+
 def _add_merge(commands: Any) -> None:
     merge = commands.add_parser("merge", help="check that all shards are done and publish the result")
     merge.set_defaults(start=_merge)
     merge.add_argument("--output", required=True, type=address, metavar="FOLDER")
+
+
+def _add_check(commands: Any) -> None:
+    check = commands.add_parser("check", help="say whether this checkout and this input would give the same result")
+    check.set_defaults(start=_check)
+    check.add_argument("--output", required=True, type=address, metavar="FOLDER", help="a complete result")
+    check.add_argument(
+        "--input", nargs="+", type=address, default=[], metavar="PATH", help="that of the result's command if not said"
+    )
 
 
 def _add_train(commands: Any) -> None:
@@ -135,7 +178,9 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
     train.add_argument("--seed", type=whole, default=0)
     device = os.environ.get("DEVICE", "auto")
-    train.add_argument("--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment")
+    train.add_argument(
+        "--device", type=device_name, metavar="auto|cuda|cpu", default=device, help="or DEVICE in the environment"
+    )
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -156,10 +201,7 @@ def _add_profile(commands: Any) -> None:
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
     sizes = [8, 32, 64, 128, 256]
     profile.add_argument("--batch-sizes", type=positive, nargs="+", default=sizes, help="the sizes to compare")
-    device = os.environ.get("DEVICE", "auto")
-    profile.add_argument(
-        "--device", choices=["auto", "cuda", "cpu"], default=device, help="or DEVICE in the environment"
-    )
+    _add_device(profile)
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -182,12 +224,25 @@ def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return merge_job(options.output)
 
 
+def _check(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    from .reproducing import check_job
+
+    def parsed(command: Sequence[str]) -> RunOptions:
+        return _options(_parser(options.package).parse_args(command), Shard())
+
+    return check_job(options.package, options.output, options.input, parsed)
+
+
 def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
     # Only now: the framework looks for its GPU when it is imported.
     from ..training.job import TrainOptions, train_job
+    from .store import FinishedElsewhere
 
-    return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
+    try:
+        return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
+    except FinishedElsewhere:
+        raise BadConfiguration(f"{options.output} holds the result of a batch job: take another --output") from None
 
 
 def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -205,7 +260,9 @@ def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
         input=options.input,
         output=options.output,
         format=options.format,
-        asked=_asked(options, _names(options.keep)),
+        dialect=Dialect(options.delimiter or "", options.encoding or ""),
+        limit=options.limit,
+        asked=_asked(options, _kept(options)),
         parameters=options.parameter,
         on_error=options.on_error,
         max_bad=options.max_bad,

@@ -5,9 +5,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from pyarrow import ArrowException, fs
 
@@ -24,15 +25,28 @@ FORMATS = {
     ".tsv": "tsv",
     ".txt": "txt",
 }
-COMPRESSED = (".gz", ".zst", ".bz2", ".lz4")
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+# What Hive and Spark call a folder of rows without a value.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _WILDCARD = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How text files are written, as far as it was said: what separates the fields of CSV, and the encoding."""
+
+    delimiter: str = ""
+    encoding: str = ""
+
+
+PLAIN = Dialect()
 
 
 @dataclass(frozen=True)
 class InputFile:
     """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
 
-    0 stands for what is not known.
+    0 stands for what is not known. most: how many rows of it are read, where not all are.
     """
 
     name: str
@@ -42,6 +56,8 @@ class InputFile:
     format: str
     filesystem: fs.FileSystem = field(compare=False, repr=False)
     inode: int = 0
+    dialect: Dialect = PLAIN
+    most: int | None = None
 
     def blames(self, error: Exception) -> bool:
         """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
@@ -52,9 +68,19 @@ class InputFile:
             return isinstance(error, ArrowException)
         return not error.errno and isinstance(self.filesystem, fs.LocalFileSystem)
 
+    @property
+    def partitions(self) -> dict[str, str | None]:
+        """Return the columns that its folders tell, as in year=2024/day=7/part.parquet; always texts."""
+        pairs = [part.partition("=") for part in PurePosixPath(self.name).parts[:-1]]
+        return {
+            unquote(key): None if value == _NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
+        }
+
     def identity(self) -> dict[str, Any]:
         """Return what has to stay the same between two starts."""
-        return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
+        known = {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
+        said = {key: value for key, value in asdict(self.dialect).items() if value}
+        return known | said | ({} if self.most is None else {"rows": self.most})
 
 
 def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
@@ -77,7 +103,9 @@ def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
 
 
-def find_files(locations: Sequence[str], form: str | None = None, output: str | None = None) -> list[InputFile]:
+def find_files(
+    locations: Sequence[str], form: str | None = None, output: str | None = None, dialect: Dialect = PLAIN
+) -> list[InputFile]:
     """Return the files of all locations (paths, folders, wildcards, URIs), sorted by name, each once.
 
     form: parquet, jsonl, csv, tsv or txt for all files; None takes each file's from its name. output: the folder that
@@ -85,13 +113,19 @@ def find_files(locations: Sequence[str], form: str | None = None, output: str | 
     """
     found: dict[tuple[str, str], InputFile] = {}
     left_out = again = 0
+    unread: Counter[str] = Counter()
     for location in locations:
         filesystem, base, infos = _list(location)
         for info in _outside(infos, filesystem, base, output):
             own = form or format_of(info.path)
             if own is None:
                 left_out += 1
+                unread[PurePosixPath(info.path).suffix] += 1
                 continue
+            if info.type == fs.FileType.NotFound:
+                raise BadConfiguration(
+                    f"the input {info.path} is a link that leads nowhere: fetch what it stands for, or take it away"
+                )
             real = _real(filesystem, info.path)
             if (filesystem.type_name, real) in found:
                 again += 1
@@ -102,11 +136,13 @@ def find_files(locations: Sequence[str], form: str | None = None, output: str | 
             modified = int(info.mtime_ns or 0)
             inode = os.stat(info.path).st_ino if isinstance(filesystem, fs.LocalFileSystem) else 0
             found[filesystem.type_name, real] = InputFile(
-                name, info.path, int(info.size or 0), modified, own, filesystem, inode
+                name, info.path, int(info.size or 0), modified, own, filesystem, inode, dialect
             )
     if not found:
         what = f"{left_out} files there, none named {', '.join(FORMATS)}; --format says what they are"
         raise BadConfiguration(f"no input in {' '.join(locations)}: {what if left_out else 'no files there'}")
+    if unread[".json"]:
+        say(f"{unread['.json']} files named .json are not read: --format jsonl if each of their lines is an object")
     if again:
         say(f"{again} more paths lead to files that are read already: each is read once")
     return sorted(_with_clear_names(list(found.values())), key=lambda file: file.name)
@@ -122,6 +158,14 @@ def format_of(path: str) -> str | None:
 
 def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
     """Return the filesystem, the folder that names are relative to and the files of one location."""
+    try:
+        return _listed(location)
+    except UnicodeEncodeError as error:
+        name = str(error.object)[:300].encode("utf-8", "backslashreplace").decode()
+        raise BadConfiguration(f"the input has a name that is no UTF-8: {name}; rename it") from None
+
+
+def _listed(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
     location, query = _without_query(location)
     wildcard = _WILDCARD.search(location)
     if wildcard and not ("://" not in location and Path(location).exists()):
@@ -163,6 +207,9 @@ def _outside(infos: list[fs.FileInfo], filesystem: fs.FileSystem, base: str, out
         real = PurePosixPath(_real(filesystem, info.path))
         if not real.is_relative_to(root):
             kept.append(info)
+        elif start == root and real.relative_to(root).parts[0] == "data":
+            # The result among the input: what another program has put there, the store refuses.
+            continue
         elif start.is_relative_to(root):
             if real.relative_to(root).parts[0] == "data":
                 raise BadConfiguration(f"the input {info.path} is in the output {output}: take another --output")
@@ -193,7 +240,7 @@ def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
     return [
         info
         for info in infos
-        if info.type == fs.FileType.File
+        if (info.type == fs.FileType.File or (info.type == fs.FileType.NotFound and os.path.islink(info.path)))
         and not any(part.startswith((".", "_")) for part in PurePosixPath(info.path).parts[depth:])
     ]
 
@@ -216,7 +263,7 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
     """Translate the wildcards *, ?, [...], [!...] and ** (any number of folders) into a regular expression."""
     parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
     tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
-    return re.compile("".join(parts.get(token) or _one_of(token) or re.escape(token) for token in tokens))
+    return re.compile("".join(parts.get(token) or _one_of(token) or re.escape(token) for token in tokens), re.DOTALL)
 
 
 def _one_of(token: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import device
 from ..contract import ContractError, Model
-from ..interface import Interface
+from ..interface import LENGTHS, Interface
 from .calling import Caller
 from .contents import Checksums, Watch
 from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
@@ -24,7 +24,7 @@ from .predicting import Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
 from .publishing import Damaged, check_ours, check_published, finish, missing_parts, reopen_when_damaged
-from .reading import find_columns
+from .reading import find_columns, first_rows
 from .run import Run
 from .settings import Repair, RunOptions
 from .stop import Stop
@@ -56,10 +56,12 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
 def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     store = open_store(options.output)
     check_ours(store, options.output)
-    files = find_files(options.input, options.format, options.output)
+    files = find_files(options.input, options.format, options.output, options.dialect)
     interface = import_model(options.package)
     columns = find_columns(files, interface, options.asked, options.limits)
     parameters = parameters_of(interface, options.parameters)
+    if options.limit is not None:
+        files = first_rows(files, options.limit, options.limits)
     clash = set(columns.kept.names) & set(RESERVED)
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
@@ -126,7 +128,9 @@ def import_model(package: str) -> Interface:
     except (SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"the model cannot be made: {one_line(error)}") from error
     for deprecation in interface.deprecations:
-        say(deprecation)
+        # Here `lengths` stays: a tokenizer is faster with many texts at once.
+        if deprecation != LENGTHS.format(file=interface.file):
+            say(deprecation)
     return interface
 
 
@@ -203,4 +207,4 @@ def _publish(store: Store, output: str, current: dict[str, Any] | None) -> None:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
     bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
-    say(f"complete: {counts['written']:,} of {counts['rows']:,} rows in {output}/data{bad}")
+    say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {output}/data{bad}")

@@ -13,9 +13,10 @@ BLOCK = 1 << 18
 
 @dataclass(frozen=True)
 class TooLong:
-    """Stands for a line that was longer than allowed and was not kept; `size` is in bytes."""
+    """Stands for a line that was longer than allowed and was not kept; `size` is in bytes, `quotes` those in it."""
 
     size: int
+    quotes: int = 0
 
 
 Line = bytes | TooLong
@@ -41,7 +42,7 @@ class LineReader:
         self._ready: list[Line] = []
         self._next = 0
         self._tail: list[bytes] = []
-        self._tail_size = 0
+        self._tail_size = self._tail_quotes = 0
         self._ended = False
 
     def take(self, count: int, budget: int) -> list[Line]:
@@ -87,7 +88,7 @@ class LineReader:
             if not self._blames(error):
                 raise
             self.broken = f"the file cannot be read from here on: {error}"
-            self._tail, self._tail_size = [], 0
+            self._tail, self._tail_size, self._tail_quotes = [], 0, 0
             return b""
 
     def _grow(self, piece: bytes) -> None:
@@ -95,12 +96,19 @@ class LineReader:
         if self._tail_size <= self._limit:
             self._tail.append(piece)
         else:
+            self._tail_quotes += sum(kept.count(b'"') for kept in self._tail) + piece.count(b'"')
             self._tail.clear()
 
     def _close(self) -> Line:
-        line = b"".join(self._tail) if self._tail_size <= self._limit else TooLong(self._tail_size)
-        self._tail, self._tail_size = [], 0
+        size, quotes = self._tail_size, self._tail_quotes
+        line = b"".join(self._tail) if size <= self._limit else TooLong(size, quotes)
+        self._tail, self._tail_size, self._tail_quotes = [], 0, 0
         return line
 
     def _checked(self, line: bytes) -> Line:
-        return line if len(line) <= self._limit else TooLong(len(line))
+        return line if len(line) <= self._limit else TooLong(len(line), line.count(b'"'))
+
+
+def too_long(line: TooLong) -> str:
+    """Say why a line was not kept."""
+    return f"the row has {line.size} bytes, more than --max-row-bytes"

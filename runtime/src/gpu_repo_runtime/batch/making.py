@@ -31,7 +31,7 @@ class Maker:
             self._keys.setdefault(column, []).append(key)
         names = {key for key, column in taken.fields if key == column}
         self._as_it_is = taken.line or (
-            shape.kind == "object" and not shape.strict and not taken.files and names == set(shape.keys)
+            shape.kind == "object" and not (shape.strict or taken.files or taken.folders) and names == set(shape.keys)
         )
 
     def inputs(self, values: pa.Array, file: InputFile) -> list[Any]:
@@ -45,13 +45,13 @@ class Maker:
         try:
             value = scalar.as_py()
             if file.format != "jsonl":
-                return self._of_columns(value, file)
+                return self._of_columns(value | self._of_folders(file), file)
             if self._as_it_is:
                 return self._adapter.validate_json(value)
             row = json.loads(value)
             if not isinstance(row, dict):
                 return Refused(f"no JSON object but {type(row).__name__}")
-            return self._of_json(row, file)
+            return self._of_json(row | self._of_folders(file), file)
         except ValidationError as error:
             return Refused(_why(error, self._taken))
         except _NO_FILE as error:
@@ -61,7 +61,7 @@ class Maker:
 
     def _of_json(self, row: dict[str, Any], file: InputFile) -> Any:
         """Return the input of a row whose values are those of JSON. Files among them are read."""
-        picked = self._picked({column: row[column] for column in self._taken.columns if column in row})
+        picked = self._picked({column: row[column] for column in self._keys if column in row})
         if self._taken.files:
             return self._adapter.validate_python(self._with_files(picked, file))
         return self._adapter.validate_json(json.dumps(picked))
@@ -71,6 +71,10 @@ class Maker:
             return self._of_json(self._parsed(row), file)
         picked = self._with_files(self._picked(row), file)
         return self._adapter.validate_python(self._taken.shape.clean(picked))
+
+    def _of_folders(self, file: InputFile) -> dict[str, str]:
+        found = file.partitions if self._taken.folders else {}
+        return {name: value for name, value in found.items() if name in self._taken.folders and value is not None}
 
     def _picked(self, row: dict[str, Any]) -> Any:
         if self._taken.shape.kind == "object":

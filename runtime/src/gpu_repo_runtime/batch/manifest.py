@@ -16,7 +16,7 @@ from .store import RECORDS, Store, read_all
 
 QUARANTINE = "_quarantine"
 QUARANTINE_SCHEMA = pa.schema(
-    [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string())]
+    [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())]
 )
 
 # Of a file of the input and of a part in it.
@@ -89,7 +89,10 @@ class Ledger:
         """
         content = as_parquet(table)
         if bad and quarantine:
-            rows = [{"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason)} for b in bad]
+            rows = [
+                {"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason), "raw": b.raw}
+                for b in bad
+            ]
             quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
         else:

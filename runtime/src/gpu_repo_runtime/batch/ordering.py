@@ -1,5 +1,6 @@
 """The rows of a part sorted by length, so that little of a batch is padding, and back in the order of the input."""
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +42,9 @@ class Sorted:
 
     def bad_rows(self, reasons: dict[int, str]) -> list[BadRow]:
         """Return the bad rows of the part, from reading it and from `reasons`: position in `texts` -> why."""
-        rows = self.part.table[ROW].take(pa.array(self.order[list(reasons)], pa.int64())).to_pylist() if reasons else []
-        unfit = [BadRow(row, reason) for row, reason in zip(rows, reasons.values(), strict=True)]
+        table = self.part.table.select([ROW, TEXT]).take(pa.array(self.order[list(reasons)], pa.int64()))
+        rows = zip(table[ROW].to_pylist(), table[TEXT], reasons.values(), strict=True)
+        unfit = [BadRow(row, reason, raw=_raw(value)) for row, value, reason in rows]
         return sorted(self.part.bad + unfit, key=lambda bad: bad.row)
 
     def in_order_of_input(self, results: pa.Table, failed: list[int]) -> pa.Table:
@@ -59,6 +61,15 @@ class Sorted:
         for field, column in zip(results.schema, results.take(pa.array(back)).columns, strict=True):
             table = table.append_column(field, column)
         return table
+
+
+def _raw(value: pa.Scalar) -> bytes | None:
+    """Return what went to the model: a text or a line as it is, columns as JSON; None for what JSON does not have."""
+    try:
+        found = value.as_py()
+        return (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)).encode()
+    except (ValueError, TypeError):
+        return None
 
 
 def _as_list(texts: pa.StringArray) -> list[str]:

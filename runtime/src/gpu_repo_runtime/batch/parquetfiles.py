@@ -11,9 +11,8 @@ from pyarrow import fs, types
 
 from .exits import BadInput
 from .inputs import InputFile
-from .lines import TooLong
+from .lines import TooLong, too_long
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
-from .records import too_long
 from .shapes import Taken
 from .widening import fitting
 
@@ -43,12 +42,12 @@ def parquet_parts(
             yield Part(file, file_index, 0, 0, 1, True, 0, empty_table(columns), bad=bad)
         yield 1
         return
-    total = source.metadata.num_rows
+    total = source.metadata.num_rows if file.most is None else min(file.most, source.metadata.num_rows)
     _check(source.schema_arrow, columns, file.name)
     rows = _rows_of_part(file, source, columns, limits)
     count = max(1, -(-total // rows))
     wanted_parts = [index for index in range(first, count) if wanted(index)]
-    for index, tables, bad in _cut(file, source, columns, rows, wanted_parts):
+    for index, tables, bad in _cut(file, source, columns, rows, total, wanted_parts):
         start, end = index * rows, min((index + 1) * rows, total)
         table, unfit = _checked(tables, columns, limits, file.name)
         bad = sorted(bad + unfit, key=lambda b: b.row)
@@ -108,19 +107,21 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
 
 
 def _cut(
-    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, wanted: list[int]
+    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, total: int, wanted: list[int]
 ) -> Iterator[tuple[int, list[pa.Table], list[BadRow]]]:
     """Yield (index, tables, bad rows) of each wanted part; the tables have a column with the row's number."""
     group_end = np.cumsum([source.metadata.row_group(g).num_rows for g in range(source.metadata.num_row_groups)])
+    group_end = np.minimum(group_end, total)
     pending = list(wanted)
     tables: list[pa.Table] = []
     bad: list[BadRow] = []
     for group, end in enumerate(group_end):
-        begin = end - source.metadata.row_group(group).num_rows
+        begin = group_end[group - 1] if group else 0
         if not pending or end <= pending[0] * rows:
             continue
         position = int(begin)
         for table, broken in _read_group(file, source, group, columns, min(rows, READ_ROWS), position, int(end)):
+            table = table.slice(0, total - position)
             size = broken.count if broken else len(table)
             while pending and position + size > pending[0] * rows:
                 start, stop = max(position, pending[0] * rows), min(position + size, (pending[0] + 1) * rows)
@@ -178,16 +179,25 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
         table = table.filter(pc.invert(long))
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
-        bad += [BadRow(row, f"no value in column {columns.text!r}") for row in missing]
+        bad += [BadRow(row, f"no value in {_text_of(columns)}") for row in missing]
         table = table.filter(pc.is_valid(table[TEXT]))
     try:
         table.validate(full=True)
     except pa.ArrowException:
-        broken = [_is_broken(value) for value in table[TEXT]]
-        what = "the input" if columns.typed else f"column {columns.text!r}"
-        bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
-        table = table.filter(pa.array([not b for b in broken]))
+        for name in [TEXT, *columns.kept.names]:
+            broken = [_is_broken(value) for value in table[name]]
+            what = (
+                "the input"
+                if name == TEXT and columns.typed
+                else f"column {(columns.text if name == TEXT else name)!r}"
+            )
+            bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
+            table = table.filter(pa.array([not b for b in broken]))
     return table, bad
+
+
+def _text_of(columns: Columns) -> str:
+    return "the input" if columns.typed else f"column {columns.text!r}"
 
 
 def _row_sizes(table: pa.Table, columns: Columns) -> Any:

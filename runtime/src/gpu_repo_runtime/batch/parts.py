@@ -1,6 +1,6 @@
 """What is read, computed and written as one: a part, a run of rows of one file."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -18,12 +18,19 @@ LINE_COLUMN = "text"
 class Columns:
     """Which columns are read: `text` goes to the model, `kept` goes to the output as it is.
 
-    typed: the columns that go to a model of another input than a text; there is no `text` then.
+    typed: the columns that go to a model of another input than a text; there is no `text` then. folders: those of the
+    kept ones that are told by the folders of a file.
     """
 
     text: str
     kept: pa.Schema
     typed: Taken | None = None
+    folders: frozenset[str] = frozenset()
+
+    def in_files(self) -> "Columns":
+        """Return the columns that the files themselves have."""
+        kept = pa.schema([field for field in self.kept if field.name not in self.folders])
+        return replace(self, kept=kept, folders=frozenset())
 
     @property
     def names(self) -> list[str]:
@@ -49,13 +56,14 @@ class Limits:
 class BadRow:
     """A row that gives no result. `row` counts from 0 in its file; `count` rows from there share the reason.
 
-    uncounted: they are more, and nobody can know how many.
+    uncounted: they are more, and nobody can know how many. raw: the line, or what goes to the model, where it is known.
     """
 
     row: int
     reason: str
     count: int = 1
     uncounted: bool = False
+    raw: bytes | None = None
 
 
 UNCOUNTED = "an unknown number of rows, at least 1: "

@@ -1,5 +1,6 @@
 """The plan beside the output: what a restart must not change. A restart with another one is refused."""
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -13,7 +14,7 @@ import pyarrow as pa
 from .exits import BadConfiguration
 from .inputs import InputFile
 from .parts import Columns, Limits
-from .store import Store
+from .store import SUCCESS, FinishedElsewhere, Store
 
 NAME = "_plan.json"
 
@@ -90,6 +91,13 @@ class Plan:
         before = {file["name"]: file for file in there.get("files", [])}
         if any(before.get(file["name"], {}).get("modified") != file["modified"] for file in own["files"]):
             _add_checksums(own, checksums())
+        other_mode = there | {"on_error": self.on_error}
+        goes_on = there.get("on_error") == "fail" != self.on_error and store.read(SUCCESS) is None
+        if goes_on and not _changes(other_mode, own):
+            # What is done had no bad row: the rest goes on with another mode.
+            with contextlib.suppress(FinishedElsewhere):
+                store.write(NAME, to_json(other_mode))
+            return
         changes = _changes(there, own)
         if changes:
             raise BadConfiguration(

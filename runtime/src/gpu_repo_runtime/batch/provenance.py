@@ -35,7 +35,11 @@ class RunRecord:
             "code": code_version(package),
             "image": image(),
             "versions": versions(),
+            "packages": packages(),
+            "locks": locks(package),
+            "weights": weights(package),
             "command": masked(shlex.join(["python", "-m", f"{package}.job", *arguments])),
+            "folder": os.environ.get("JOB_FOLDER") or str(Path.cwd()),
         }
         self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
         store.write(self._name, to_json(self.content))
@@ -52,17 +56,19 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
     plan = json.loads(store.read(PLAN) or b"{}")
     files = plan.pop("files", [])
     story = current or (runs[-1] if runs else {})
+    told = ("command", "folder", "code", "image", "versions", "packages", "locks", "weights", "device")
+    few = {"start", "end", "exit_code", "rows", "shard", "command", "device", "code"}
     return {
         "start": min((run["start"] for run in runs), default=None),
         "end": datetime.now(UTC).isoformat(timespec="seconds"),
-        **{key: story.get(key) for key in ("command", "code", "image", "versions", "device")},
+        **{key: story.get(key) for key in told},
         "parameters": plan,
         "input": {
             "files": len(files),
             "bytes": sum(file["size"] for file in files),
             "fingerprint": hashlib.sha256(to_json(files)).hexdigest(),
         },
-        "runs": runs,
+        "runs": [{key: value for key, value in run.items() if key in few} for run in runs],
     }
 
 
@@ -114,6 +120,33 @@ def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that the numbers depend on."""
     found = {"python": platform.python_version()}
     return found | {name: version for name in VERSIONS if (version := _version(name))}
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of all packages that are installed."""
+    found = {package.metadata["Name"]: package.version for package in metadata.distributions()}
+    return dict(sorted(found.items(), key=lambda one: one[0].lower()))
+
+
+def locks(package: str) -> dict[str, str]:
+    """Return the SHA-256 of the lock files of the repository that the package is in."""
+    folder = folder_of(package).parent.parent
+    return {path.name: _sha256(path) for path in sorted(folder.glob("requirements*.lock"))}
+
+
+def weights(package: str) -> dict[str, str]:
+    """Return the SHA-256 of the files beside model.py that are no Python, such as weights."""
+    folder = folder_of(package)
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in (".py", ".pyc")]
+    return {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def _version(package: str) -> str | None:

@@ -55,7 +55,8 @@ def reopen_when_damaged(store: Store) -> bool:
     good, damaged = _published(store)
     if not damaged and good is not None:
         return False
-    say(f"the output was complete, and now lacks {len(damaged)} parts: they are made anew")
+    what = f"lacks {len(damaged)} parts: they are" if damaged else "has no manifest that can be read: it is"
+    say(f"the output was complete, and now {what} made anew")
     store.prepare_again()
     for record in (good or {}).values():
         store.write(f"{RECORDS}/{record.name}.json", to_json(asdict(record)))
@@ -184,7 +185,13 @@ def _of_one_schema(store: Store, ledger: Ledger, records: list[Record]) -> list[
 
 def _rewritten(store: Store, ledger: Ledger, record: Record, schema: pa.Schema) -> Record:
     table = pq.read_table(pa.BufferReader(_content(store, record)), partitioning=None)
-    content = as_parquet(table.cast(schema))
+    try:
+        content = as_parquet(table.cast(schema))
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"{record.name} of {record.file} does not fit the columns of the others: {error}; leave such a column out "
+            "with --keep and another --output"
+        ) from None
     narrow = record.narrow_size or record.size
     wide = replace(record, size=content.size, sha256=hashlib.sha256(content).hexdigest(), narrow_size=narrow)
     # The record comes first: it knows both sizes, so that a kill between the two leaves nothing that looks broken.

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -13,10 +13,13 @@ from ..interface import Interface
 from .exits import BadConfiguration, BadInput
 from .inputs import InputFile
 from .parquetfiles import parquet_parts
-from .parts import LINE_COLUMN, Columns, Limits, Part
+from .parts import LINE_COLUMN, ROW, TEXT, Columns, Limits, Part
 from .shapes import shape_of, taken
-from .textfiles import DELIMITERS, Start, first_lines, read_header, text_parts
-from .widening import LARGEST, UNFIT, field_of, typed
+from .textfiles import DELIMITERS, Start, count_rows, delimiter_of, first_lines, read_header, some_lines, text_parts
+from .widening import LARGEST, UNFIT, field_of, infer, is_empty, typed
+
+# How far a column that begins with nulls is searched for a value, which tells its type.
+SEARCHED_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,25 @@ class Asked:
 def find_columns(files: list[InputFile], interface: Interface, asked: Asked, limits: Limits) -> Columns:
     """Return the columns to read; their types are those of the first file that has some, as its first rows tell them.
 
-    Raises BadConfiguration when a column is not there or holds lists or objects.
+    Raises BadConfiguration when a column is not there.
     """
     schema = next((found for found in (_schema(file, limits) for file in files) if found is not None), None)
+    own = set(schema.names) if schema is not None else set()
+    folders = {name: None for file in files for name in file.partitions if schema is not None and name not in own}
+    if schema is not None:
+        schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in folders)])
+    columns = _columns(schema, files, interface, asked, limits)
+    typed = columns.typed and replace(columns.typed, folders=frozenset(folders) & {c for _, c in columns.typed.fields})
+    if typed and typed.folders and not typed.columns:
+        raise BadConfiguration("an input cannot be made of the names of folders alone")
+    return replace(columns, typed=typed, folders=frozenset(folders) & set(columns.kept.names))
+
+
+def _columns(
+    schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked, limits: Limits
+) -> Columns:
     if not interface.is_text:
-        return _typed_columns(schema, files, interface, asked)
+        return _typed_columns(schema, files, interface, asked, limits)
     if asked.files:
         raise BadConfiguration("--files is for a model whose Input holds bytes, and this one takes texts")
     text = _text_column(asked)
@@ -48,7 +65,7 @@ def find_columns(files: list[InputFile], interface: Interface, asked: Asked, lim
     if schema is None:
         return Columns(text, pa.schema([(name, pa.string()) for name in names]))
     _check_kept(schema, [text, *names])
-    fields = [pa.field(n, pa.string()) if n == text else _plain(schema.field(n)) for n in names]
+    fields = [pa.field(n, pa.string()) if n == text else _kept(schema.field(n), files, limits) for n in names]
     return Columns(text, pa.schema(fields))
 
 
@@ -58,7 +75,17 @@ def _text_column(asked: Asked) -> str:
     return asked.columns[0] if asked.columns else asked.column or LINE_COLUMN
 
 
-def _typed_columns(schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked) -> Columns:
+def _with_folders(table: pa.Table, file: InputFile, columns: Columns) -> pa.Table:
+    """Return the rows with the kept columns that the folders of their file tell."""
+    for name in columns.folders:
+        value = pa.scalar(file.partitions.get(name), pa.string())
+        table = table.append_column(name, pa.repeat(value, len(table)))
+    return table.select([ROW, TEXT, *columns.kept.names])
+
+
+def _typed_columns(
+    schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked, limits: Limits
+) -> Columns:
     """Return the columns for a model of another input than a text. None is kept but those of --keep."""
     chosen, kept = [*asked.columns, *([asked.column] if asked.column else [])], asked.keep or []
     lines = all(file.format == "jsonl" for file in files)
@@ -71,7 +98,7 @@ def _typed_columns(schema: pa.Schema | None, files: list[InputFile], interface: 
     if schema is None:
         return Columns("", pa.schema([(name, pa.string()) for name in kept]), made)
     _check_kept(schema, kept)
-    return Columns("", pa.schema([_plain(schema.field(name)) for name in kept]), made)
+    return Columns("", pa.schema([_kept(schema.field(name), files, limits) for name in kept]), made)
 
 
 def _check_kept(schema: pa.Schema, names: list[str]) -> None:
@@ -81,30 +108,71 @@ def _check_kept(schema: pa.Schema, names: list[str]) -> None:
             raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
         if schema.names.count(name) > 1:
             raise BadConfiguration(f"the input has {schema.names.count(name)} columns {name!r}: which one is meant?")
-        if pa.types.is_nested(schema.field(name).type):
-            raise BadConfiguration(f"column {name!r} holds {schema.field(name).type}: lists and objects cannot be kept")
+
+
+def first_rows(files: list[InputFile], count: int, limits: Limits) -> list[InputFile]:
+    """Return the files that hold the first rows of the input, the last of them cut behind them."""
+    found = []
+    for file in files:
+        if not count:
+            break
+        try:
+            if file.format == "parquet":
+                taken = rows = min(count, pq.read_metadata(file.filesystem.open_input_file(file.path)).num_rows)
+            else:
+                taken, rows = count_rows(file, limits, count)
+        except (OSError, pa.ArrowException) as error:
+            if not file.blames(error):
+                raise
+            taken = rows = 1
+        count -= rows
+        found.append(replace(file, most=taken))
+    return found
 
 
 def read_parts(
     file: InputFile, file_index: int, columns: Columns, limits: Limits, start: Start, wanted: Callable[[int], bool]
 ) -> Iterator[Part | int]:
     """Yield the wanted parts of a file from `start` on, and at its end the number of its parts. Raises BadInput."""
+    inside = columns.in_files()
     try:
         if file.format == "parquet":
-            yield from parquet_parts(file, file_index, columns, limits, start.index, wanted)
+            parts = parquet_parts(file, file_index, inside, limits, start.index, wanted)
         else:
-            yield from text_parts(file, file_index, columns, limits, start, wanted)
+            parts = text_parts(file, file_index, inside, limits, start, wanted)
+        for part in parts:
+            if columns.folders and isinstance(part, Part):
+                part.table = _with_folders(part.table, file, columns)
+            yield part
     except FileNotFoundError:
         raise BadInput(f"{file.name} was there at the start and is gone now") from None
     except PermissionError as error:
         raise BadInput(f"{file.name} may not be read: {error}") from None
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    """Return the column with the type of its values for a dictionary type, string for a null type."""
-    if pa.types.is_dictionary(field.type):
-        return field.with_type(field.type.value_type)
-    return field.with_type(pa.string()) if pa.types.is_null(field.type) else field
+def _kept(field: pa.Field, files: list[InputFile], limits: Limits) -> pa.Field:
+    """Return the column with the type of its values for a dictionary type, and of the first one behind nulls."""
+    if pa.types.is_null(field.type):
+        found = (_behind_nulls(field.name, file, limits) for file in files)
+        field = next((one for one in found if one is not None), field.with_type(pa.string()))
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def _behind_nulls(name: str, file: InputFile, limits: Limits) -> pa.Field | None:
+    """Return the column as its first value in a file tells it, None where there is none far and wide."""
+    if file.format != "jsonl":
+        schema = _schema(file, limits)
+        there = schema is not None and schema.names.count(name) == 1 and not pa.types.is_null(schema.field(name).type)
+        return schema.field(name) if schema is not None and there else None
+    try:
+        for lines in some_lines(file, limits, SEARCHED_BYTES):
+            found = _json_schema(lines)
+            if found is not None and name in found.names and not pa.types.is_null(found.field(name).type):
+                return found.field(name)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error):
+            raise
+    return None
 
 
 def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
@@ -120,7 +188,11 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
             raise
         return None
     if file.format in DELIMITERS:
-        return pa.schema([(name, pa.string()) for name in read_header(lines[0], file.format)]) if lines else None
+        return (
+            pa.schema([(name, pa.string()) for name in read_header(lines[0], file.format, delimiter_of(file))])
+            if lines
+            else None
+        )
     return _json_schema(lines)
 
 
@@ -147,7 +219,7 @@ def _json_schema(lines: list[bytes]) -> pa.Schema | None:
     found: dict[str, list[Any]] = {}
     for line in lines:
         try:
-            record = json.loads(line)
+            record = json.loads(line.decode())
         except (ValueError, RecursionError):
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
@@ -156,8 +228,15 @@ def _json_schema(lines: list[bytes]) -> pa.Schema | None:
 
 
 def _json_field(name: str, values: list[Any]) -> pa.Field:
-    """Return the column; what pyarrow has no column for is text, so that every such value is a bad row."""
+    """Return the column that the values begin, without those that pyarrow has no column for."""
     try:
         return typed(name, values)
     except UNFIT:
-        return pa.field(name, pa.string())
+        return typed(name, filter(_has_column, values))
+
+
+def _has_column(value: Any) -> bool:
+    try:
+        return not is_empty(infer([value])[0])
+    except UNFIT:
+        return False

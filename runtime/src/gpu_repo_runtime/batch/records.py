@@ -1,17 +1,16 @@
-"""Records of text formats: take some from a file, then parse them into a table and bad rows."""
+"""Records of text formats, parsed into a table and bad rows."""
 
 import contextlib
-import csv
 import json
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import json as pa_json
 
 from .exits import BadInput
-from .lines import Line, LineReader, TooLong
+from .lines import Line, TooLong, too_long
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .widening import LARGEST, UNFIT, column, extremes, together, within
 
@@ -20,80 +19,6 @@ Parsed = tuple[pa.Table, list[BadRow]]
 _READ_AS_WRITTEN = (pa.string(), pa.bool_(), pa.int64(), pa.uint64(), pa.float64())
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _TEXT = pa.string()
-
-
-Record = list[str] | str
-
-
-class CsvReader:
-    """Reads records of CSV, whose fields may hold line ends when quoted. `position` is the byte after them.
-
-    Where a quote is not closed, or text follows a closed one, the line on which the record begins is a broken record,
-    and the next one begins on the line after it.
-    """
-
-    def __init__(self, lines: LineReader, limit: int, delimiter: str) -> None:
-        self._lines = lines
-        self.position = self._read = lines.position
-        csv.field_size_limit(max(limit, csv.field_size_limit()))
-        self._delimiter = delimiter
-        self._fed: list[tuple[str, int]] = []
-        self._again: deque[tuple[str, int]] = deque()
-        self._records = self._reader()
-        self._ahead: Record | None = None
-        self._advance()
-
-    def take(self, count: int, budget: int) -> list[Record]:
-        """Return the next records, at most `count` and about `budget` bytes; a broken one is its reason."""
-        taken: list[Record] = []
-        end = self.position + budget
-        while self._ahead is not None and len(taken) < count and self.position < end:
-            taken.append(self._ahead)
-            self.position = self._read
-            self._advance()
-        return taken
-
-    def at_end(self) -> bool:
-        """Tell whether no record is left."""
-        return self._ahead is None
-
-    @property
-    def broken(self) -> str:
-        """Say why the rest of the file cannot be read."""
-        return self._lines.broken
-
-    def _advance(self) -> None:
-        try:
-            while True:
-                self._fed.clear()
-                self._ahead = next(self._records, None)
-                if self._ahead != []:
-                    return
-        except csv.Error as error:
-            self._ahead = f"no CSV: {error}"
-        self._read -= sum(size for _, size in self._fed[1:])
-        self._again.extendleft(reversed(self._fed[1:]))
-        self._records = self._reader()
-
-    def _reader(self) -> Iterator[list[str]]:
-        return csv.reader(self._texts(), delimiter=self._delimiter, strict=True)
-
-    def _texts(self) -> Iterator[str]:
-        fed = self._fed
-        while self._again or self._more():
-            line = self._again.popleft()
-            self._read += line[1]
-            fed.append(line)
-            yield line[0]
-
-    def _more(self) -> bool:
-        for line in self._lines.take(1000, 1 << 20):
-            if isinstance(line, TooLong):
-                # A line that was not kept becomes a record of one strange field, which no header asks for.
-                self._again.append(("\0too long", 1 + line.size))
-            else:
-                self._again.append((line.decode("utf-8", "surrogateescape") + "\n", 1 + len(line)))
-        return bool(self._again)
 
 
 def parse_lines(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
@@ -117,7 +42,10 @@ def parse_json(lines: Sequence[Line], first_row: int, columns: Columns) -> Parse
     """
     if columns.typed and not columns.kept.names:
         return _whole_lines(lines, first_row, columns)
-    for wanted in _ways_to_read(columns):
+    ways = _ways_to_read(columns)
+    if not ways:
+        return _parse_json_by_python(lines, first_row, columns)
+    for wanted in ways:
         with contextlib.suppress(pa.ArrowException, TypeError, ValueError):
             return _parse_json_at_once(lines, first_row, columns, wanted), []
     if len(lines) == 1:
@@ -165,7 +93,7 @@ def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns,
     for field in columns.kept:
         found = within(table[field.name], field)
         # Such a number may have been a whole one, which would not be the same any more.
-        if pa.types.is_floating(found.type) and max(map(abs, extremes(found))) >= LARGEST:
+        if pa.types.is_floating(found.type) and not max(map(abs, extremes(found))) < LARGEST:
             raise ValueError("a number that may have been rounded")
     rows = pa.array(range(first_row, first_row + len(table)), pa.int64())
     kept = columns.kept.names
@@ -173,21 +101,48 @@ def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns,
 
 
 def _parse_json_alone(line: Line, row: int, columns: Columns) -> Parsed:
+    return _parse_json_by_python([line], row, columns)
+
+
+def _parse_json_by_python(lines: Sequence[Line], first_row: int, columns: Columns) -> Parsed:
+    """Parse lines one by one, and make columns of all of them together."""
+    good: list[tuple[int, Any, tuple[Any, ...]]] = []
+    bad: list[BadRow] = []
+    for row, line in enumerate(lines, first_row):
+        found = _parsed(line, row, columns)
+        if isinstance(found, BadRow):
+            bad.append(found)
+        elif found is not None:
+            good.append(found)
+    return to_table(good, bad, columns)
+
+
+def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any, ...]] | BadRow | None:
+    """Return the row that a line is, None for a blank line."""
     if isinstance(line, bytes) and not line.strip():
-        return to_table([], [], columns)
+        return None
     try:
         record = _json_object(line, any_value=columns.typed is not None and columns.typed.line)
+        if b"Infinity" not in line and any(map(_has_infinity, map(record.get, columns.kept.names))):  # type: ignore[operator]
+            raise ValueError("a number that is too large for a double")
     except (ValueError, RecursionError) as error:
-        return to_table([], [BadRow(row, str(error))], columns)
+        return BadRow(row, str(error))
     text = line.decode("utf-8-sig") if columns.typed and isinstance(line, bytes) else record.get(columns.text)
-    return to_table([(row, text, tuple(map(record.get, columns.kept.names)))], [], columns)
+    return row, text, tuple(map(record.get, columns.kept.names))
+
+
+def _has_infinity(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_infinity, value.values()))
+    return any(map(_has_infinity, value)) if isinstance(value, list) else value in (inf, -inf)
 
 
 def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
     if isinstance(line, TooLong):
         raise ValueError(too_long(line))
     try:
-        record = json.loads(line)
+        # Python would guess at UTF-16 where it is given bytes.
+        record = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"no UTF-8: {error.reason} at byte {error.start}") from None
     except ValueError as error:
@@ -221,18 +176,12 @@ def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], in
                 value = {name: record[n] for name, n in of_input.items()} if columns.typed else record[text]
                 good.append((row, value, tuple(record[index] for index in kept)))
             elif isinstance(record, list):
-                strange = f"{len(record)} fields where the header has {len(header)}"
-                bad.append(BadRow(row, "the row is too long" if record[0].startswith("\0") else strange))
+                bad.append(BadRow(row, f"{len(record)} fields where the header has {len(header)}"))
             else:
                 bad.append(BadRow(row, str(record)))
         return to_table(good, bad, columns, form)
 
     return parse
-
-
-def too_long(line: TooLong) -> str:
-    """Say why a line was not kept."""
-    return f"the row has {line.size} bytes, more than --max-row-bytes"
 
 
 def to_table(
@@ -255,7 +204,13 @@ def to_table(
             bad.append(BadRow(entry[0], reason))
         else:
             good.append(entry)
-    return _columns(good, columns, form), sorted(bad, key=lambda b: b.row)
+    try:
+        return _columns(good, columns, form), sorted(bad, key=lambda b: b.row)
+    except UNFIT as error:
+        raise BadInput(
+            f"rows {good[0][0]} to {good[-1][0]} of a file have no common type under a key that is new in them: "
+            f"{' '.join(str(error).split())}; leave such a column out with --keep"
+        ) from None
 
 
 def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns, form: pa.DataType) -> pa.Table:

@@ -22,6 +22,9 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
     Raises BadConfiguration when the answers cannot be columns.
     """
     keys = list(dict.fromkeys(key for answer in answers for key in answer))
+    strange = [key for key in keys if not isinstance(key, str)]
+    if strange:
+        raise BadConfiguration(f"the model's answers have the key {strange[0]!r}, which is no text")
     taken = sorted(set(keys) & set(names))
     if taken:
         raise BadConfiguration(

@@ -36,7 +36,7 @@ class Run:
         self._plan, self._ledger, self._shard = plan, ledger, shard
         self._predictor, self._progress = predictor, progress
         self._watch = Watch()
-        self._rows = sum(record.rows for record in ledger.records.values())
+        self._rows = sum(record.written + record.bad for record in ledger.records.values())
         self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         self._uncounted = sum(record.uncounted for record in ledger.records.values())
         ends = [0]
@@ -121,7 +121,8 @@ class Run:
                 f"{part.file.name}, row {first.row}: {first.reason} "
                 f"({sum(b.count for b in bad)} bad rows in this part; see --on-error)"
             )
-        self._rows += part.rows
+        # Without blank lines, which are no rows.
+        self._rows += len(part.table) + sum(b.count for b in part.bad)
         self._bad += sum(b.count for b in bad)
         self._uncounted += sum(b.uncounted for b in bad)
         before, after = self._share_at[part.file_index : part.file_index + 2]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .exits import BadConfiguration
+from .inputs import Dialect
 from .parts import Limits
 from .reading import Asked
 
@@ -43,6 +44,8 @@ class RunOptions:
     input: list[str]
     output: str
     format: str | None
+    dialect: Dialect
+    limit: int | None
     asked: Asked
     parameters: list[str]
     on_error: str

@@ -36,6 +36,7 @@ class Taken:
 
     fields: (key, column) of an object; of a list its columns in order, under "". line: each line of JSON Lines is an
     input as it stands. files: columns that hold addresses of files, relative ones are of `root` or beside the data.
+    folders: columns that are told by the folders of a file.
     """
 
     shape: Shape
@@ -43,17 +44,18 @@ class Taken:
     line: bool = False
     files: frozenset[str] = frozenset()
     root: str | None = None
+    folders: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> list[str]:
-        """Return the names of the columns, each once."""
-        return list(dict.fromkeys(column for _, column in self.fields))
+        """Return the names of the columns in the files, each once."""
+        return [name for name in dict.fromkeys(column for _, column in self.fields) if name not in self.folders]
 
     @property
     def required(self) -> list[str]:
-        """Return the names of the columns that have to be there."""
+        """Return the names of the columns that have to be there in each file."""
         needed = [column for key, column in self.fields if not key or key in self.shape.required]
-        return list(dict.fromkeys([*needed, *self.files]))
+        return [name for name in dict.fromkeys([*needed, *self.files]) if name not in self.folders]
 
     def missing(self, names: Sequence[str]) -> str | None:
         """Return a column that has to be there and is not among the names."""

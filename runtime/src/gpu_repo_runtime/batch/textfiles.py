@@ -1,18 +1,22 @@
 """Parts of a text file: JSON Lines, CSV or plain lines, compressed or not."""
 
+import codecs
 import csv
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
 
+from .csvrecords import CsvReader, raw_of
+from .encodings import InUtf8
 from .exits import BadInput
 from .inputs import COMPRESSED, InputFile
 from .lines import LineReader, TooLong
 from .parts import UNCOUNTED, BadRow, Columns, Limits, Part, empty_table
-from .records import BYTE_ORDER_MARK, CsvReader, Parsed, csv_parser, parse_json, parse_lines
+from .records import BYTE_ORDER_MARK, Parsed, csv_parser, parse_json, parse_lines
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 
@@ -33,16 +37,28 @@ def text_parts(
 
     Raises BadInput when a column is missing. What cannot be read from some byte on is a bad row of the last part.
     """
-    reader, parse = _open(file, start, limits)
+    try:
+        reader, parse = _open(file, start, limits)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error):
+            raise
+        if wanted(start.index):
+            bad = [BadRow(start.row, f"{UNCOUNTED}the file cannot be read: {error}", uncounted=True)]
+            yield Part(file, file_index, start.index, start.row, 1, True, 0, empty_table(columns), bad=bad)
+        yield start.index + 1
+        return
     index, row, last = start.index, start.row, False
     while not last:
-        records = reader.take(limits.rows, limits.size)
-        last = reader.at_end()
-        broken = (
-            [BadRow(row + len(records), UNCOUNTED + reader.broken, uncounted=True)] if last and reader.broken else []
-        )
+        left = limits.rows if file.most is None else min(limits.rows, file.most - row)
+        records = reader.take(left, limits.size) if left else []
+        enough = file.most is not None and row + len(records) >= file.most
+        last = enough or reader.at_end()
+        cut = last and reader.broken and not enough
+        broken = [BadRow(row + len(records), UNCOUNTED + reader.broken, uncounted=True)] if cut else []
         if wanted(index):
             table, bad = parse(records, row, columns) if records else (empty_table(columns), [])
+            between = delimiter_of(file) if file.format in DELIMITERS else ""
+            bad = [replace(b, raw=raw_of(records[b.row - row], between)) for b in bad]
             rows = len(records) + len(broken)
             through = min(1.0, reader.position / max(1, file.size))
             yield Part(file, file_index, index, row, rows, last, reader.position, table, through, bad + broken)
@@ -51,15 +67,43 @@ def text_parts(
 
 
 def first_lines(file: InputFile, limits: Limits) -> list[bytes]:
-    """Return some lines from the beginning of a file, whole ones that are not too long."""
-    lines = LineReader(_open_stream(file), 0, limits.row_size, file.blames).take(1000, 1 << 20)
-    return [line.removeprefix(BYTE_ORDER_MARK) for line in lines if not isinstance(line, TooLong)]
+    """Return some lines from the beginning of a file, whole ones that are not too long. Raises BadInput for UTF-16."""
+    with _open_stream(file) as stream:
+        _check_encoding(stream.read(1024), file)
+    return next(some_lines(file, limits, 1), [])
 
 
-def read_header(line: bytes, form: str) -> list[str]:
+def some_lines(file: InputFile, limits: Limits, size: int) -> Iterator[list[bytes]]:
+    """Yield lines of a file, some at a time, until they were `size` bytes; without those that are too long."""
+    reader = LineReader(_open_stream(file), 0, limits.row_size, file.blames)
+    while reader.position < size and (lines := reader.take(1000, 1 << 20)):
+        yield [line.removeprefix(BYTE_ORDER_MARK) for line in lines if not isinstance(line, TooLong)]
+
+
+def count_rows(file: InputFile, limits: Limits, most: int) -> tuple[int, int]:
+    """Return how many lines or records of a file hold its first `most` rows, and the rows in them."""
+    reader, _ = _open(file, Start(), limits)
+    taken = rows = 0
+    while rows < most and (records := reader.take(min(most - rows, limits.rows), limits.size)):
+        taken += len(records)
+        rows += sum(
+            not isinstance(record, bytes) or file.format != "jsonl" or bool(record.strip()) for record in records
+        )
+    return taken, rows
+
+
+def delimiter_of(file: InputFile) -> str:
+    """Return what separates the fields of a CSV file."""
+    return file.dialect.delimiter or DELIMITERS[file.format]
+
+
+def read_header(line: bytes, form: str, delimiter: str = "") -> list[str]:
     """Return the names of the columns in the first line of a CSV file."""
     text = line.removeprefix(BYTE_ORDER_MARK).decode("utf-8", "replace")
-    return next(csv.reader([text], delimiter=DELIMITERS[form]), [])
+    try:
+        return next(csv.reader([text], delimiter=delimiter or DELIMITERS[form]), [])
+    except csv.Error as error:
+        raise BadInput(f"the header of a {form} file cannot be read: {error}") from None
 
 
 def _open(file: InputFile, start: Start, limits: Limits) -> tuple[Any, Callable[[Sequence[Any], int, Columns], Parsed]]:
@@ -73,16 +117,29 @@ def _open(file: InputFile, start: Start, limits: Limits) -> tuple[Any, Callable[
     line = next(iter(first.take(1, 1)), None)
     if isinstance(line, TooLong):
         raise BadInput(f"{file.name}: the header has {line.size} bytes")
-    header = [] if line is None else read_header(line, file.format)
+    header = [] if line is None else read_header(line, file.format, delimiter_of(file))
     stream, position = _open_at(file, max(start.position, first.position))
     lines_after = LineReader(stream, position, limits.row_size, file.blames)
-    reader = CsvReader(lines_after, limits.row_size, DELIMITERS[file.format])
+    reader = CsvReader(lines_after, limits.row_size, delimiter_of(file))
     return reader, csv_parser(header, file.name)
 
 
+def _check_encoding(begin: bytes, file: InputFile) -> None:
+    """Raise BadInput where the first bytes of a file are UTF-16, which would be rows of strange characters."""
+    marked = begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    if marked or (begin and begin.count(0) * 3 >= len(begin)):
+        raise BadInput(f"{file.name} is UTF-16 or no text at all: --encoding utf-16 says so where it is")
+
+
 def _open_stream(file: InputFile) -> Any:
-    if file.path.lower().endswith(COMPRESSED):
-        return file.filesystem.open_input_stream(file.path, compression="detect", buffer_size=1 << 20)
+    stream = _open_bytes(file)
+    return InUtf8(stream, file.dialect.encoding) if file.dialect.encoding else stream
+
+
+def _open_bytes(file: InputFile) -> Any:
+    suffix = PurePosixPath(file.path.lower()).suffix
+    if suffix in COMPRESSED:
+        return file.filesystem.open_input_stream(file.path, compression=COMPRESSED[suffix], buffer_size=1 << 20)
     return file.filesystem.open_input_file(file.path)
 
 
@@ -90,9 +147,11 @@ def _open_at(file: InputFile, position: int) -> tuple[Any, int]:
     """Return the content of a file from a byte on, and that byte: behind the byte order mark where there is one."""
     stream = _open_stream(file)
     if position == 0:
-        position = len(BYTE_ORDER_MARK) if stream.read(3) == BYTE_ORDER_MARK else 0
+        begin = stream.read(1024)
+        _check_encoding(begin, file)
+        position = len(BYTE_ORDER_MARK) if begin.startswith(BYTE_ORDER_MARK) else 0
         stream = _open_stream(file)
-    if not file.path.lower().endswith(COMPRESSED):
+    if PurePosixPath(file.path.lower()).suffix not in COMPRESSED and not file.dialect.encoding:
         stream.seek(position)
         local = isinstance(file.filesystem, fs.LocalFileSystem)
         # Each read of an object store is a request: let them be large.

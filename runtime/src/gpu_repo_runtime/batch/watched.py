@@ -80,6 +80,9 @@ def _read(reader: int) -> bytes:
 def _code(code: int) -> int:
     """Return the exit code for a process that ended before its work; by a signal where a signal ended it."""
     if code < 0:
+        if -code not in FORWARDED:
+            name = signal.Signals(-code).name
+            _say(f"the process was ended by {name}, not by the job: look at the model and the memory")
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
         os.kill(os.getpid(), -code)

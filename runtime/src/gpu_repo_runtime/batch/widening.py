@@ -90,7 +90,7 @@ def column(values: list[Any], field: pa.Field) -> pa.Array:
     """
     form, exact = field.type, _is_exact(field)
     if field.metadata and _DECLARED.keys() <= field.metadata.keys():
-        return pa.array(values, form)
+        return _finite(values, pa.array(values, form))
     kinds = set(map(type, values))
     if kinds <= _SURE.get(form, set()) and form != WHOLE:
         try:
@@ -103,7 +103,9 @@ def column(values: list[Any], field: pa.Field) -> pa.Array:
     kinds = set(map(type, values)) - {_NONE}
     if not kinds:
         return pa.nulls(len(values), form)
-    if kinds <= {int, float} and _is_number(form):
+    if kinds == {int} and types.is_null(form):
+        return pa.array(values, _whole_type(values))
+    if kinds <= {int, float} and (_is_number(form) or types.is_null(form)):
         return _numbers(values, form, exact)
     found = pa.array(values)
     if holds_times(found.type):
@@ -145,7 +147,8 @@ def fitting(array: pa.ChunkedArray, field: pa.Field) -> tuple[pa.ChunkedArray, p
     """
     form, exact = field.type, _is_exact(field)
     if types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
+        # A cast would refuse all for one that is no UTF-8.
+        array = pa.chunked_array([chunk.dictionary_decode() for chunk in array.chunks], array.type.value_type)
     # Polars and pandas have other words for text; a part is small enough for any of them.
     target, bad = (form if _common_texts(form, array.type) else common(form, array.type)), None
     if types.is_integer(form) and types.is_floating(array.type) and exact:
@@ -173,7 +176,7 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return a
     if types.is_null(a):
         return b
-    for rule in (_common_numbers, _common_texts, _common_times, _common_nested):
+    for rule in (_common_numbers, _common_decimals, _common_texts, _common_times, _common_nested):
         found = rule(a, b)
         if found is not None:
             return found
@@ -212,7 +215,17 @@ def _plain(value: Any) -> Any:
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "mM":
+        return _in_microseconds(value)
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _in_microseconds(value: Any) -> Any:
+    """Return times of NumPy as Python's. Raises ValueError where these cannot hold them; NumPy would make numbers."""
+    found = value.astype(f"{value.dtype.kind}8[us]")
+    if not np.array_equal(found.astype(value.dtype), value, equal_nan=True):
+        raise ValueError("a time with parts of a microsecond")
+    return found.tolist()
 
 
 def _whole_type(values: list[Any]) -> pa.DataType:
@@ -272,7 +285,30 @@ def _vectors(values: list[Any], form: pa.DataType, kinds: set[type]) -> pa.Array
     if not items <= _IN_VECTORS:
         strange = min(kind.__name__ for kind in items - _IN_VECTORS)
         raise TypeError(f"a list with {strange} where it held {form} at first")
-    return pa.array(values, form)
+    return _finite(values, pa.array(values, form))
+
+
+def _finite(values: list[Any], array: pa.Array) -> pa.Array:
+    """Return the column. Raises ValueError when a number became infinite, which float32 makes of large ones."""
+    if infinities(array) and infinities(array) != infinities(pa.array([_plain(value) for value in values])):
+        raise ValueError("a number too large for float32")
+    return array
+
+
+def infinities(array: pa.Array | pa.ChunkedArray) -> int:
+    """Return how many infinite numbers there are in a column, also in its lists and objects."""
+    form = array.type
+    if types.is_floating(form):
+        return int(pc.sum(pc.is_inf(array)).as_py() or 0)
+    if not types.is_nested(form):
+        return 0
+    if isinstance(array, pa.ChunkedArray):
+        return sum(map(infinities, array.chunks))
+    if types.is_struct(form):
+        return sum(map(infinities, array.flatten()))
+    if types.is_map(form):
+        return infinities(array.items)
+    return infinities(array.flatten())
 
 
 def _cast(array: pa.Array, form: pa.DataType) -> pa.Array:
@@ -298,6 +334,14 @@ def _common_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     ]  # fmt: skip
 
 
+def _common_decimals(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    if not types.is_decimal(a) or not types.is_decimal(b):
+        return None
+    scale = max(a.scale, b.scale)
+    precision = scale + max(a.precision - a.scale, b.precision - b.scale)
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(min(precision, 76), scale)
+
+
 def _common_texts(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     texts = (types.is_string, types.is_large_string, types.is_string_view)
     raw = (types.is_binary, types.is_large_binary, types.is_binary_view)
@@ -311,6 +355,11 @@ def _common_times(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if types.is_timestamp(a) and types.is_timestamp(b) and (a.tz is None) == (b.tz is None):
         # Another zone is another way to write the same moment.
         return pa.timestamp(max(a.unit, b.unit, key=_UNITS.index), a.tz)
+    if types.is_duration(a) and types.is_duration(b):
+        return pa.duration(max(a.unit, b.unit, key=_UNITS.index))
+    if types.is_time(a) and types.is_time(b):
+        unit = max(a.unit, b.unit, key=_UNITS.index)
+        return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     return None
 
 

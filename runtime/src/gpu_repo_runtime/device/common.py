@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..words import words_of
+
 
 class DeviceError(RuntimeError):
     """The GPU was asked for and cannot be used. The message says why and what to do."""
@@ -37,4 +39,4 @@ def driver_version() -> str:
 
 def said(error: BaseException) -> str:
     """Return what a library or the driver said, "" for an exception of Python itself: that may repeat an input."""
-    return str(error) if type(error).__module__ != "builtins" or type(error) is RuntimeError else ""
+    return words_of(error) if type(error).__module__ != "builtins" or type(error) is RuntimeError else ""

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ..contract import ContractError, import_model
 from ..cores import fit_threads
+from ..words import words_of
 from .errors import EXIT_CONFIGURATION
 from .logs import fill_standard_streams
 from .settings import Settings, faults, variables
 
 
-def cannot_import(error: Exception, source: Path) -> str:
+def cannot_import(error: BaseException, source: Path) -> str:
     """Return one line about an error in the project's own code below ``source``, or a package that is not there."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if Path(frame.filename).is_relative_to(source)] or frames
@@ -23,7 +25,7 @@ def cannot_import(error: Exception, source: Path) -> str:
         place, error = f"{error.filename}:{error.lineno}", SyntaxError(error.msg)
     missing = isinstance(error, ModuleNotFoundError)
     hint = "; a package comes with pyproject.toml, scripts/lock and scripts/setup" if missing else ""
-    return f"the model could not be loaded: {place}: {type(error).__name__}: {error}{hint}"
+    return f"the model could not be loaded: {place}: {type(error).__name__}: {words_of(error)}{hint}"
 
 
 def serve(package: str) -> None:
@@ -36,12 +38,14 @@ def serve(package: str) -> None:
         sys.exit(EXIT_CONFIGURATION)
     try:
         # Only now: NumPy and the framework decide on their threads when they are imported.
-        from ..contract import import_model
         from .hooks import find_hooks
         from .server import main
 
         model, hooks = import_model(package), find_hooks(package)
-    except Exception as error:
+    except ContractError as error:
+        print(f"refusing to start: {error}", file=sys.stderr)
+        sys.exit(EXIT_CONFIGURATION)
+    except (Exception, SystemExit) as error:
         print(cannot_import(error, Path(found.origin).parent), file=sys.stderr)
         sys.exit(1)
 
@@ -51,13 +55,20 @@ def serve(package: str) -> None:
         for fault in faults(error, hooks.settings):
             print(f"refusing to start: {fault}", file=sys.stderr)
         sys.exit(EXIT_CONFIGURATION)
+    except SystemExit as error:  # of the owner's Settings; main never returns
+        print(f"the settings in service.py ended the process: SystemExit: {words_of(error)}", file=sys.stderr)
+        sys.exit(1)
 
 
 def list_settings(package: str | None) -> None:
     """Print every environment variable that sets the service, the owner's too, with its default and what it does."""
     from .hooks import find_hooks
 
-    for name, field in variables(find_hooks(package).settings if package else Settings).items():
+    try:
+        settings = find_hooks(package).settings if package else Settings
+    except SystemExit as error:
+        sys.exit(f"service.py ended the process while it was imported: SystemExit: {words_of(error)}")
+    for name, field in variables(settings).items():
         print(f"{name + '=' + ('' if field.is_required() else str(field.default)):30} {field.description or ''}")
 
 

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
 from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
 
@@ -13,6 +14,7 @@ from . import hooks
 from .docs_page import add_docs
 from .middleware import RequestMiddleware, problem
 from .openapi import Documents
+from .own_routes import OwnRoutes
 from .predictions import Answer, Direct, Predictions
 from .protocol_v1 import add_v1
 from .protocol_v2 import add_v2
@@ -58,19 +60,24 @@ def create_app(
     )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
+    app.add_exception_handler(RequestValidationError, OwnRoutes(app).invalid)
     answers = _add_predict(app, service)
     _add_health(app, service)
     add_docs(app)
     # The last one that is added is the first that sees a request: the owner's stand between these two.
     handlers = len(app.exception_handlers)
     app.add_middleware(Direct, answers=answers)
+    before = len(app.user_middleware)
     if extend:
         hooks.extend(app, service, extend)
     if len(app.exception_handlers) > handlers:  # the owner's see only what comes through the router
         answers.clear()
+    own = len(app.user_middleware) > before
     if service.tracing:
         app.add_middleware(TraceRequests, tracing=service.tracing)
-    app.add_middleware(RequestMiddleware, service=service)
+    # A middleware of the owner may read any body.
+    limited = frozenset() if own else frozenset(answers)
+    app.add_middleware(RequestMiddleware, service=service, limited=limited)
     return app
 
 

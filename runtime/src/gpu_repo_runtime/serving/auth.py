@@ -25,7 +25,7 @@ class BearerToken:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed."""
-        if scope["type"] == "lifespan" or (scope["path"] in self._open and scope.get("method") in ("GET", "HEAD")):
+        if scope["type"] == "lifespan" or (_path(scope) in self._open and scope.get("method") in ("GET", "HEAD")):
             return await self._app(scope, receive, send)
         if scope["type"] == "http":
             given = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -35,6 +35,12 @@ class BearerToken:
             answer = JSONResponse(problem, 401, {"www-authenticate": "Bearer"}, media_type="application/problem+json")
             return await answer(scope, receive, send)
         await send({"type": "websocket.close", "code": 1008})
+
+
+def _path(scope: Scope) -> str:
+    """Return the path without that under which a gateway shows the service, as routes see it."""
+    path, root = str(scope["path"]), str(scope.get("root_path", ""))
+    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
 
 
 def _scheme_in_capitals(value: bytes) -> bytes:

@@ -78,7 +78,11 @@ class Batcher:
         count = len(items)
         answers: list[Answer] = [None] * count
         done: asyncio.Future[list[Answer]] = self._loop.create_future()
+        if not count:
+            done.set_result([])
         call = Call(items, sizes, group, client, answers, done, self._clock(), count, count)
+        if not count:
+            return call
         call.quarantined = self._trial.suspicion.of(call)
         try:
             self.queue.add(call)

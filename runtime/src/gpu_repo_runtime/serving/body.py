@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from starlette.types import Receive, Scope
+from starlette.types import Message, Receive, Scope
 
-from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, UpgradeAsked
+from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, ServiceError, UpgradeAsked
 from .settings import Settings
 
 
@@ -33,9 +33,8 @@ async def read_body(
     media_type = media_type.partition(b";")[0].strip().lower()
     if not accepts(media_type):
         raise NotJson(f"send the header {wanted}")
-    too_large = BodyTooLarge(f"at most {settings.body_limit} bytes are accepted")
     if length is not None and int(length) > settings.body_limit:
-        raise too_large
+        raise _too_large(settings)
     body, more = b"", True
     try:
         async with asyncio.timeout(settings.body_seconds):
@@ -46,9 +45,47 @@ async def read_body(
                 body += message.get("body", b"")
                 more = message.get("more_body", False)
                 if len(body) > settings.body_limit:
-                    raise too_large
+                    raise _too_large(settings)
     except TimeoutError:
-        raise BodyTooSlow(f"the body was not complete after {settings.body_seconds:g} s") from None
+        raise _too_slow(settings) from None
     if upgrade and not body:  # httptools skips the body of such a request, which Java's HttpClient sends by default
         raise UpgradeAsked("send no header Upgrade: the client is to speak HTTP/1.1 from the start")
     return body, media_type
+
+
+class LimitedBody:
+    """``receive`` for code that knows no limits: an owner's routes and middleware.
+
+    Raises BodyTooLarge or BodyTooSlow, which is also kept in ``error``: many a reader turns it into another one.
+    """
+
+    def __init__(self, receive: Receive, settings: Settings) -> None:
+        self._receive, self._settings = receive, settings
+        self._bytes, self._ends, self._whole = 0, 0.0, False
+        self.error: ServiceError | None = None
+
+    async def __call__(self) -> Message:
+        """Return the next message."""
+        if self._whole:
+            return await self._receive()
+        self._ends = self._ends or asyncio.get_running_loop().time() + self._settings.body_seconds
+        try:
+            async with asyncio.timeout_at(self._ends):
+                message = await self._receive()
+        except TimeoutError:
+            self.error = _too_slow(self._settings)
+            raise self.error from None
+        self._whole = not message.get("more_body", False)
+        self._bytes += len(message.get("body", b""))
+        if self._bytes > self._settings.body_limit:
+            self.error = _too_large(self._settings)
+            raise self.error
+        return message
+
+
+def _too_large(settings: Settings) -> BodyTooLarge:
+    return BodyTooLarge(f"at most {settings.body_limit} bytes are accepted")
+
+
+def _too_slow(settings: Settings) -> BodyTooSlow:
+    return BodyTooSlow(f"the body was not complete after {settings.body_seconds:g} s")

@@ -53,6 +53,13 @@ class Encoded(ServiceError):
     headers: ClassVar[dict[str, str]] = {"accept-encoding": "identity"}
 
 
+class UnknownCoding(ServiceError):
+    """The body is wrapped in something else than chunks (RFC 9112, section 6.1)."""
+
+    status, code, title = 501, "unknown_coding", "The transfer coding is not known here"
+    headers: ClassVar[dict[str, str]] = {"connection": "close"}
+
+
 class BadHost(ServiceError):
     """HTTP/1.1 asks for exactly one header Host (RFC 9112, section 3.2)."""
 

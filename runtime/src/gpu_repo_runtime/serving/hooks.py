@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
+from starlette.routing import WebSocketRoute
 
+from ..contract import ran, refuse_async
+from ..words import first_line
 from .errors import StartRefused
 from .service import Service
 from .settings import Settings
@@ -44,13 +47,26 @@ def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], An
     """Call the owner's ``extend``. Raises StartRefused for what would not have the effect that it looks to have."""
     own = {(route.path, method) for route in app.routes for method in getattr(route, "methods", None) or ()}  # type: ignore[attr-defined]
     before = len(app.routes)
-    hook(app, service)
+    refuse_async(hook, "extend in service.py")
+    if ran(hook(app, service), "extend in service.py") not in (None, app):
+        raise StartRefused("extend in service.py: what it returns is not used: change the app that it is given")
     if app.router.dependencies:
         raise StartRefused(
             "extend in service.py: dependencies of the application do not reach the routes of the service: "
             "write a middleware, app.add_middleware(...)"
         )
     for route in app.routes[before:]:
+        if isinstance(route, WebSocketRoute) and not any(map(importlib.util.find_spec, ("websockets", "wsproto"))):
+            raise StartRefused(f"extend in service.py: the websocket {route.path} needs the package websockets")
         for method in getattr(route, "methods", None) or ():
             if (path := getattr(route, "path", "")) and (path, method) in own:
                 raise StartRefused(f"extend in service.py: {method} {path} is the service's own: take another path")
+
+
+def build_middleware(app: FastAPI) -> None:
+    """Make every middleware now, and not with the first request. Raises StartRefused for one that cannot be made."""
+    try:
+        app.middleware_stack = app.build_middleware_stack()
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {first_line(error)}"
+        raise StartRefused(f"a middleware of service.py cannot be made: {what}") from error

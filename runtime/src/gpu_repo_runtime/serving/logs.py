@@ -10,12 +10,14 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
 
+from ..words import words_of
 from .settings import Settings
 from .writer import Stream, Writer
 
 # Time for the last lines when the process ends.
 FLUSH_SECONDS = 0.4
 writers: list[Writer] = []
+UNWRITABLE = '{"level":"error","message":"a line of the log could not be written: its words raise"}\n'
 
 
 class _Formatter(logging.Formatter):
@@ -50,9 +52,9 @@ class JsonFormatter(_Formatter):
         if record.exc_info:
             line["traceback"] = self.traceback(record)
         try:
-            text = to_json(line, fallback=str).decode()
+            text = to_json(line, fallback=words_of).decode()
         except PydanticSerializationError:  # half a character, as file names may have
-            text = to_json({key: printable(str(value)) for key, value in line.items()}).decode()
+            text = to_json({key: printable(words_of(value)) for key, value in line.items()}).decode()
         return text if text.isascii() and text.isprintable() else "".join(map(_json_sign, text))
 
 
@@ -91,7 +93,7 @@ def _without_messages(error: BaseException, seen: set[int]) -> list[str]:
         how = "caused" if error.__cause__ else "came before"
         lines = [*_without_messages(before, seen), f"-- the above {how} the following --"]
     lines += ["Traceback (most recent call last):", *"".join(traceback.format_tb(error.__traceback__)).splitlines()]
-    message = str(error)
+    message = words_of(error)
     digest = hashlib.sha256(message.encode(errors="backslashreplace")).hexdigest()[:12]
     kept = f"{len(message)} characters, sha256 {digest}; whole with LOG_LEVEL=debug" if message else "no message"
     return [*lines, f"{type(error).__qualname__}: ({kept})"]
@@ -105,8 +107,8 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             self._writer.put(self.format(record) + "\n")
-        except Exception:
-            self.handleError(record)
+        except BaseException:  # what raises may be the owner's, and logging's handleError would print all of it
+            self._writer.put(UNWRITABLE)
 
 
 def configure(settings: Settings) -> None:

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .body import LimitedBody
 from .errors import NotReady, ServiceError
 from .head import check_head
 from .schemas import Problem
@@ -28,8 +29,9 @@ _usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
 class RequestMiddleware:
     """``scope["fields"]`` is what the request's log line says besides method, path, status and time."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app, self._service = app, service
+    def __init__(self, app: ASGIApp, service: Service, limited: frozenset[str] = frozenset()) -> None:
+        """``limited``: paths whose body nothing reads but what knows the limits."""
+        self._app, self._service, self._limited = app, service, limited
         self._root = service.settings.root_path
         self._version = (b"x-model-version", service.settings.app_version.encode())
 
@@ -45,10 +47,15 @@ class RequestMiddleware:
             scope["root_path"] = self._root
         fields = scope["fields"] = {"request_id": _request_id(scope)}
         status, version = 0, self._version
+        body = None
+        if scope["path"] not in self._limited:
+            receive = body = LimitedBody(receive, self._service.settings)
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
+                if body and body.error and not status:  # whoever read the body has made another error of it
+                    raise body.error
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", fields["request_id"].encode()), version]
                 if self._service.state == "draining":
@@ -70,7 +77,7 @@ class RequestMiddleware:
             if not status:
                 stopped = NotReady("the service stopped before the answer was there", retry_after=1)
                 await problem(stopped, scope)(scope, receive, send_with_id)
-        except Exception:
+        except (Exception, SystemExit):  # a route of the owner may raise that, and the service goes on
             log.exception("the service made a mistake", extra={"fields": fields})
             if status:  # half an answer is out: only closing the connection can tell
                 raise

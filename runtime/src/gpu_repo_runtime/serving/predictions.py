@@ -1,16 +1,18 @@
 """What answers a request for predictions, under whichever path and in whichever protocol it comes."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import PydanticSerializationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .body import is_json, read_body
+from .call import Call
 from .errors import PredictionFailed, ServiceError
 from .schemas import Asked, to_json
 from .service import Service
 
+T = TypeVar("T")
 Answer = Callable[[Scope, Receive], Awaitable[bytes]]
 
 
@@ -33,18 +35,21 @@ class Predictions:
     async def _answer(self, scope: Scope, receive: Receive, accepts: Callable[[bytes], bool]) -> bytes:
         body, media_type = await read_body(scope, receive, self._settings, accepts, self._wanted)
         asked = self._request.read(body) if is_json(media_type) or not media_type else self._request.read_one(body)
-        return encoded({"predictions": await self.outputs(asked, scope, receive)})
+        return b'{"predictions":%b}' % await self.outputs(asked, scope, receive, self._service.json)
 
-    async def outputs(self, asked: Asked, scope: Scope, receive: Receive) -> list[Any]:
-        """The outputs for what was asked; the request's log line gets what it took. Raises ServiceError."""
+    async def outputs(self, asked: Asked, scope: Scope, receive: Receive, written: Callable[[Call], T]) -> T:
+        """The outputs for what was asked, as ``written`` writes them. Raises ServiceError.
+
+        The request's log line gets what it took.
+        """
         try:
             client = self._service.client_of(scope)
             call = await self._service.call(asked.inputs, asked.parameters, receive, client)
-            outputs = self._service.outputs(call)
+            outputs = written(call)
         except ServiceError as error:
             raise _in_the_words_of(asked, error) from error.__cause__
         scope["fields"].update(
-            inputs=len(outputs),
+            inputs=len(asked.inputs),
             batch=call.batch_size,
             queue_ms=round((call.started_at - call.queued_at) * 1e3, 2),
         )

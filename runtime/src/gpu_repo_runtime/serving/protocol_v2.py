@@ -1,7 +1,7 @@
 """The Open Inference Protocol (V2) of KServe and Triton, with its binary form, for tensors, texts and bytes."""
 
 import base64
-import binascii
+import math
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request, Response
@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ..interface import sentence
 from . import tensors
 from .body import read_body
+from .call import Call
 from .errors import InvalidRequest, InvalidTensor
 from .predictions import Predictions, encoded
 from .protocol_v1 import VERSION
@@ -37,7 +38,7 @@ class InputTensor(BaseModel):
     """One input of a request: ``data`` in JSON, or ``parameters.binary_data_size`` bytes behind it."""
 
     name: str
-    shape: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1, max_length=8)]
+    shape: Annotated[list[Annotated[int, Field(ge=1, strict=True)]], Field(min_length=1, max_length=8)]
     datatype: Datatype
     parameters: dict[str, Any] = {}
     data: list[Any] | None = None
@@ -100,11 +101,14 @@ class OpenInference:
             raise InvalidTensor(str(error)) from None
         except InvalidRequest as error:
             raise InvalidTensor(error.detail, errors=error.errors) from None
-        outputs = await self._predictions.outputs(predicted, request.scope, request.receive)
+        outputs = await self._predictions.outputs(predicted, request.scope, request.receive, self._plain)
         try:
             return self._response(asked, tensors.columns(outputs, self.outputs))
         except TensorError as error:
             raise InvalidTensor(str(error)) from None
+
+    def _plain(self, call: Call) -> list[Any]:
+        return self._service.plain(call, by_alias=self.outputs is None)
 
     def _asked(self, asked: InferRequest, binary: bytes) -> Asked:
         if self.inputs is None:
@@ -112,6 +116,8 @@ class OpenInference:
         rows: dict[str, list[Any]] = {}
         for given in asked.inputs:
             tensor = self._tensor(given.name)
+            if tensor.name in rows:
+                raise TensorError(f"{tensor.name} is given twice")
             size = given.parameters.get("binary_data_size")
             if (size is None) == (given.data is None):
                 raise TensorError(f"{given.name}: give data, or parameters.binary_data_size")
@@ -172,9 +178,13 @@ class OpenInference:
                 continue
             about: dict[str, Any] = {"name": tensor.name, "shape": shape, "datatype": tensor.datatype}
             if (wanted or {}).get(tensor.name, {}).get("binary_data", everything) is True:
-                part = tensors.write_binary(flat, tensor.datatype)
+                part = tensors.write_binary(flat, tensor.datatype, is_bytes=tensor.is_bytes)
                 about["parameters"] = {"binary_data_size": len(part)}
                 binary += part
+            elif tensor.datatype == "FP64" and not all(map(math.isfinite, flat)):
+                raise TensorError(
+                    f"{tensor.name} has a number that is not finite, which JSON has not: ask for binary_data"
+                )
             else:
                 about["data"] = flat
             outputs.append(about)
@@ -187,6 +197,9 @@ class OpenInference:
         return Response(content + binary, media_type="application/octet-stream", headers={HEADER: str(len(content))})
 
 
+_FROM_URL = str.maketrans("-_", "+/")
+
+
 class _Read:
     """Turns an element of BYTES into what the model takes: str, or bytes, which JSON has in base64."""
 
@@ -197,8 +210,8 @@ class _Read:
         try:
             if self.text:
                 return value.decode() if self.binary else value
-            return value if self.binary else base64.b64decode(value, validate=True)
-        except (UnicodeDecodeError, binascii.Error):
+            return value if self.binary else base64.b64decode(value.translate(_FROM_URL), validate=True)
+        except (UnicodeDecodeError, ValueError):
             raise TensorError("is not UTF-8" if self.text else "is not base64") from None
 
 

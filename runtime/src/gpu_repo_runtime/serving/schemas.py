@@ -78,13 +78,13 @@ class PredictRequest:
         self.response = create_model(
             "PredictResponse",
             __doc__="One prediction for each input, in the order of the request. "
-            "A number that is not finite comes as null.",
+            "A number that is not finite comes as null where the type has null; else it is an error.",
             predictions=(list[interface.output], ...),  # type: ignore[name-defined]
         )
         self.texts_model = self._texts(one, many) if interface.is_text else None
         self._now: TypeAdapter[Any] = TypeAdapter(self.model)
         self._before: TypeAdapter[Any] | None = TypeAdapter(self.texts_model) if self.texts_model else None
-        self._names = frozenset(_names(self._now.json_schema())) | {"texts", "inputs", "instances", "parameters"}
+        self._names = frozenset(names_in(self._now.json_schema())) | {"texts", "inputs", "instances", "parameters"}
 
     def _texts(self, text: Any, many: Any) -> type[BaseModel]:
         config = ConfigDict(**STRICT, json_schema_extra={"deprecated": True})
@@ -133,7 +133,7 @@ class PredictRequest:
 
     def invalid(self, faults: list[Any]) -> InvalidRequest:
         """Return the error that names these faults of pydantic, in the words of the schema alone."""
-        named = [{"field": self._place(fault), "reason": _reason(fault)} for fault in faults[:20]]
+        named = [{"field": self._place(fault), "reason": reason_of(fault)} for fault in faults[:20]]
         return InvalidRequest("; ".join(f"{one['field']}: {one['reason']}" for one in named[:3]), errors=named)
 
     def _place(self, fault: Any) -> str:
@@ -154,20 +154,21 @@ def to_json(value: Any) -> bytes:
     return pydantic_core.to_json(value, inf_nan_mode="null", bytes_mode="base64")
 
 
-def _names(schema: Any) -> Iterator[str]:
+def names_in(schema: Any) -> Iterator[str]:
     """All names of fields in a JSON schema."""
     if isinstance(schema, dict):
         yield from schema.get("properties", {})
         for part in schema.values():
-            yield from _names(part)
+            yield from names_in(part)
     elif isinstance(schema, list):
         for part in schema:
-            yield from _names(part)
+            yield from names_in(part)
 
 
 def _faults(error: ValidationError) -> list[Any]:
     return error.errors(include_input=False, include_url=False, include_context=False)
 
 
-def _reason(fault: Any) -> str:
+def reason_of(fault: Any) -> str:
+    """Return why a field is wrong, without a name that the client made up."""
     return "There is a field that is not known here" if fault["type"] == "extra_forbidden" else fault["msg"]

@@ -15,12 +15,13 @@ import uvicorn
 
 from ..contract import ContractError, Model
 from ..device import DeviceError
+from ..words import words_of
 from . import logs
 from .app import create_app
 from .connection import Limits
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
-from .hooks import Hooks
+from .hooks import Hooks, build_middleware
 from .listener import HANDSHAKE_SECONDS, CannotListen, drain, listen
 from .protocol import http_protocol
 from .service import Service
@@ -42,7 +43,9 @@ class Server(uvicorn.Server):
     def __init__(self, model: Model, settings: Settings, hooks: Hooks) -> None:
         self.settings, self.exit_code, self.signal = settings, 0, 0
         self._ending = threading.Event()
+        self._starting: asyncio.Task[None] | None = None
         self.app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
+        build_middleware(self.app)
         self.service: Service = self.app.state.service
         self.service.metrics.registry.register(Dropped(logs.writers))
         self.limits = Limits(settings.body_seconds)
@@ -53,6 +56,7 @@ class Server(uvicorn.Server):
                 host=settings.listen_host,
                 port=settings.port,
                 http=http_protocol(self.limits),
+                lifespan="on",
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -109,6 +113,12 @@ class Server(uvicorn.Server):
         """Listen, and say where."""
         threading.Thread(target=self._end_in_time, daemon=True).start()
         await super().startup(sockets)
+        if self._starting is None:
+            log.critical(
+                "refusing to start: the lifespan of the application was replaced in service.py, and with it what loads "
+                "the model: call the one that app.router.lifespan_context was before, around yours"
+            )
+            self.end(EXIT_CONFIGURATION)
         port = self.servers[0].sockets[0].getsockname()[1]
         log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": port}})
 
@@ -131,9 +141,9 @@ class Server(uvicorn.Server):
             self.exit_code = self.exit_code or EXIT_UNFINISHED
 
 
-def _not_loaded(error: Exception) -> None:
+def _not_loaded(error: BaseException) -> None:
     about = "the model could not be loaded: %s: %s"
-    log.critical(about, type(error).__name__, error, exc_info=error, extra={"whole": True})
+    log.critical(about, type(error).__name__, words_of(error), exc_info=error, extra={"whole": True})
 
 
 def main(model: Model, hooks: Hooks) -> None:
@@ -151,7 +161,7 @@ def main(model: Model, hooks: Hooks) -> None:
     except (StartRefused, ContractError) as error:
         log.critical("refusing to start: %s", error)
         _leave(EXIT_CONFIGURATION)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         _not_loaded(error)
         _leave(1)
     try:
@@ -164,7 +174,12 @@ def main(model: Model, hooks: Hooks) -> None:
     for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(sig) is not signal.SIG_IGN:  # as nohup sets it for SIGHUP
             signal.signal(sig, server.handle_exit)
-    server.run(sockets)
+    try:
+        server.run(sockets)
+    except SystemExit as ended:  # of uvicorn, where the application does not start, or of the owner's code
+        about = "while it served" if server.started else "at its start: the lines before say why"
+        log.critical("the application ended %s", about, exc_info=ended)
+        _leave(1)
     log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
     _leave(server.exit_code)
 

@@ -12,8 +12,9 @@ from typing import Any
 from starlette.types import Receive, Scope
 
 from .. import device
-from ..contract import Model
+from ..contract import Model, ran, refuse_async
 from ..interface import Interface, WrongAnswer
+from ..words import first_line, words_of
 from . import startup, tracing
 from .batcher import Batcher
 from .call import Call
@@ -23,6 +24,7 @@ from .errors import (
     DeadlineExceeded,
     DeviceLost,
     InputTooLarge,
+    InvalidRequest,
     NotReady,
     OutOfMemory,
     PredictionFailed,
@@ -38,14 +40,19 @@ log = logging.getLogger(__name__)
 def _stay(_: int) -> None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Choice:
-    """The parameters of a request: inputs share a batch where they are equal."""
+    """The parameters of a request: inputs share a batch where they are equal, and 1, 1.0 and true are not."""
 
     parameters: Any
 
     def __hash__(self) -> int:
         return hash(repr(self.parameters))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Choice):
+            return NotImplemented
+        return bool(self.parameters == other.parameters) and repr(self.parameters) == repr(other.parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +77,7 @@ class Service:
         self.on_end: Callable[[int], None] = _stay
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
+        self._defaults = Choice(self.interface.no_parameters)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
         self.tracing = tracing.start(os.environ, self.name)
         self.metrics = Metrics(
@@ -99,7 +107,7 @@ class Service:
         self.batcher.start(prepare)
         result = await started
         if isinstance(result, BaseException):
-            self.state, self.reason = "failed", str(result)
+            self.state, self.reason = "failed", words_of(result)
             if isinstance(result, Exception):
                 raise result
             raise RuntimeError(f"the model raised {type(result).__name__}") from result
@@ -134,20 +142,25 @@ class Service:
     async def predict(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
         """Return one output for each input: for an owner's own endpoints, in batches with all other requests.
 
-        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError.
+        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError, or TypeError
+        for inputs and parameters that are not.
         """
-        return self.outputs(await self.call(inputs, parameters))
+        held = self.interface.held(inputs), self.interface.held_parameters(parameters)
+        if len(inputs) > self.settings.max_queue:
+            raise InvalidRequest(f"{len(inputs)} inputs at once never fit: MAX_QUEUE is {self.settings.max_queue}")
+        return self.outputs(await self.call(*held))
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the owner in the model's thread, between two batches, and return what it returns.
 
         Raises what it raises, or ServiceError where it does not come to its turn.
         """
+        refuse_async(function, "the function given to service.run")
         outcome: list[Any] = []
 
         def errand() -> None:
             try:
-                outcome.extend((function(*arguments), None))
+                outcome.extend((ran(function(*arguments), "the function given to service.run"), None))
             except Exception as error:
                 if device.is_device_lost(error):
                     raise
@@ -163,8 +176,9 @@ class Service:
         self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
     ) -> Call:
         """Answer the inputs; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
-        own = parameters is not None and parameters != self.interface.no_parameters
-        group = Choice(parameters) if own else None
+        group = None if parameters is None else Choice(parameters)
+        if group == self._defaults:
+            group = None
         call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
         if self.tracing:
             self.tracing.answered(call)
@@ -175,9 +189,27 @@ class Service:
         try:
             return self.interface.checked(call.answers)
         except WrongAnswer as error:
-            log.error("the model gave a wrong answer: %s", error)
-            reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
-            raise PredictionFailed(f"instances.{error.index}: {error}", errors=reason) from None
+            raise self._wrong(error) from None
+
+    def json(self, call: Call) -> bytes:
+        """Return the outputs of a call that is done as JSON. Raises PredictionFailed."""
+        try:
+            return self.interface.json(self.interface.checked(call.answers))
+        except WrongAnswer as error:
+            raise self._wrong(error) from None
+
+    def plain(self, call: Call, *, by_alias: bool) -> list[Any]:
+        """Return the outputs of a call that is done as Interface.plain has them. Raises PredictionFailed."""
+        try:
+            return self.interface.plain(self.interface.checked(call.answers), by_alias=by_alias)
+        except WrongAnswer as error:
+            raise self._wrong(error) from None
+
+    @staticmethod
+    def _wrong(error: WrongAnswer) -> PredictionFailed:
+        log.error("the model gave a wrong answer: %s", error)
+        reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
+        return PredictionFailed(f"instances.{error.index}: {error}", errors=reason)
 
     def _sizes(self, inputs: Sequence[Any]) -> list[int] | None:
         size = self.interface.size
@@ -187,7 +219,7 @@ class Service:
         try:
             for one in inputs:
                 sizes.append(int(size(one)))
-        except Exception as error:
+        except BaseException as error:
             log.error("Model.size failed on an input", exc_info=error)
             name = f"Model.size raised {type(error).__name__}"
             reason = [{"field": f"instances.{len(sizes)}", "reason": name}]
@@ -271,9 +303,9 @@ class _Engine:
     def judge(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""
         if device.is_device_lost(error):
-            return DeviceLost(f"{type(error).__name__}: {_first_line(error)}")
+            return DeviceLost(f"{type(error).__name__}: {first_line(error)}")
         if device.is_out_of_memory(error):
-            log.warning("out of memory: trying with less", extra={"fields": {"error": _first_line(error)}})
+            log.warning("out of memory: trying with less", extra={"fields": {"error": first_line(error)}})
             return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
         if index is not None:
             log.error("the model failed on an input", exc_info=error)
@@ -294,7 +326,3 @@ class _Engine:
         log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
         self._service.enter("failed", f"device lost: {error.detail}")
         self._service.on_end(EXIT_DEVICE_LOST)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [""])[0][:300]

@@ -2,15 +2,18 @@
 
 import gc
 import logging
+import math
 import os
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import device
+from ..contract import ran
 from ..cores import usable_cores
 from ..device import placement
-from ..interface import Interface, WrongAnswer, finite
+from ..interface import Interface, WrongAnswer
+from ..words import first_line
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
 from .settings import Settings
@@ -43,6 +46,8 @@ def start(interface: Interface, settings: Settings) -> Started:
     before = _load(interface.model, name, gauge)
     check_placement(interface.model, name, settings)
     examples = interface.examples()
+    if interface.size:
+        ran(interface.size(examples[0]), f"{interface.file}: Model.size")
     plan = make_plan(
         interface.call,
         gauge,
@@ -64,7 +69,7 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
     """Load the model; returns the bytes that this process held on the device before."""
     memory = gauge.memory()
     try:
-        model.load(name)
+        ran(model.load(name), "Model.load")
     except Exception as error:
         if not gauge.is_out_of_memory(error):
             raise
@@ -73,7 +78,9 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
             if memory
             else "the host's memory ran out"
         )
-        raise StartRefused(f"the model does not fit on the device: {free} when its loading began ({error})") from error
+        raise StartRefused(
+            f"the model does not fit on the device: {free} when its loading began ({first_line(error)})"
+        ) from error
     return memory.used if memory else 0
 
 
@@ -94,7 +101,7 @@ def _answer_one(interface: Interface, inputs: list[Any], gauge: Gauge) -> None:
     except Exception as error:
         if not gauge.is_out_of_memory(error):
             raise
-        raise StartRefused(f"the model runs out of memory with a single input ({error})") from error
+        raise StartRefused(f"the model runs out of memory with a single input ({first_line(error)})") from error
 
 
 def _warm_up(interface: Interface, examples: list[Any], size: int, gauge: Gauge) -> int:
@@ -127,7 +134,16 @@ def check(interface: Interface, inputs: list[Any]) -> None:
     """Hold the first answers of a model to its contract. Raises StartRefused naming what is wrong."""
     try:
         outputs = interface.checked(interface.call(inputs))
+        content = interface.json(outputs)
     except WrongAnswer as error:
         raise StartRefused(f"{interface.file}: {error}") from error
-    if not finite(interface.outputs.dump_python(outputs)):
-        raise StartRefused(f"{interface.file}: predict returned a number that is not finite, which JSON does not have")
+    if b"null" in content and not _finite(interface.plain(outputs)):
+        log.warning(
+            "%s: for an example predict returned a number that is not finite: it is sent as null", interface.file
+        )
+
+
+def _finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_finite, value.values()))
+    return all(map(_finite, value)) if isinstance(value, list) else not isinstance(value, float) or math.isfinite(value)

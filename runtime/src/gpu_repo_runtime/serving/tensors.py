@@ -1,5 +1,6 @@
 """Tensors of the Open Inference Protocol, in JSON and in its binary form, and what an owner's types are in them."""
 
+import base64
 import math
 import struct
 import types
@@ -88,6 +89,8 @@ def read_json(data: Any, shape: Sequence[int], datatype: str) -> list[Any]:
     for value in flat:
         if not isinstance(value, wanted) or (isinstance(value, bool) and datatype != "BOOL"):
             raise TensorError(f"holds a {type(value).__name__}, which is no {datatype}")
+    if datatype != "BYTES" and not _fit(flat, datatype):
+        raise TensorError(f"holds a number that is no {datatype}")
     return _shaped(flat, shape)
 
 
@@ -102,30 +105,34 @@ def read_binary(data: bytes, shape: Sequence[int], datatype: str) -> list[Any]:
     return _shaped(list(struct.unpack(f"<{count}{FORMATS[datatype]}", data)), shape)
 
 
-def write_binary(flat: list[Any], datatype: str) -> bytes:
+def write_binary(flat: list[Any], datatype: str, *, is_bytes: bool) -> bytes:
     """Return a tensor in its binary form."""
     if datatype == "BYTES":
-        parts = [value if isinstance(value, bytes) else value.encode() for value in flat]
+        parts = [value.encode() for value in flat]
+        if is_bytes:
+            parts = [base64.b64decode(part) for part in parts]
         return b"".join(struct.pack("<I", len(part)) + part for part in parts)
     return struct.pack(f"<{len(flat)}{FORMATS[datatype]}", *flat)
 
 
 def columns(outputs: list[Any], tensors: list[Tensor] | None) -> list[tuple[Tensor, list[int], list[Any]]]:
-    """Return name and type, shape, and flat values for outputs; what is no tensor is given as JSON in BYTES.
+    """Return name and type, shape, and flat values for outputs as Interface.plain has them.
 
-    Raises TensorError where the outputs are of different lengths.
+    What is no tensor is given as JSON in BYTES. Raises TensorError where outputs do not make up tensors.
     """
     if tensors is None:
-        flat = [to_json(output, inf_nan_mode="null", bytes_mode="base64").decode() for output in outputs]
+        flat = [to_json(output, inf_nan_mode="null").decode() for output in outputs]
         return [(Tensor("output", "BYTES", 0), [len(outputs)], flat)]
     found = []
     for tensor in tensors:
-        rows = [getattr(one, tensor.name) if isinstance(one, BaseModel) else one for one in outputs]
+        rows = [one.get(tensor.name) if isinstance(one, dict) else one for one in outputs]
         flat = []
         shape = [len(rows), *_shape(rows, tensor)[1:]]
         _flatten(rows, flat)
         if len(flat) != math.prod(shape) or any(value is None for value in flat):
             raise TensorError(f"the answers' {tensor.name} are of different lengths, or none: ask POST /predict")
+        if not _are(flat, tensor.datatype):
+            raise TensorError(f"the answers' {tensor.name} are no {tensor.datatype}: ask POST /predict")
         found.append((tensor, shape, flat))
     return found
 
@@ -136,6 +143,23 @@ def _shape(rows: Any, tensor: Tensor) -> list[int]:
         shape.append(len(rows) if isinstance(rows, list) else 0)
         rows = rows[0] if isinstance(rows, list) and rows else []
     return shape
+
+
+def _are(flat: list[Any], datatype: str) -> bool:
+    """Whether values are of a type that a tensor of an output has."""
+    if datatype == "BYTES":
+        return all(type(value) is str for value in flat)
+    kinds = {"BOOL": (bool,), "INT64": (int,), "FP64": (float, int)}[datatype]
+    return all(type(value) in kinds for value in flat) and _fit(flat, datatype)
+
+
+def _fit(flat: list[Any], datatype: str) -> bool:
+    """Whether numbers, or true and false, are in the range of a type."""
+    try:
+        struct.pack(f"<{len(flat)}{FORMATS[datatype]}", *flat)
+    except (struct.error, OverflowError):
+        return False
+    return True
 
 
 def _flatten(data: Any, into: list[Any]) -> None:

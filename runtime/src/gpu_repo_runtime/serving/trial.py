@@ -96,7 +96,8 @@ class Trial:
             return self._owner.judge(error, index)
         except BaseException:  # an error whose words cannot be had
             log.exception("the model raised %s, about which nothing can be said", type(error).__name__)
-            return PredictionFailed(f"the model raised {type(error).__name__}")
+            reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]
+            return PredictionFailed(f"the model raised {type(error).__name__}", errors=reason)
 
     def _isolate(self, batch: Batch, error: ServiceError) -> None:
         """Find one item that makes the model fail, in as many calls as halving takes.

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["run", *options]:
             return run(options)
-        case ["exec", "--interactive", *options]:
+        case ["exec", *options]:
             return execute(options)
         case ["stop", "--time", seconds, container]:
             stop(container, float(seconds))
@@ -113,7 +113,7 @@ def start(folder: Path, work: Path, environment: dict[str, str]) -> str:
 
 
 def execute(options: list[str]) -> int:
-    """Run a command with this one's input in a running container."""
+    """Run a command in a running container."""
     passed = {}
     while options[0].startswith("-"):
         option, value, options = options[0], options[1], options[2:]

@@ -1,6 +1,6 @@
 """Write a table of test reports in Markdown, for the page of a build.
 
-usage: summary.py REPORT.xml ...
+usage: summary REPORT.xml ...
 
 A report that is missing or cannot be read is said in the table: it never looks like tests that passed.
 """

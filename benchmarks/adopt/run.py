@@ -1,0 +1,222 @@
+"""How `make adopt` does on public repositories: what is lost (nothing), and what works afterwards.
+
+Each repository of repositories.yml is taken from a folder of bare clones (OWNER+NAME/repo) at its commit, and adopted
+with the answers that are found. Then: scripts/setup, the tests of the template's part, their own tests before and
+after, scripts/lint, an update to the same version, an update to a later release. Writes benchmarks/adopt/result.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT / "hooks"), str(ROOT / "runtime" / "src")]
+
+from tests.updates.copiers import copier_at  # noqa: E402
+from tests.updates.family import Family, clone_family, release_next  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+RESULT = HERE / "result.json"
+WHO = ("-c", "user.name=owner", "-c", "user.email=owner@example.com", "-c", "core.hooksPath=/dev/null")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git and return what it prints. Raises CalledProcessError."""
+    done = subprocess.run(
+        ["git", *WHO, *arguments], cwd=folder, check=True, capture_output=True, text=True, errors="replace"
+    )
+    return done.stdout
+
+
+def snapshot(mirrors: Path, entry: dict[str, str], target: Path) -> int:
+    """Make a repository of one commit with the files of the pinned commit that the store holds; return their number."""
+    store = mirrors / entry["name"].replace("/", "+") / "repo"
+    target.mkdir(parents=True)
+    index = {**os.environ, "GIT_INDEX_FILE": str(target.parent / f"{target.name}.index")}
+    subprocess.run(["git", f"--git-dir={store}", "read-tree", entry["commit"]], check=True, env=index)
+    command = ["git", f"--git-dir={store}", f"--work-tree={target}", "checkout-index", "--all", "--force"]
+    subprocess.run(command, check=False, env=index, capture_output=True)  # large files are not in the store
+    git(target, "init", "--quiet", "--initial-branch", "main")
+    git(target, "config", "user.name", "owner")
+    git(target, "config", "user.email", "owner@example.com")
+    git(target, "add", "--all", "--force")
+    git(target, "commit", "--quiet", "--message", "As it was")
+    return len(git(target, "ls-files", "-z").split("\0")) - 1
+
+
+def run(folder: Path, limit: int, *command: str, **more: str) -> tuple[int, str]:
+    """Run a command; return its exit code (124 where it was stopped at its limit) and the end of what it said."""
+    environment = {k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"} | {"HF_HUB_OFFLINE": "1"} | more
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace",
+                              check=False, timeout=limit)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return 124, f"stopped after {limit} s"
+    return done.returncode, (done.stdout + done.stderr).strip()[-1500:]
+
+
+def outcomes(file: Path) -> dict[str, str]:
+    """Return each test of a JUnit file and how it ended."""
+    if not file.exists():
+        return {}
+    found = {}
+    for case in ElementTree.parse(file).iter("testcase"):
+        kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
+        found[f"{case.get('classname')}::{case.get('name')}"] = next(iter(kinds), "passed")
+    return found
+
+
+def lost(folder: Path, before: str, after: str) -> int:
+    """Return how many lines of the files of `before` are not in those of `after`; counted here, not by the program."""
+    count = 0
+    for path in git(folder, "ls-tree", "-r", "-z", "--name-only", before).split("\0")[:-1]:
+        old, new = (subprocess.run(["git", "show", f"{commit}:{path}"], cwd=folder, capture_output=True).stdout
+                    for commit in (before, after))  # fmt: skip
+        if old != new:
+            rest = iter(new.splitlines())
+            count += sum(line not in rest for line in old.splitlines())
+    return count
+
+
+def tests(child: Path, old: Path, limit: int) -> dict[str, object]:
+    """Run the tests with the template and those that were there without it; compare those that were there."""
+    code, said = run(child, limit, "scripts/test", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors")
+    after = outcomes(child / "build" / "test-results" / "unit.xml")
+    python = str(child / ".venv" / "bin" / "python")
+    report = old.parent / "before.xml"
+    here = [path for path in ("tests", "test") if (old / path).is_dir()]
+    path = f"{child / '.venv' / 'bin'}:{os.environ['PATH']}"
+    run(old, limit, python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors",
+        f"--junit-xml={report}", *here, PYTHONPATH=f"{old / 'src'}:{old}", PATH=path)  # fmt: skip
+    before = outcomes(report)
+    glue = {name: kind for name, kind in after.items() if name not in before}
+    worse = sorted(name for name, kind in before.items() if kind == "passed" and after.get(name) != "passed")
+    ours = {name: kind for name, kind in glue.items() if re.match(r"tests\.test_(job|service|search)", name)}
+    return {
+        "exit": code, "theirs_before": _count(before), "after": _count(after),
+        "of_the_template": _count(ours),
+        "worse": worse[:10], "said": "" if code == 0 else said[-400:],
+    }  # fmt: skip
+
+
+def _count(found: dict[str, str]) -> dict[str, int]:
+    return {kind: list(found.values()).count(kind) for kind in ("passed", "failure", "error", "skipped")}
+
+
+def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path, build: str | None) -> dict[str, object]:
+    """Adopt one repository and return what was seen."""
+    repository, old = folder / entry["name"].split("/")[1], folder / "old"
+    result: dict[str, object] = {**entry, "files": snapshot(mirrors, entry, repository)}
+    git(repository, "worktree", "add", "--quiet", "--detach", str(old))
+    started = time.monotonic()
+    command = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "adopt.py"), str(repository), "--json"]
+    command += ["--template", str(family.path), "--version", family.work_tree]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    result |= {"exit": done.returncode, "seconds": round(time.monotonic() - started, 1)}
+    if done.returncode not in (0, 3):
+        return result | {"refused": done.stderr.strip()[-600:]}
+    told = json.loads(done.stdout)
+    result |= {"answers": {name: answer["answer"] for name, answer in told["answers"].items()}, "image": told["image"],
+               "to_do": told["to_do"], "to_know": len(told["to_know"])}  # fmt: skip
+    result["lost_lines"] = lost(repository, "main", "adopt-template")
+    result["status_untouched"] = not git(repository, "status", "--porcelain")
+    git(repository, "switch", "--quiet", "adopt-template")
+    if build is None:
+        return result | {"setup": "not run"} | updates(repository, family)
+    which = {"torch": build, "tensorflow": ""}.get(str(result["answers"]["framework"]), "")
+    code, said = run(repository, 580, "scripts/setup", *(["--framework", which] if which else []))
+    result["setup"] = "ok" if code == 0 else said[-500:]
+    if code == 0:
+        result["tests"] = tests(repository, old, 400)
+        code, said = run(repository, 300, "scripts/lint")
+        result["lint"] = "ok" if code == 0 else said[-500:]
+    return result | updates(repository, family)
+
+
+def updates(repository: Path, family: Family) -> dict[str, object]:
+    """Update to the version that is there, and to a later release; return what happened."""
+    program = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "safe_update.py"), "--repository", str(repository)]
+    git(repository, "stash", "--include-untracked", "--quiet")
+    code, said = run(repository, 300, *program, "--to", family.work_tree)
+    found: dict[str, object] = {
+        "update_again": "no-op" if code == 0 and not git(repository, "status", "--porcelain") else said[-400:]
+    }
+    code, said = run(repository, 300, *program, "--to", family.next)
+    changed = [row[3:] for row in git(repository, "status", "--porcelain").splitlines()]
+    conflicts = sorted({row.split("\t")[1] for row in git(repository, "ls-files", "-u").splitlines()})
+    found["later_release"] = {
+        "exit": code,
+        "changed": len(changed),
+        "conflicts": conflicts,
+        "said": said[-300:] if code else "",
+    }
+    return found
+
+
+def before(result: Path) -> dict[str, dict[str, object]]:
+    """Return what was measured earlier, by the names of the repositories."""
+    if not result.exists():
+        return {}
+    return {row["name"]: row for row in json.loads(result.read_text(encoding="utf-8"))["repositories"]}
+
+
+def machine() -> dict[str, object]:
+    """Describe the machine without naming it."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(memory), "python": platform.python_version()}
+
+
+def main() -> int:
+    """Measure all repositories, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("mirrors", type=Path, help="folder with OWNER+NAME/repo for each repository")
+    parser.add_argument("names", nargs="*", help="only these (OWNER/NAME)")
+    parser.add_argument("--result", type=Path, default=RESULT)
+    parser.add_argument("--no-setup", action="store_true", help="leave out what takes minutes: setup, tests, lint")
+    parser.add_argument(
+        "--framework-build", default="", metavar="PACKAGE==VERSION", help="the build of torch to try with"
+    )
+    options = parser.parse_args()
+    build = None if options.no_setup else options.framework_build
+    entries = yaml.safe_load((HERE / "repositories.yml").read_text(encoding="utf-8"))
+    known = before(options.result)
+    with TemporaryDirectory(prefix="adopt-bench-") as folder:
+        family = clone_family(Path(folder) / "family", copier_at(Path(folder) / "home"))
+        release_next(family)
+        for entry in entries:
+            if options.names and entry["name"] not in options.names:
+                continue
+            place = Path(folder) / "one"
+            place.mkdir()
+            try:
+                known[entry["name"]] = measure(entry, options.mirrors.resolve(), family, place, build)
+            except (subprocess.CalledProcessError, OSError, ValueError) as error:
+                known[entry["name"]] = {**entry, "broken": str(error)[-300:]}
+            shutil.rmtree(place)
+            rows = [known[row["name"]] for row in entries if row["name"] in known]
+            text = json.dumps({"machine": machine(), "repositories": rows}, indent=1, ensure_ascii=False)
+            options.result.write_text(
+                re.sub(r"(?:/[\w.+-]+)*/adopt-bench-\w+/one", "...", text) + "\n", encoding="utf-8"
+            )
+            print(json.dumps(known[entry["name"]]), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

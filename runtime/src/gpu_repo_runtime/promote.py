@@ -1,0 +1,120 @@
+"""Give a tag to the image that was pushed and checked: the same digest, copied and never built again.
+
+usage: promote NAME@DIGEST REPOSITORY:TAG --commit HASH --committed TIME [--back]
+
+A tag vX.Y.Z never moves. Any other follows, and only to newer commits, unless --back is given. scripts/promote asks
+first whether the image may be released, and logs in. Exit codes: 0 done, 1 refused, 3 the registry did not do it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+
+LABELS = " ".join(f'{{{{index .Labels "org.opencontainers.image.{name}"}}}}' for name in ("revision", "created"))
+
+
+class NotPromotedError(Exception):
+    """The tag is not set; the message says why, `code` is the exit code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Repository:
+    """Where images of a project are released; skopeo speaks to it, in plain HTTP only on this machine."""
+
+    name: str
+
+    def skopeo(self, action: str, *options: str, tls: tuple[str, ...] = ("tls-verify",)) -> tuple[int, str, str]:
+        """Run an action of skopeo; return exit code, what it printed and what it complained of."""
+        here = re.match(r"(localhost|127\.0\.0\.1)[:/]", self.name) is not None
+        command = ["skopeo", action, *(f"--{option}={str(not here).lower()}" for option in tls), *options]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+    def digest(self, tag: str) -> str:
+        """Return the digest that a tag has, "" when there is no such tag. Raises NotPromotedError."""
+        asked = ("--no-tags", "--format", "{{.Digest}}", f"docker://{self.name}:{tag}")
+        code, digest, complaint = self.skopeo("inspect", *asked)
+        if code == 0:
+            return digest
+        if not re.search("manifest unknown|name unknown|not found", complaint, re.IGNORECASE):
+            raise self.silent(complaint)
+        # A registry may say so by mistake: the list of its tags has to agree.
+        code, listed, complaint = self.skopeo("list-tags", f"docker://{self.name}")
+        if code and not re.search("name unknown|not found", complaint, re.IGNORECASE):
+            raise self.silent(complaint)
+        if f'"{tag}"' in listed:
+            raise NotPromotedError(3, f"{self.name} lists the tag {tag} and says that it is not there: try again later")
+        return ""
+
+    def silent(self, complaint: str) -> NotPromotedError:
+        """Return the error for a registry that does not answer."""
+        return NotPromotedError(3, f"{self.name} does not answer: {complaint.rpartition('msg=')[2]}")
+
+    def check_forwards(self, tag: str, commit: str, committed: str) -> None:
+        """Raise NotPromotedError where a tag has an image of a newer commit; of one not known here the times decide."""
+        code, found, _ = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{self.name}:{tag}")
+        there, _, when = found.partition(" ") if code == 0 else ("", "", "")
+        if not re.fullmatch("[0-9a-f]{40,64}", there) or there == commit:
+            return
+        known = git("cat-file", "-e", there)
+        if git("merge-base", "--is-ancestor", commit, there) if known else committed < when:
+            raise NotPromotedError(
+                1, f"{self.name}:{tag} is of a newer commit already, {there}: not moved back to {commit}"
+            )
+
+
+def git(*command: str) -> bool:
+    """Tell whether a command of git succeeds in this repository."""
+    return subprocess.run(["git", *command], capture_output=True, check=False).returncode == 0
+
+
+def promote(pushed: str, repository: Repository, tag: str, commit: str, committed: str, back: bool) -> str:
+    """Set the tag to the digest that was pushed, and return it. Raises NotPromotedError."""
+    digest, name = pushed.rpartition("@")[2], f"{repository.name}:{tag}"
+    found = repository.digest(tag)
+    if re.match("v[0-9]", tag):
+        if found not in ("", digest):
+            told = f"is {found} already and a version never moves: give this commit a new version instead of {digest}"
+            raise NotPromotedError(1, f"{name} {told}")
+    elif found and not back:
+        repository.check_forwards(tag, commit, committed)
+    places = (f"docker://{pushed}", f"docker://{name}")
+    verify = ("src-tls-verify", "dest-tls-verify")
+    code, _, complaint = repository.skopeo("copy", "--quiet", "--preserve-digests", *places, tls=verify)
+    if code:
+        raise NotPromotedError(3, f"{complaint}\npromote: {name} was not set to {digest}; the reason stands above")
+    found = repository.digest(tag)
+    if found != digest:
+        raise NotPromotedError(3, f"{name} is {found or 'not there'}, expected {digest}")
+    return digest
+
+
+def main() -> int:
+    """Read the command line, promote, say what was done; return the exit code."""
+    parser = argparse.ArgumentParser(prog="promote", usage=(__doc__ or "").split("usage: ")[1].split("\n")[0])
+    parser.add_argument("pushed")
+    parser.add_argument("name")
+    for option in ("--commit", "--committed"):
+        parser.add_argument(option, required=True)
+    parser.add_argument("--back", action="store_true")
+    asked = parser.parse_args()
+    repository, _, tag = asked.name.rpartition(":")
+    try:
+        digest = promote(asked.pushed, Repository(repository), tag, asked.commit, asked.committed, asked.back)
+    except NotPromotedError as error:
+        print(f"promote: {error}", file=sys.stderr)
+        return error.code
+    print(f"promote: {asked.name} is {digest}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

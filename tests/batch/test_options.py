@@ -1,0 +1,125 @@
+"""Options for a trial of the first rows, for CSV as others write it, and for going on in another mode."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
+
+
+def two_files(folder: Path, kind: str) -> list[str]:
+    """Write a folder of two files of 10 rows each; return the texts."""
+    folder.mkdir()
+    lines = texts(20)
+    for number in range(2):
+        some = lines[number * 10 : number * 10 + 10]
+        if kind == "parquet":
+            write_parquet(folder / f"{number}.parquet", some, 4)
+        elif kind == "jsonl":
+            write_jsonl(folder / f"{number}.jsonl", some)
+        else:
+            (folder / f"{number}.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in some))
+    return lines
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+@pytest.mark.parametrize("limit", [1, 4, 10, 13, 20, 99])
+@pytest.mark.parametrize("part_rows", [3, 100])
+def test_the_first_rows_alone(job, tmp_path, out, kind, limit, part_rows):
+    lines = two_files(tmp_path / "in", kind)
+    arguments = ("--input", tmp_path / "in", "--output", out.path, "--limit", limit, "--part-rows", part_rows)
+    for shard in ("0/2", "1/2"):
+        assert job(*arguments, "--shard", shard) == 0
+    assert [row["text"] for row in out.rows()] == lines[:limit]
+
+
+def test_blank_lines_are_none_of_the_first_rows_and_a_cut_file_behind_them_does_not_matter(job, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text('\n{"text": "a"}\n\n{"text": "b"}\nno JSON\n')
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--limit", 2) == 0
+    assert [row["text"] for row in out.rows()] == ["a", "b"]
+
+
+def test_another_limit_is_another_plan(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", texts(20))
+    assert job("--input", source, "--output", out.path, "--limit", 5) == 0
+    assert job("--input", source, "--output", out.path, "--limit", 6) == 78
+    assert "1 input files changed: a.jsonl" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "shift-jis"])
+@pytest.mark.parametrize("delimiter", [";", "|", "\\t"])
+def test_csv_as_others_write_it(job, tmp_path, out, encoding, delimiter):
+    lines = ["Grüße" if encoding != "shift-jis" else "日本", "a,b", "x" * 5000] * 20
+    between = "\t" if delimiter == "\\t" else delimiter
+    content = f"id{between}text\n" + "".join(f'{n}{between}"{line}"\n' for n, line in enumerate(lines))
+    (tmp_path / "a.csv").write_bytes(content.encode(encoding))
+    options = ("--delimiter", delimiter, "--encoding", encoding, "--keep", "id,text", "--part-rows", 7)
+    for shard in ("1/2", "0/2"):
+        assert job("--input", tmp_path / "a.csv", "--output", out.path, *options, "--shard", shard) == 0
+    assert [(row["id"], row["text"]) for row in out.rows()] == [(str(n), line) for n, line in enumerate(lines)]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
+def test_bytes_that_an_encoding_does_not_have_are_a_bad_row(job, tmp_path, out, name):
+    lines = [b'{"text": "fine"}\n', b'{"text": "\x81"}\n', b'{"text": "\xfc"}\n']
+    (tmp_path / name).write_bytes(b"".join(lines))
+    options = ("--encoding", "cp1252", "--on-error", "quarantine", "--max-bad", 0.5)
+    assert job("--input", tmp_path / name, "--output", out.path, *options) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+    assert "ü" in out.rows()[1]["text"]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--delimiter", ""), ("--delimiter", "ab"), ("--encoding", "base64"),
+                                               ("--encoding", "nothing"), ("--limit", "0")])  # fmt: skip
+def test_values_that_make_no_sense(job, tmp_path, out, option, value):
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path, option, value) == 78
+
+
+def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, out, capsys):
+    rows = [json.dumps({"text": text}) for text in texts(60)]
+    rows[33] = "no JSON"
+    (tmp_path / "a.jsonl").write_text("\n".join(rows))
+    arguments = ("--input", tmp_path / "a.jsonl", "--output", out.path, "--part-rows", 10)
+    assert job(*arguments) == 65
+    assert job(*arguments, "--on-error", "quarantine") == 0
+    assert "going on: 3 parts are done" in capsys.readouterr().err
+    whole = Output(tmp_path / "whole")
+    assert (
+        job("--input", tmp_path / "a.jsonl", "--output", whole.path, "--part-rows", 10, "--on-error", "quarantine") == 0
+    )
+    assert out.digest() == whole.digest()
+    assert out.read_json("_plan.json")["on_error"] == "quarantine"
+    assert job(*arguments, "--on-error", "skip") == 78, "what is in quarantine stays there"
+
+
+def test_a_complete_result_keeps_its_mode(job, tmp_path, out):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
+    assert job("--input", source, "--output", out.path) == 0
+    before = out.digest()
+    assert job("--input", source, "--output", out.path, "--on-error", "skip") == 78
+    assert out.digest() == before
+
+
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_folders_are_columns(job, tmp_path, out, kind):
+    two_files(tmp_path / "flat", kind)
+    for number, folder in enumerate(("year=2024/city=K%C3%B6ln", "year=0007/city=__HIVE_DEFAULT_PARTITION__")):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+        source = tmp_path / "flat" / f"{number}.{kind}"
+        source.rename(tmp_path / "in" / folder / source.name)
+    arguments = ("--input", tmp_path / "in", "--output", out.path, "--part-rows", 4)
+    assert job(*arguments, "--keep", "city,text,year") == 0
+    rows = out.rows()
+    assert {(row["year"], row["city"]) for row in rows} == {("0007", None), ("2024", "Köln")}
+    assert list(rows[0])[2:5] == ["city", "text", "year"]
+    assert len(rows) == 20
+
+
+def test_a_column_of_the_file_counts_more_than_its_folder(job, tmp_path, out):
+    (tmp_path / "in" / "id=9").mkdir(parents=True)
+    write_jsonl(tmp_path / "in" / "id=9" / "a.jsonl", ["x", "y"])
+    assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "id") == 0
+    assert [row["id"] for row in out.rows()] == [0, 1]

@@ -1,0 +1,280 @@
+"""Input that nearly passes for something else: it is refused, put aside or comes out as it is, and never changed."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.batch.conftest import Output, write_jsonl
+
+PUT_ASIDE = ("--on-error", "quarantine", "--max-bad", 0.9)
+LONG = b"a" * 2000
+CSV_ROWS: dict[str, tuple[bytes, list[str], list[int]]] = {
+    "a long line": (b"text\nok\n" + LONG + b"\nb\n", ["ok", "b"], [1]),
+    "a long line in quotes": (b'text,k\nok,1\n"start\n' + LONG + b'\nend",2\nb,3\n', ["ok", "b"], [1]),
+    "a long line that closes a quote": (b'text,k\nok,1\n"start\n' + LONG + b'",2\nb,3\n', ["ok", "b"], [1]),
+    "a long line that opens a quote": (b'text,k\nok,1\n"' + LONG + b'\nend",2\nb,3\n', ["ok", "b"], [1]),
+    "many short lines": (b'text\nok\n"' + b"c\n" * 600 + b'"\nb\n', ["ok", "b"], [1]),
+    "a quote that is not closed behind a long line": (b'text,k\n"x\n' + LONG + b"\nb,3\n", ["b"], [0, 1]),
+    "text like a mark": (b"text,k\n\0too long,1\n\0x,2,3\nb,3\n", ["\0too long", "b"], [1]),
+}
+
+
+@pytest.mark.parametrize("case", CSV_ROWS)
+def test_no_row_of_csv_is_made_up(job, tmp_path, out, case):
+    content, good, bad = CSV_ROWS[case]
+    (tmp_path / "a.csv").write_bytes(content)
+    options = ("--max-row-bytes", 1000, *PUT_ASIDE)
+    assert job("--input", tmp_path / "a.csv", "--output", out.path, *options) == 0
+    assert [row["text"] for row in out.rows()] == good, case
+    assert [row["row"] for row in out.quarantined()] == bad, case
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_a_kept_column_that_is_no_utf8(job, tmp_path, out, kind):
+    offsets = np.array([0, 2, 4], np.int64 if kind == pa.large_string() else np.int32)
+    k = pa.Array.from_buffers(kind, 2, [None, pa.py_buffer(offsets), pa.py_buffer(b"\xff\xfeok")])
+    pq.write_table(pa.table({"text": ["a", "b"], "k": k}), tmp_path / "a.parquet")
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
+    assert [row["k"] for row in out.rows()] == ["ok"]
+    assert out.quarantined()[0]["reason"] == "column 'k' is no UTF-8"
+
+
+def test_blank_lines_are_no_rows_for_the_share_of_bad_ones(job, tmp_path, out, capsys):
+    lines = ['{"text": "x"}'] * 5 + ["{}"] * 5 + [""] * 100
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--on-error", "skip") == 65
+    assert "5 of 10 rows are bad" in capsys.readouterr().err
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--on-error", "skip", "--max-bad", 0.5) == 0
+    assert "complete: 5 of 10 rows" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["in", "in/*.jsonl", "in/**"])
+def test_a_link_that_leads_nowhere_is_no_missing_file_in_silence(job, tmp_path, out, capsys, name):
+    (tmp_path / "in").mkdir()
+    write_jsonl(tmp_path / "in" / "a.jsonl", ["x"])
+    (tmp_path / "in" / "b.jsonl").symlink_to(tmp_path / "annex" / "none")
+    (tmp_path / "in" / "c.md").symlink_to(tmp_path / "annex" / "none")
+    assert job("--input", tmp_path / name, "--output", out.path) == 78
+    assert "b.jsonl is a link that leads nowhere" in capsys.readouterr().err
+    (tmp_path / "in" / "b.jsonl").unlink()
+    assert job("--input", tmp_path / name, "--output", out.path) == 0, "others than those to read do not matter"
+
+
+NUMBERS: dict[str, tuple[Any, bool]] = {
+    "1e300 in a list": ([1e300], False),
+    "in a list of lists": ([[1e300]], True),
+    "infinity itself": ([float("inf")], True),
+    "of NumPy": (np.array([1e300]), False),
+    "as float32": (np.array([np.inf], np.float32), True),
+}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+def test_no_number_becomes_infinite(job, model, tmp_path, out, monkeypatch, case):
+    value, fits = NUMBERS[case]
+    first = [[0.5]] if case == "in a list of lists" else [0.5]
+    monkeypatch.setattr(model, "predict", lambda self, batch: [{"v": value if t == "late" else first} for t in batch])
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x", "late"]), "--output", out.path, *PUT_ASIDE) == 0
+    assert [row["row"] for row in out.quarantined()] == ([] if fits else [1])
+    if fits:
+        assert out.rows()[1]["v"] == (value if isinstance(value, list) else value.tolist())
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "[1e400]"])
+def test_a_number_of_json_that_no_double_holds(job, tmp_path, out, number):
+    first = "[0.5]" if number.startswith("[") else "0.5"
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "a", "k": {first}}}\n{{"text": "b", "k": {number}}}\n')
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.csv", "a.jsonl.gz"])
+def test_utf_16_is_refused(job, tmp_path, out, capsys, name, encoding):
+    content = "".join(f'{{"text": "row {n}"}}\n' for n in range(30)).encode(encoding)
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert job("--input", tmp_path / name, "--output", out.path, "--on-error", "skip", "--max-bad", 1) == 65
+    assert "is UTF-16" in capsys.readouterr().err
+
+
+TIMES = {
+    "nanoseconds": (np.datetime64("2024-01-01T00:00:00.123456789"), False),
+    "microseconds": (np.datetime64("2024-01-01T00:00:00.123456"), True),
+    "microseconds in nanoseconds": (np.datetime64("2024-01-01T00:00:00.123456000"), True),
+}
+
+
+@pytest.mark.parametrize("case", TIMES)
+def test_a_time_of_numpy_is_a_time_or_refused(job, model, tmp_path, out, monkeypatch, case):
+    value, fits = TIMES[case]
+    monkeypatch.setattr(model, "predict", lambda self, batch: [{"at": value}] * len(batch))
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert job("--input", source, "--output", out.path) == (0 if fits else 78)
+    if fits:
+        assert np.datetime64(out.rows()[0]["at"]) == value
+
+
+@pytest.mark.parametrize("name", ["a.TXT.GZ", "a.txt.Gz"])
+def test_the_case_of_a_suffix_does_not_matter(job, tmp_path, out, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"one\ntwo\nthree\n", 0))
+    assert job("--input", tmp_path / name, "--output", out.path) == 0
+    assert [row["text"] for row in out.rows()] == ["one", "two", "three"]
+
+
+BROKEN = {
+    "a.txt.gz": b"plain\n",
+    "b.jsonl.gz": gzip.compress(b'{"text": "x"}\n')[:-3] + b"xyz",
+    "c.jsonl.zst": b"no zstd at all",
+    "d.csv.gz": gzip.compress(b"text\nx\n")[:9],
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_an_archive_that_breaks_at_once_is_bad_input(job, tmp_path, out, name):
+    (tmp_path / name).write_bytes(BROKEN[name])
+    write_jsonl(tmp_path / "fine.jsonl", ["fine"])
+    assert job("--input", tmp_path / name, "--output", out.path) == 65
+    arguments = ("--input", tmp_path / "*.*", "--output", tmp_path / "all", "--on-error", "quarantine")
+    assert job(*arguments, "--max-bad", 1) == 0
+    all_of_them = Output(tmp_path / "all")
+    assert "fine" in [row["text"] for row in all_of_them.rows()]
+    assert [row["file"] for row in all_of_them.quarantined()] == [name]
+
+
+def test_a_header_that_ends_as_on_an_old_mac(job, tmp_path, out, capsys):
+    (tmp_path / "a.csv").write_bytes(b"text,k\rb,2\r")
+    assert job("--input", tmp_path / "a.csv", "--output", out.path) == 65
+    assert "the header of a csv file cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("device", "code"), [("", 0), ("tpu", 78)])
+def test_a_device_from_the_environment(job, tmp_path, out, monkeypatch, device, code):
+    monkeypatch.setenv("DEVICE", device)
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert job.main("run", "--input", source, "--output", out.path) == code
+
+
+@pytest.mark.parametrize("answer", [{1: 2}, {("a", 1): 2}, {"v": 1, 2: 3}])
+def test_keys_of_answers_are_texts(job, model, tmp_path, out, monkeypatch, answer):
+    monkeypatch.setattr(model, "predict", lambda self, batch: [answer] * len(batch))
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
+
+
+def test_a_column_is_kept_once(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert job("--input", source, "--output", out.path, "--keep", "id,id") == 78
+    assert "--keep names 'id' twice" in capsys.readouterr().err
+
+
+def test_the_output_in_the_folder_of_the_input(job, tmp_path, capsys):
+    """A pod that starts again after the end finds its own result among the input."""
+    write_jsonl(tmp_path / "a.jsonl", ["x"])
+    arguments = ("--input", tmp_path, "--output", tmp_path)
+    assert job(*arguments) == 0
+    assert job(*arguments) == 0
+    assert "complete already" in capsys.readouterr().err
+    assert pq.read_table(tmp_path / "data")["file"].to_pylist() == ["a.jsonl"]
+
+
+def test_a_name_that_is_no_utf8(job, tmp_path, out, capsys):
+    (tmp_path / "in").mkdir()
+    Path(f"{tmp_path}/in/\udcff.txt").write_text("x")
+    assert job("--input", tmp_path / "in", "--output", out.path) == 78
+    assert "name that is no UTF-8" in capsys.readouterr().err
+
+
+def test_training_into_the_result_of_a_batch_job(job, tmp_path, out, capsys):
+    (tmp_path / "package").mkdir()
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 0
+    (job.child / "src" / job.package / "task.py").write_text("class Task: ...\n")
+    try:
+        assert job.main("train", "--output", out.path, "--device", "cpu") == 78
+    finally:
+        (job.child / "src" / job.package / "task.py").unlink()
+    assert out.complete
+
+
+def test_what_begins_with_nulls_takes_any_type(job, tmp_path, out):
+    lines = [{"text": "x", "k": None}] * 1200 + [{"text": "x", "k": 5}, {"text": "x", "k": 6.5}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", "--part-rows", 500) == 0
+    assert [row["k"] for row in out.rows()][-2:] == [5.0, 6.5]
+    pq.write_table(pa.table({"text": ["x"], "k": pa.nulls(1)}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"text": ["x"], "k": [7]}), tmp_path / "1.parquet")
+    later = Output(tmp_path / "later")
+    assert job("--input", tmp_path / "*.parquet", "--output", later.path, "--keep", "k") == 0
+    assert [row["k"] for row in later.rows()] == [None, 7]
+
+
+def test_one_value_that_makes_no_column_does_not_change_the_column(job, tmp_path, out):
+    deep: Any = 1
+    for _ in range(500):
+        deep = [deep]
+    lines = [{"text": "x", "k": 1}, {"text": "x", "k": deep}, {"text": "x", "k": 2}]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
+    assert [row["k"] for row in out.rows()] == [1, 2]
+
+
+KEPT = [
+    {"tags": ["a", "b"], "box": {"x": 1, "y": 2.5}},
+    {"tags": [], "box": {"x": 2}},
+    {"tags": None, "box": {"x": 3, "new": ["late"]}},
+]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
+@pytest.mark.parametrize("part_rows", [1, 100])
+def test_lists_and_objects_are_kept(job, tmp_path, out, name, part_rows):
+    rows = [{"text": "x", **kept} for kept in KEPT]
+    if name == "a.parquet":
+        pq.write_table(pa.Table.from_pylist(rows), tmp_path / name)
+    else:
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = ("--keep", "tags,box", "--part-rows", part_rows)
+    assert job("--input", tmp_path / name, "--output", out.path, *options) == 0
+    for row, kept in zip(out.rows(), KEPT, strict=True):
+        assert row["tags"] == kept["tags"]
+        assert {key: value for key, value in row["box"].items() if value is not None} == kept["box"]
+
+
+def test_decimals_and_times_get_wider(job, tmp_path, out):
+    for name, precision, unit in (("0.parquet", 10, "s"), ("1.parquet", 20, "ns")):
+        columns = {"text": ["x"], "d": pa.array([1], pa.decimal128(precision, precision // 5)),
+                   "t": pa.array([5], pa.duration(unit))}  # fmt: skip
+        pq.write_table(pa.table(columns), tmp_path / name)
+    assert job("--input", tmp_path / "*.parquet", "--output", out.path, "--keep", "d,t") == 0
+    schema = pq.read_schema(out.path / "data" / "part-00000-000000.parquet")
+    assert (str(schema.field("d").type), str(schema.field("t").type)) == ("decimal128(20, 4)", "duration[ns]")
+
+
+def test_files_of_json_are_named_when_they_are_passed_over(job, tmp_path, out, capsys):
+    write_jsonl(tmp_path / "a.jsonl", ["x"])
+    (tmp_path / "b.json").write_text("[]")
+    assert job("--input", tmp_path / "*", "--output", out.path) == 0
+    assert "1 files named .json are not read: --format jsonl" in capsys.readouterr().err
+
+
+RAW: dict[str, tuple[bytes, list[bytes | None]]] = {
+    "a.jsonl": (b'{"text": "fine"}\n{"text": \xff}\n{"text": "RAISE"}\n', [b'{"text": \xff}', b"RAISE"]),
+    "a.csv": (b'text,k\nfine,1\na,b,c\n"x\nRAISE,2\n', [b"a,b,c", b'"x', b"RAISE"]),
+    "a.txt": (b"fine\n\xff\xfe\nRAISE\n", [b"\xff\xfe", b"RAISE"]),
+    "b.txt": (b"fine\n" + LONG + b"\n", [None]),
+}
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_what_is_put_aside_is_there_as_it_was(job, tmp_path, out, name):
+    content, raw = RAW[name]
+    (tmp_path / name).write_bytes(content)
+    options = ("--max-row-bytes", 1000, *PUT_ASIDE)
+    assert job("--input", tmp_path / name, "--output", out.path, *options) == 0
+    assert [row["raw"] for row in out.quarantined()] == raw

@@ -1,0 +1,51 @@
+"""What only GitHub has: a token in place of a password, and a table of the reports on the page of a run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.ci import github
+from tests.ci.runs import quick_checks
+from tests.conftest import ROOT
+from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.children import Builds
+from tests.jenkins.pipelines.conftest import commit
+
+
+@pytest.mark.parametrize(
+    ("command", "pushed"),
+    [(f"printf %s {farm.STAGING_LOGIN[1]}", True), ("false", False), ("true", False)],
+    ids=["token", "fails", "empty"],
+)
+def test_a_command_gives_the_password(builds: Callable[..., Builds], command: str, pushed: bool) -> None:
+    """No password is stored; where the command gives none, nothing is pushed with whatever login is there."""
+    it = builds("batch", ci=("github",))
+    quick_checks(it.child)
+    commit(it.child, "Quick checks")
+    given = {"REGISTRY_USER": farm.STAGING_LOGIN[0], "REGISTRY_PASSWORD_COMMAND": command}
+    told = github.act(it.child, it.agents, it.credentials, "change", [github.WORKFLOW], given, {})
+    assert bool(it.staged()) == ("smoke" in told.passed) == pushed, told.log
+    assert pushed or "REGISTRY_PASSWORD_COMMAND gave no password" in told.log
+
+
+def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
+    """What failed is named; a report that is missing or cut off never looks like tests that passed."""
+    (tmp_path / "unit.xml").write_text(
+        '<testsuite><testcase name="good"/><testcase classname="t" name="bad"><failure/></testcase>'
+        '<testcase name="left out"><skipped/></testcase></testsuite>'
+    )
+    (tmp_path / "cut.xml").write_text("<testsuite><testcase")
+    program = ROOT / "templates" / "shared" / "scripts" / "tools" / "summary.py"
+    command = [sys.executable, str(program), *(str(tmp_path / name) for name in ("unit.xml", "cut.xml", "gone.xml"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[2:] == [
+        "| unit.xml | 1 | 1 | 1 |",
+        "| ↳ t bad | | failed | |",
+        "| cut.xml | no report | | |",
+        "| gone.xml | no report | | |",
+    ]

@@ -1,0 +1,100 @@
+"""This repository's own pipelines on GitHub and GitLab: the digest that was smoked is promoted, or none."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.ci import github, gitlab
+from tests.ci.runs import Run
+from tests.conftest import ROOT, git
+from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.conftest import commit
+from tests.jenkins.pipelines.test_parent import ROWS, Parent, on_a_farm
+from tests.templates.checks import workflow_error
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ROW = "plain-cu12"
+STEPS = {"github": {"build", "smoke", "promote"}, "gitlab": {f"{step} {ROW}" for step in ("build", "smoke", "promote")}}
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_github_would_read_it(file: Path) -> None:
+    text = file.read_text()
+    assert not workflow_error(text), workflow_error(text)
+    loose = [one for one in re.findall(r"uses: (?:&\w+ )?(actions/.+)", text) if not github.PINNED.fullmatch(one)]
+    assert not loose, f"{file.name}: not pinned by commit with the version beside it: {loose}"
+
+
+def test_every_live_row_is_built() -> None:
+    images = yaml.safe_load((ROOT / ".github" / "workflows" / "images.yml").read_text())
+    assert images["jobs"]["image"]["strategy"]["matrix"]["row"] == ROWS
+    jobs = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+    for step in ("build", "smoke", "promote"):
+        assert [name for name in jobs if name.startswith(f"{step} ")] == [f"{step} {row}" for row in ROWS]
+    assert {job["variables"]["ROW"] for name, job in jobs.items() if name.startswith("promote ")} == set(ROWS)
+
+
+@pytest.fixture
+def parent(template: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
+    """A copy of this repository on a farm of its own."""
+    it = on_a_farm(template, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
+    commit(it.source, "On a farm")
+    return it
+
+
+@pytest.fixture
+def run(system: str, parent: Parent, request: pytest.FixtureRequest) -> Callable[[str], Run]:
+    """Return what runs a build of a kind, of one row."""
+    place = f"{parent.registry.host}/{parent.path}"
+    more = {"STANDIN_MAKE": shutil.which("make") or "make", "STANDIN_PYTHON": sys.executable}
+    if system == "github":
+        files = [f".github/workflows/{name}.yml" for name in ("images", "image")]
+        secrets = {"REGISTRY_PASSWORD": farm.STAGING_LOGIN[1]}
+        given = {"REGISTRY": place, "REGISTRY_USER": farm.STAGING_LOGIN[0]}
+        doing = partial(
+            github.act, workflows=files, variables=given, secrets=secrets, options=("--matrix", f"row:{ROW}")
+        )
+    else:
+        file = parent.source / ".gitlab-ci.yml"
+        others = "|".join(row for row in ROWS if row != ROW)
+        file.write_text(re.sub(rf"(?m)^\w+ ({others}): .*\n", "", file.read_text()))
+        commit(parent.source, "One row")
+        tools = request.getfixturevalue("gitlab_tools")
+        doing = partial(gitlab.pipeline, tools=tools, variables={"REGISTRY": place})
+    return lambda kind: doing(parent.source, parent.agents, parent.credentials, kind, more=more)
+
+
+def test_main_promotes_the_digest_that_was_smoked(parent: Parent, system: str, run: Callable[[str], Run]) -> None:
+    told = run("main")
+    assert (told.failed, told.code) == (frozenset(), 0), told.log
+    [digest] = parent.staged(ROW)
+    assert parent.released(ROW) == {digest}, told.log
+    assert git(parent.source, "status", "--porcelain") == ""
+
+
+FAULTS: dict[str, tuple[str, str, str]] = {  # kind of build, what is wrong on the GPU, words
+    "smoke test fails": ("main", "fails", "GPU and CPU differ"),
+    "smoke test is silent": ("main", "silent", "the smoke report is empty"),
+    "pull request": ("change", "", ""),
+    "fork": ("fork", "", "request of a fork"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_is_promoted(parent: Parent, run: Callable[[str], Run], fault: str) -> None:
+    kind, gpu, words = FAULTS[fault]
+    if gpu:
+        (parent.label("gpu") / f"smoke-{gpu}").touch()
+    told = run(kind)
+    assert words in told.log, told.log
+    assert parent.released(ROW) == set(), told.log
+    assert len(parent.staged(ROW)) == (0 if kind == "fork" else 1), told.log

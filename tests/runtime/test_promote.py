@@ -1,0 +1,161 @@
+"""A tag is given to the digest that was pushed, or not at all. Simulated: skopeo and the registry behind it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_repo_runtime import promote
+
+OLD, NEW = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+PUSHED = f"host.example.com/ml/staging/it@{NEW}"
+NAME = "host.example.com/ml/it"
+# Tags with their digest and labels are in registry.json; a fault is how skopeo fails from a call of an action on.
+SKOPEO = """#!/usr/bin/env python3
+import json, sys
+from pathlib import Path
+place = Path(__file__).with_name("registry.json")
+state = json.loads(place.read_text())
+action, *options = sys.argv[1:]
+state["calls"].append(sys.argv[1:])
+place.write_text(json.dumps(state))
+words = [word for word in options if not word.startswith("--")]
+tag = words[-1].rpartition(":")[2]
+if action in state["faults"]:
+    sys.exit(state["faults"][action])
+if action == "list-tags":
+    print(json.dumps({"Tags": state["listed"] or list(state["tags"])}))
+elif action == "inspect" and tag not in state["tags"]:
+    sys.exit("level=fatal msg=reading manifest: manifest unknown")
+elif action == "inspect":
+    print(state["tags"][tag][0 if "Digest" in words[0] else 1])
+elif action == "copy" and not state["ignores"]:
+    state["tags"][tag] = [words[-2].rpartition("@")[2], ""]
+    place.write_text(json.dumps(state))
+"""
+
+
+class Registry:
+    """The stand-in of a registry, and scripts/promote's program before it."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.place, self.capsys = folder / "registry.json", capsys
+        self.write(tags={}, listed=[], faults={}, ignores=False, calls=[])
+
+    def write(self, **state: Any) -> None:
+        """Set parts of the state."""
+        before = json.loads(self.place.read_text()) if self.place.exists() else {}
+        self.place.write_text(json.dumps(before | state))
+
+    def read(self, name: str) -> Any:
+        """Return a part of the state."""
+        return json.loads(self.place.read_text())[name]
+
+    def promote(self, monkeypatch: pytest.MonkeyPatch, tag: str, *more: str, name: str = NAME) -> tuple[int, str]:
+        """Promote; return the exit code and what was said."""
+        about = ["--commit", "c" * 40, "--committed", "2026-05-01T00:00:00Z"]
+        monkeypatch.setattr(promote.sys, "argv", ["promote", PUSHED, f"{name}:{tag}", *about, *more])
+        return promote.main(), self.capsys.readouterr().err
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Registry:
+    """Return an empty registry; the folder is no repository, so that no commit of another is known."""
+    (tmp_path / "skopeo").write_text(SKOPEO)
+    (tmp_path / "skopeo").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.chdir(tmp_path)
+    return Registry(tmp_path, capsys)
+
+
+@pytest.fixture
+def ask(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, str]]:
+    """Return a function that promotes to a tag."""
+    return lambda *arguments, **named: registry.promote(monkeypatch, *arguments, **named)
+
+
+@pytest.mark.parametrize("tag", ["main", "v1.2.3"])
+def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(
+    registry: Registry, ask: Callable[..., tuple[int, str]], tag: str
+) -> None:
+    for _ in range(2):
+        assert ask(tag) == (0, f"promote: {NAME}:{tag} is {NEW}\n")
+    assert registry.read("tags")[tag][0] == NEW
+    [copy, _] = [call for call in registry.read("calls") if call[0] == "copy"]
+    assert {"--preserve-digests", "--src-tls-verify=true", "--dest-tls-verify=true", f"docker://{PUSHED}"} <= set(copy)
+
+
+def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int, str]]) -> None:
+    registry.write(tags={"v1.2.3": [OLD, ""]})
+    code, said = ask("v1.2.3", "--back")
+    assert (code, f"is {OLD} already and a version never moves" in said) == (1, True), said
+    assert registry.read("tags")["v1.2.3"][0] == OLD
+
+
+@pytest.mark.parametrize(
+    ("when", "options", "code"),
+    [
+        ("2026-06-01T00:00:00Z", [], 1),
+        ("2026-06-01T00:00:00Z", ["--back"], 0),
+        ("2026-04-01T00:00:00Z", [], 0),
+        ("<no value>", [], 0),
+    ],
+)
+def test_a_tag_that_follows_goes_back_only_when_told(
+    registry: Registry, ask: Callable[..., tuple[int, str]], when: str, options: list[str], code: int
+) -> None:
+    there = "d" * 40 if when[0] == "2" else "<no"
+    registry.write(tags={"main": [OLD, f"{there} {when}"]})
+    found, said = ask("main", *options)
+    assert found == code, said
+    assert registry.read("tags")["main"][0] == (OLD if code else NEW)
+    assert not code or f"is of a newer commit already, {there}: not moved back to {'c' * 40}" in said
+
+
+def test_history_decides_where_it_is_known(
+    registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.write(tags={"main": [OLD, f"{'d' * 40} 2026-06-01T00:00:00Z"]})
+    known = {("cat-file", "-e", "d" * 40): True, ("merge-base", "--is-ancestor", "c" * 40, "d" * 40): False}
+    monkeypatch.setattr(promote, "git", lambda *command: known[command])
+    assert ask("main")[0] == 0, "it is of a newer time and of another branch, or older"
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"faults": {"inspect": "level=fatal msg=connection refused"}}, "does not answer: connection refused"),
+        ({"faults": {"list-tags": "level=fatal msg=500"}}, "does not answer: 500"),
+        ({"listed": ["main"]}, "lists the tag main and says that it is not there: try again later"),
+        ({"faults": {"copy": "denied"}}, "denied\npromote: "),
+        ({"ignores": True, "faults": {}}, f"main is not there, expected {NEW}"),
+    ],
+    ids=["silent", "no list", "contradicts itself", "refuses", "forgets"],
+)
+def test_a_registry_that_fails_is_said_with_its_own_words(
+    registry: Registry, ask: Callable[..., tuple[int, str]], state: dict[str, Any], said: str
+) -> None:
+    registry.write(**state)
+    code, told = ask("main")
+    assert (code, said in told) == (3, True), told
+
+
+@pytest.mark.parametrize(
+    ("host", "verify"), [("localhost:5000", "false"), ("127.0.0.1:5000", "false"), ("host", "true")]
+)
+def test_plain_http_is_for_this_machine_alone(
+    registry: Registry, ask: Callable[..., tuple[int, str]], host: str, verify: str
+) -> None:
+    ask("main", name=f"{host}/ml/it")
+    spoken = {word for call in registry.read("calls") for word in call if "tls-verify" in word}
+    assert {word.partition("=")[2] for word in spoken} == {verify}
+
+
+def test_git_is_asked_by_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
+    monkeypatch.chdir(tmp_path)
+    assert (promote.git("status"), promote.git("cat-file", "-e", "d" * 40)) == (True, False)

@@ -1,0 +1,86 @@
+"""The smoke test that a project's tests/gpu takes from the runtime: what it passes, and how it fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.runtime.services import RUNTIME
+
+MODEL = """
+from pydantic import BaseModel
+
+Input = str
+
+
+class Output(BaseModel):
+    score: float
+
+
+class Model:
+    examples, tolerance = ("a", "bb"), 1e-4
+
+    def load(self, device: str) -> None:
+        pass
+
+    def predict(self, batch: list[Input]) -> list[Output]:
+        return [Output(score=SCORE) for one in batch]
+"""
+UNTYPED = """
+class Model:
+    examples, tolerance = ("a", "bb"), 1e-4
+
+    def load(self, device):
+        pass
+
+    def predict(self, batch):
+        return [{"own": {"nested": [len(one), SCORE]}} for one in batch]
+"""
+
+
+@pytest.fixture(params=["batch", "service"])
+def project(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
+    """Return a folder with the smoke test of a rendered project."""
+    child = render(AnswerSet(request.param, "plain"))
+    for name in ("tests/gpu/conftest.py", "tests/gpu/test_smoke.py", "pytest.ini"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((child / name).read_text())
+    (tmp_path / "src/topic_finder").mkdir(parents=True)
+    (tmp_path / "src/topic_finder/__init__.py").touch()
+    return tmp_path
+
+
+def smoke(project: Path, model: str, **environment: str) -> tuple[int, str]:
+    """Run the smoke test with a model; return exit code and output."""
+    (project / "src/topic_finder/model.py").write_text(model)
+    paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"]}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "tests/gpu"]
+    done = subprocess.run(command, cwd=project, env=paths | environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("model", [MODEL, UNTYPED], ids=["typed", "as in version 0.2"])
+def test_a_model_that_agrees_with_itself_passes_and_says_that_no_gpu_was_asked(project: Path, model: str) -> None:
+    code, said = smoke(project, model.replace("SCORE", "len(one) / 3"), DEVICE="cpu")
+    assert code == 0, said
+    assert "2 passed, 1 skipped" in said
+
+
+def test_a_missing_gpu_fails_where_it_is_required(project: Path) -> None:
+    code, said = smoke(project, MODEL.replace("SCORE", "0.5"), SMOKE_REQUIRE="model")
+    assert code == 1, said
+    assert "2 passed, 1 error" in said
+
+
+@pytest.mark.parametrize("model", [MODEL, UNTYPED], ids=["typed", "as in version 0.2"])
+def test_an_answer_that_depends_on_its_neighbours_is_named(project: Path, model: str) -> None:
+    code, said = smoke(project, model.replace("SCORE", "0.1 * len(batch)"), DEVICE="cpu")
+    assert code == 1, said
+    for example in ("a", "bb"):
+        assert f"'{example}': alone it is " in said, said

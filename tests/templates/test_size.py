@@ -1,0 +1,21 @@
+"""A child is what its owner writes: how much of it the template may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.templates.sizes import size_of
+
+# Files, lines, the owner's share of all lines. Who adds to a child makes room here, or puts it into the runtime.
+LIMITS = {"library": (31, 1040, 0.25), "batch": (45, 1300, 0.28), "service": (53, 1520, 0.19)}
+
+
+@pytest.mark.parametrize("project_type", LIMITS)
+def test_the_templates_part_stays_small(render: Callable[[AnswerSet], Path], project_type: str) -> None:
+    files, lines, share = LIMITS[project_type]
+    size = size_of(render(AnswerSet(project_type, "plain")))
+    assert (size.files <= files, size.lines <= lines, size.share >= share) == (True, True, True), size
