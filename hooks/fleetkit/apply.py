@@ -6,21 +6,11 @@ import subprocess
 
 from gpu_repo_runtime.update.template_versions import last_line
 
-from fleetkit.branches import branch_of, push, remote_refs
+from fleetkit.branches import branch_of, is_ours, push, remote_refs, take
 from fleetkit.children import Child, Fleet, FleetError
 from fleetkit.clients import reason
 from fleetkit.hosts import connect
 from fleetkit.state import Record, State
-
-
-def take(state: State, child: Child, commit: str) -> None:
-    """Have the planned commit in the clone, which may be made only now. Raises CalledProcessError."""
-    clone = state.clone(child.name)
-    if not (clone / ".git").exists():
-        refresh(child, clone)
-        plans = "+refs/fleet/plan/*:refs/fleet/plan/*"
-        git(clone, "fetch", "--quiet", "--no-tags", "--", str(state.bundle(child.name)), plans)
-    git(clone, "cat-file", "-e", f"{commit}^{{commit}}")
 
 
 def words(record: Record) -> tuple[str, str]:

@@ -39,6 +39,16 @@ def push(state: State, child: Child, commit: str, branch: str, there: str) -> No
     git(clone, "push", "--quiet", "--no-verify", lease, "--", child.url, f"{commit}:refs/heads/{branch}")
 
 
+def take(state: State, child: Child, commit: str) -> None:
+    """Have the planned commit in the clone, which may be made only now. Raises CalledProcessError."""
+    clone = state.clone(child.name)
+    if not (clone / ".git").exists():
+        refresh(child, clone)
+        plans = "+refs/fleet/plan/*:refs/fleet/plan/*"
+        git(clone, "fetch", "--quiet", "--no-tags", "--", str(state.bundle(child.name)), plans)
+    git(clone, "cat-file", "-e", f"{commit}^{{commit}}")
+
+
 def is_merged(state: State, child: Child, to: str) -> bool:
     """Tell whether the child's default branch follows version `to` by now, or a later one."""
     try:
