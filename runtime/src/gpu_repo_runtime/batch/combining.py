@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
+from .commontypes import together
 from .exits import BadInput
 from .inputs import COMPRESSED, InputFile
 from .lines import Line
 from .parts import ROW, UNCOUNTED, BadRow, Columns, Limits, Part, table_schema
 from .reading import errors_named, read_parts
 from .textfiles import Start, all_lines, parsed_lines
-from .widening import together
 
 # With fewer files nothing is gained.
 FEW_FILES = 64
