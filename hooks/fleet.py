@@ -29,15 +29,18 @@ import runtime_source  # noqa: F401
 # isort: split
 import yaml
 from fleetkit import report
-from fleetkit.apply import apply_child, check_waves, roll_back, to_push
+from fleetkit.apply import apply_child
 from fleetkit.children import WAVES, Child, Fleet, FleetError, load, shown
 from fleetkit.git_rules import set_rules
 from fleetkit.isolation import Limits, Tests, choose_way
 from fleetkit.listing import with_listed
+from fleetkit.numbers_given import amount, at_least_one, count, share
 from fleetkit.plan import plan_child
+from fleetkit.rollback import roll_back
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State, digest
 from fleetkit.status import status_of
+from fleetkit.waves import Rules, check_waves, to_push
 from gpu_repo_runtime.update.template_versions import UpdateError, versions
 from tqdm import tqdm
 
@@ -164,8 +167,10 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     plan = state.plan()
     if options.plan not in (None, digest(plan)):
         raise FleetError(f"the plan here is {digest(plan)} and not the one that was approved, {options.plan}")
-    due = to_push(state, fleet, options.wave, options.max_open)
-    check_waves(state, fleet, options.wave, plan["to"], options.threshold)
+    rules = Rules(options.threshold, options.max_failed, options.soak)
+    if plan.get("finished"):
+        check_waves(state, fleet, options.wave, plan["to"], rules)
+    due = to_push(state, fleet, options.wave, options.max_open, rules.max_failed)
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: apply_child(state, fleet, child), due, "apply")
     tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "apply_error"))
@@ -177,7 +182,7 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 
 def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Take a version back."""
-    chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
+    chosen = [child for child in fleet.children if options.wave in (None, child.wave) and not child.paused]
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: roll_back(state, fleet, child, options.to), chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
@@ -196,9 +201,9 @@ def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 
 def add_test_options(plan: argparse.ArgumentParser) -> None:
     """Add what the children's tests may take and see."""
-    plan.add_argument("--test-limit", type=float, default=1800, metavar="SECONDS")
-    plan.add_argument("--test-memory", type=float, default=8, metavar="GIB", help="of one child (default: 8)")
-    plan.add_argument("--test-disk", type=float, default=8, metavar="GIB", help="of one child, in memory (default: 8)")
+    plan.add_argument("--test-limit", type=amount, default=1800, metavar="SECONDS")
+    plan.add_argument("--test-memory", type=amount, default=8, metavar="GIB", help="of one child (default: 8)")
+    plan.add_argument("--test-disk", type=amount, default=8, metavar="GIB", help="of one child, in memory (default: 8)")
     plan.add_argument(
         "--test-see", action="append", default=[], metavar="PLACE", help="a file or folder that tests may read"
     )
@@ -216,7 +221,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--fleet", type=Path, default=Path("fleet.yml"), help="fleet.yml, or a folder of repositories")
     top.add_argument("--state", type=Path, default=Path("build/fleet"), help="where the tool remembers")
     top.add_argument("--report", type=Path, help="where the report goes (default: the state's folder)")
-    top.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    top.add_argument("--jobs", type=at_least_one, default=os.cpu_count() or 1)
     commands = top.add_subparsers(dest="command", required=True)
     status = commands.add_parser("status")
     status.add_argument("--json", action="store_true")
@@ -230,9 +235,23 @@ def parser() -> argparse.ArgumentParser:
     add_test_options(plan)
     apply = commands.add_parser("apply")
     apply.add_argument("--wave", choices=WAVES, required=True)
-    apply.add_argument("--threshold", type=float, default=0.9, help="share of the earlier waves that must have merged")
+    apply.add_argument(
+        "--threshold", type=share, default=0.9, metavar="0..1",
+        help="share of the earlier waves that must be merged or green (default: 0.9)",
+    )  # fmt: skip
+    apply.add_argument(
+        "--max-failed", type=share, default=0.2, metavar="0..1",
+        help="share of the children with a verdict that may be red (default: 0.2)",
+    )  # fmt: skip
+    apply.add_argument(
+        "--soak",
+        type=amount,
+        default=0,
+        metavar="HOURS",
+        help="how long the earlier waves have had it (default: 0)",
+    )
     apply.add_argument("--plan", metavar="sha256:...", help="apply this plan only: what `fleet plan` printed")
-    apply.add_argument("--max-open", type=int, help="no more open requests than this in the fleet")
+    apply.add_argument("--max-open", type=count, help="no more open requests than this in the fleet")
     rollback = commands.add_parser("rollback")
     rollback.add_argument("--to", required=True, metavar="vX.Y.Z", help="the version to take back")
     rollback.add_argument("--wave", choices=WAVES)

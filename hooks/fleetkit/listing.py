@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from fleetkit import clients
 from fleetkit.children import Child, Fleet, FleetError, HostRule, child_of
 
 ANSWERS = ".copier-answers.yml"
@@ -14,10 +15,9 @@ ANSWERS = ".copier-answers.yml"
 
 def of_github(rule: HostRule) -> Iterator[tuple[str, bytes]]:
     """Yield `owner/name` and the answers of each repository of an organisation or a person, but archived ones."""
-    from github import Auth, Github, GithubException, UnknownObjectException
+    from github import GithubException, UnknownObjectException
 
-    options: dict[str, Any] = {"base_url": rule.api} if rule.api else {}
-    github = Github(auth=Auth.Token(rule.token()), retry=None, timeout=30, **options)
+    github = clients.github(rule)
     try:
         try:
             owner: Any = github.get_organization(rule.owner)
@@ -39,7 +39,7 @@ def of_gitlab(rule: HostRule) -> Iterator[tuple[str, bytes]]:
     import gitlab
 
     try:
-        client = gitlab.Gitlab(rule.api or None, private_token=rule.token(), timeout=30)
+        client = clients.gitlab(rule)
         group = client.groups.get(rule.owner, lazy=True)
         for project in group.projects.list(include_subgroups=True, archived=False, iterator=True):
             files = client.projects.get(project.id, lazy=True).files
@@ -75,7 +75,10 @@ def listed(rule: HostRule) -> list[Child]:
     """Return the children of one host. Raises FleetError."""
     if rule.kind not in LISTS or not rule.template:
         raise FleetError(f"{rule.match}: to list {rule.owner}, the host needs kind github or gitlab, and template")
-    paths = [path for path, answers in LISTS[rule.kind](rule) if follows(answers, rule.template)]
+    try:
+        paths = [path for path, answers in LISTS[rule.kind](rule) if follows(answers, rule.template)]
+    except (TypeError, AttributeError, KeyError, ValueError) as error:
+        raise FleetError(f"{rule.kind}: {rule.owner} cannot be listed: {clients.reason(error)}") from error
     return [
         child_of(
             {"url": f"{rule.match}{path}.git", "name": path.removeprefix(f"{rule.owner}/").replace("/", "-")}, path

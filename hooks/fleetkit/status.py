@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 from gpu_repo_runtime.update.git_calls import git
-from gpu_repo_runtime.update.template_versions import last_line, version_of, versions
+from gpu_repo_runtime.update.template_versions import last_line, template_of, version_of, versions
+from packaging.version import Version
 
 from fleetkit.children import Child, FleetError, check_address, host_in
 from fleetkit.state import Record, State
@@ -51,18 +52,28 @@ def checked(source: str, hosts: set[str]) -> str:
     return source
 
 
+def version_held(source: str, name: str) -> Version | None:
+    """Return the newest release that is part of a commit, which a child follows by its name."""
+    template = template_of(source)
+    commit = template.commit(name)
+    return version_of(template.release_in(commit)) if commit else None
+
+
 def status_of(state: State, child: Child, catalog: dict[str, Any], hosts: set[str]) -> Record:
     """Return where one child stands: version, releases behind, image, last outcome, opted-out files."""
     known = state.read(child.name)
     record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
     record |= {"paused": child.paused, "outcome": known.get("outcome", ""), "message": known.get("message", "")}
     record["opted_out"] = [file["path"] for file in known.get("files", []) if file["kind"] == "opted out"]
+    if child.paused:
+        return record | {"outcome": "paused"}
     try:
         texts = files_of(child, state.folder / "cache" / "status" / child.name)
         answers = yaml.safe_load(texts.get(".copier-answers.yml", "")) or {}
         record["version"] = answers["_commit"]
-        released = versions(checked(str(answers["_src_path"]), hosts))
-        current = version_of(record["version"])
+        source = checked(str(answers["_src_path"]), hosts)
+        released = versions(source)
+        current = version_of(record["version"]) or version_held(source, record["version"])
         record["behind"] = sum(version > current for version in released) if current else None
         image = BASE_IMAGE.search(texts.get("Dockerfile", ""))
         record["image"] = image[1] if image else ""

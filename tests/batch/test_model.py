@@ -198,6 +198,33 @@ def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, mo
     assert "fails on its own examples now" in capsys.readouterr().err
 
 
+def test_a_load_that_nothing_runs_is_refused(job, model, tmp_path, out, monkeypatch, capsys):
+    async def load(self, device):
+        raise AssertionError("never run")
+
+    monkeypatch.setattr(model, "load", lambda self, device: load(self, device))
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
+    assert "write def, not async def" in capsys.readouterr().err
+
+
+def test_an_error_whose_words_raise_is_a_bad_row(job, model, tmp_path, out, monkeypatch):
+    class Wordless(ValueError):
+        def __str__(self):
+            raise SystemExit(0)
+
+    predict = model.predict
+
+    def fails(self, batch):
+        if "bad" in batch:
+            raise Wordless
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", fails)
+    source = write_jsonl(tmp_path / "a.jsonl", ["good", "bad", "fine"])
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", "1") == 0
+    assert [row["text"] for row in out.rows()] == ["good", "fine"]
+
+
 def test_a_model_that_cannot_be_imported(job, tmp_path, out):
     file = job.child / "src" / PACKAGE / "model.py"
     before = file.read_text()

@@ -40,7 +40,7 @@ def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
         '<testcase name="left out"><skipped/></testcase></testsuite>'
     )
     (tmp_path / "cut.xml").write_text("<testsuite><testcase")
-    program = ROOT / "templates" / "shared" / "scripts" / "tools" / "summary.py"
+    program = ROOT / "runtime" / "src" / "gpu_repo_runtime" / "summary.py"
     command = [sys.executable, str(program), *(str(tmp_path / name) for name in ("unit.xml", "cut.xml", "gone.xml"))]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlparse
+from urllib.parse import parse_qs, unquote, urlencode, urlparse
 
 import yaml
 
@@ -93,6 +93,15 @@ class Server:
     token: str = "secret"
     answers: dict[str, str | None] = field(default_factory=dict)  # what the host lists: path -> .copier-answers.yml
     archived: set[str] = field(default_factory=set)
+    checks: dict[str, list[str]] = field(default_factory=dict)  # what the pipeline of a project says
+    troubles: list[tuple[int, dict[str, str], str]] = field(default_factory=list)  # given in place of the next answers
+    after: list[str] = field(default_factory=list)  # methods whose next trouble comes after the work is done
+    page: int = 100
+    people: tuple[str, ...] = ()
+
+
+HEAD = "f" * 40  # the commit of every branch
+OPENED = "2026-01-02T03:04:05Z"
 
 
 def github(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -109,15 +118,42 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
         if text is None:
             return 404, {"message": "Not Found"}
         return 200, {"type": "file", "encoding": "base64", "content": base64.b64encode(text.encode()).decode()}
+    if path == "/graphql":
+        server.calls.append(("AUTOMERGE", body["variables"]["input"]["expectedHeadOid"]))
+        return 200, {"data": {"enablePullRequestAutoMerge": {"actor": {"login": "bot"}}}}
+    found = re.fullmatch(r"/repos/([^/]+/[^/]+)/commits/([0-9a-f]+)(/status|/check-runs)?", path)
+    if found:
+        said = server.checks.get(found[1], [])
+        if found[3] == "/status":
+            return 200, {"state": "pending", "statuses": [{"state": s} for s in said if s != "in_progress"]}
+        running = [{"status": s, "conclusion": None} for s in said if s == "in_progress"]
+        at = f"{server.address}/repos/{found[1]}/commits/{found[2]}"
+        return 200, {"total_count": len(running), "check_runs": running} if found[3] else {"sha": found[2], "url": at}
+    found = re.fullmatch(r"/repos/([^/]+/[^/]+)/pulls/(\d+)/(merge|requested_reviewers)", path)
+    if found and found[3] == "merge":
+        server.requests[found[1]][int(found[2]) - 1].update(state="closed", merged_at=OPENED)
+        return 200, {"merged": True, "sha": body["sha"], "message": "merged"}
+    if found:
+        asked = [*body.get("reviewers", []), *body.get("team_reviewers", [])]
+        if not set(asked) <= set(server.people) and "reviewers" in body:
+            return 422, {"message": "Reviews may only be requested from collaborators."}
+        server.requests[found[1]][int(found[2]) - 1]["asked"] = body
+        return 201, {}
     found = re.fullmatch(r"/repos/([^/]+/[^/]+)(/pulls)?(?:/(\d+))?", path)
     if not found:
         return 404, {"message": "Not Found"}
     project, pulls, number = found.groups()
     known = server.requests.setdefault(project, [])
     if not pulls:
-        return 200, {"full_name": project, "name": project.split("/")[1], "url": f"{server.address}/repos/{project}"}
+        at = {"url": f"{server.address}/repos/{project}", "archived": project in server.archived}
+        return 200, {"full_name": project, "name": project.split("/")[1]} | at
     if method == "POST":
+        if any(pull["head"]["ref"] == body["head"] and pull["state"] == "open" for pull in known):
+            return 422, {"message": "Validation Failed", "errors": [{"message": "A pull request already exists"}]}
         pull = body | {
+            "head": {"ref": body["head"], "sha": HEAD},
+            "node_id": f"node{len(known) + 1}",
+            "created_at": OPENED,
             "number": len(known) + 1,
             "state": "open",
             "merged_at": None,
@@ -129,7 +165,7 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
         known[int(number) - 1].update(body)
         return 200, known[int(number) - 1]
     head, state = query.get("head", [""])[0].partition(":")[2], query["state"][0]
-    return 200, [pull for pull in known if state in (pull["state"], "all") and head in (pull["head"], "")]
+    return 200, [pull for pull in known if state in (pull["state"], "all") and head in (pull["head"]["ref"], "")]
 
 
 def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -145,6 +181,18 @@ def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], 
         text = server.answers[names[int(file[1])]]
         assert unquote(file[2]) == ".copier-answers.yml"
         return (404, {"message": "404 File Not Found"}) if text is None else (200, text)
+    if path == "/api/v4/users":
+        return 200, [{"id": 7, "username": name} for name in server.people if name == query["username"][0]]
+    if found := re.fullmatch(r"/api/v4/projects/([^/]+)/repository/commits/[0-9a-f]+/statuses", path):
+        said = server.checks.get(unquote(found[1]), [])
+        return 200, [{"id": n, "status": s, "allow_failure": False} for n, s in enumerate(said)]
+    if found := re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests/(\d+)/merge", path):
+        merged = server.requests[unquote(found[1])][int(found[2]) - 1]
+        if body.get("merge_when_pipeline_succeeds"):
+            server.calls.append(("AUTOMERGE", query["sha"][0]))
+        else:
+            merged.update(state="merged", merged_at=OPENED)
+        return 200, merged
     found = re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests(?:/(\d+))?", path)
     if not found:
         return 404, {"message": "404 Not found"}
@@ -152,6 +200,9 @@ def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], 
     known = server.requests.setdefault(project, [])
     if method == "POST":
         iid = len(known) + 1
+        if any(r["source_branch"] == body["source_branch"] and r["state"] == "opened" for r in known):
+            return 409, {"message": ["Another open merge request already exists for this source branch: !1"]}
+        body |= {"sha": HEAD, "created_at": OPENED}
         known.append(
             body | {"id": iid, "iid": iid, "state": "opened", "web_url": f"https://example.com/{project}/{iid}"}
         )
@@ -176,17 +227,34 @@ def serve(kind: str) -> Iterator[Server]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or "null")
             state.calls.append((self.command, place.path))
+            trouble = state.troubles.pop(0) if state.troubles else None
+            if trouble and self.command not in state.after:
+                self.answer(*trouble)
+                return
             given = self.headers.get("Authorization", "") + self.headers.get("PRIVATE-TOKEN", "")
             if state.token not in given:
                 code, answer = 401, {"message": "401 Unauthorized"}
             else:
                 code, answer = respond(state, self.command, place.path, parse_qs(place.query), body)
-            text = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
+            if trouble:
+                self.answer(*trouble)
+                return
+            headers = {}
+            if isinstance(answer, list):
+                number, size = int(parse_qs(place.query).get("page", ["1"])[0]), state.page
+                if answer[number * size :]:
+                    query = parse_qs(place.query) | {"page": [str(number + 1)]}
+                    headers["Link"] = f'<{state.address}{place.path}?{urlencode(query, doseq=True)}>; rel="next"'
+                answer = answer[(number - 1) * size : number * size]
+            self.answer(code, headers, answer if isinstance(answer, str) else json.dumps(answer))
+
+        def answer(self, code: int, headers: dict[str, str], text: str) -> None:
             self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
+            for name, value in {"Content-Type": "application/json", **headers}.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(text.encode())))
             self.end_headers()
-            self.wfile.write(text)
+            self.wfile.write(text.encode())
 
         do_GET = do_POST = do_PATCH = do_PUT = handle_any
 
@@ -195,7 +263,7 @@ def serve(kind: str) -> Iterator[Server]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     state.address = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield state

@@ -69,6 +69,30 @@ def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
     assert done.returncode == 6
 
 
+def test_a_paused_child_is_left_alone_by_every_command(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {}})
+    children = [{"url": f"file://{fleet.bare['one']}"}, {"url": f"file://{tmp_path}/gone.git", "paused": True}]
+    (tmp_path / "fleet.yml").write_text(json.dumps({"children": children}))
+    assert fleet.plan().returncode == 0
+    done = fleet.run("status", "--json")
+    assert done.returncode == 0, done.stdout
+    assert [record["outcome"] for record in json.loads(done.stdout)] == ["clean", "paused"]
+    assert fleet.run("apply", "--wave", "rest").returncode == 0
+    back = fleet.run("rollback", "--to", "v2.0.0")
+    assert back.returncode == 0, back.stdout + back.stderr
+    assert "gone" not in back.stdout
+
+
+def test_an_empty_repository_is_told_and_stops_nothing(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {}})
+    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "empty.git")], check=True)
+    children = [{"url": f"file://{fleet.bare['one']}"}, {"url": f"file://{tmp_path}/empty.git"}]
+    (tmp_path / "fleet.yml").write_text(json.dumps({"children": children}))
+    assert fleet.plan().returncode == 6
+    assert "its repository is empty" in str(fleet.record("empty")["message"])
+    assert fleet.record("one")["outcome"] == "clean"
+
+
 def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     nowhere = tmp_path / "nowhere.git"

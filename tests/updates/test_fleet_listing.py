@@ -37,7 +37,7 @@ def test_repositories_that_follow_the_template_are_children(kind, tmp_path, monk
     monkeypatch.setenv("FLEET_TOKEN", "secret")
     own = [{"url": "https://git.example.com/acme/two", "wave": "canary", "owner": "team"}]
     with remotes.serve(kind) as server:
-        server.answers, server.archived = dict(ANSWERS), {"acme/old"}
+        server.answers, server.archived, server.page = dict(ANSWERS), {"acme/old"}, 2
         fleet = with_listed(load(fleet_file(tmp_path, kind, server.address, own)))
     found = {child.name: (child.url, child.wave, child.owner) for child in fleet.children}
     assert found == {

@@ -70,5 +70,5 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    lost = isinstance(error, _DEVICE_LOST) or (isinstance(error, RuntimeError) and "CUDA error:" in said(error))
+    lost = isinstance(error, _DEVICE_LOST) or (isinstance(error, RuntimeError) and "CUDA error:" in _said(error))
     return lost and not is_out_of_memory(error)

@@ -36,7 +36,8 @@ class Fleet:
         self.bare = {name: self._child(name, edits) for name, edits in EDITS.items()}
         release_second(self.template)
         self.source = folder / "parent"
-        shutil.copytree(ROOT / "hooks", self.source / "hooks", ignore=shutil.ignore_patterns("__pycache__"))
+        for room in ("hooks", "runtime"):
+            shutil.copytree(ROOT / room, self.source / room, ignore=shutil.ignore_patterns("__pycache__"))
         (self.source / "base-images").mkdir()
         shutil.copy(ROOT / "base-images" / "catalog.yml", self.source / "base-images")
         (self.source / "Makefile").write_text(

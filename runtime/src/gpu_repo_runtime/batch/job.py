@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import device
-from ..contract import ContractError, Model
+from ..contract import ContractError, ran
 from ..interface import LENGTHS, Interface
+from ..words import words_of
 from .calling import Caller
 from .contents import Checksums, Watch
 from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
@@ -121,7 +122,7 @@ def import_model(package: str) -> Interface:
     try:
         own = importlib.import_module(f"{package}.model").Model
     except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
-        raise BadConfiguration(f"src/{package}/model.py cannot be imported: {error}") from error
+        raise BadConfiguration(f"src/{package}/model.py cannot be imported: {words_of(error)}") from error
     try:
         interface = Interface(own())
     except ContractError as error:
@@ -135,10 +136,12 @@ def import_model(package: str) -> Interface:
     return interface
 
 
-def load_model(model: Model, device_name: str) -> None:
+def load_model(model: Any, device_name: str) -> None:
     """Load the owner's model. Raises BadConfiguration when its code cannot do it."""
     try:
-        model.load(device_name)
+        ran(model.load(device_name), "Model.load")
+    except ContractError as error:
+        raise BadConfiguration(str(error)) from None
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
     except Exception as error:

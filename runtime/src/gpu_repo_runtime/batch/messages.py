@@ -4,6 +4,7 @@ import sys
 
 from tqdm import tqdm
 
+from ..words import words_of
 from .addresses import masked
 
 
@@ -14,5 +15,5 @@ def say(text: str) -> None:
 
 def one_line(error: BaseException) -> str:
     """Return an error in one line, with its kind first."""
-    text = " ".join(str(error).split())
+    text = " ".join(words_of(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__

@@ -1,0 +1,67 @@
+"""The branches of a child: what carries an update, what stands on the remote, how one is pushed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import yaml
+from gpu_repo_runtime.update.git_calls import UpdateError, git
+from gpu_repo_runtime.update.template_versions import version_of
+
+from fleetkit.children import Child
+from fleetkit.git_rules import AUTHOR
+from fleetkit.plan import refresh
+from fleetkit.state import State
+
+
+def branch_of(version: str) -> str:
+    """Return the branch that carries the update to a version."""
+    return f"template/{version}"
+
+
+def remote_refs(state: State, child: Child) -> dict[str, str]:
+    """Return the commits of the child's branches and of HEAD, and under "base" the name of the default branch."""
+    refs: dict[str, str] = {}
+    for line in git(state.folder, "ls-remote", "--symref", "--", child.url).splitlines():
+        value, name = line.split("\t")
+        if value.startswith("ref: "):
+            refs["base"] = value.removeprefix("ref: refs/heads/")
+        else:
+            refs[name.removeprefix("refs/heads/")] = value
+    return refs
+
+
+def push(state: State, child: Child, commit: str, branch: str, there: str) -> None:
+    """Push `commit` to `branch`, which must be `there` ("" for: must not exist). Raises CalledProcessError."""
+    clone = state.clone(child.name)
+    lease = f"--force-with-lease=refs/heads/{branch}:{there}"
+    git(clone, "push", "--quiet", "--no-verify", lease, "--", child.url, f"{commit}:refs/heads/{branch}")
+
+
+def take(state: State, child: Child, commit: str) -> None:
+    """Have the planned commit in the clone, which may be made only now. Raises CalledProcessError."""
+    clone = state.clone(child.name)
+    if not (clone / ".git").exists():
+        refresh(child, clone)
+        plans = "+refs/fleet/plan/*:refs/fleet/plan/*"
+        git(clone, "fetch", "--quiet", "--no-tags", "--", str(state.bundle(child.name)), plans)
+    git(clone, "cat-file", "-e", f"{commit}^{{commit}}")
+
+
+def is_merged(state: State, child: Child, to: str) -> bool:
+    """Tell whether the child's default branch follows version `to` by now, or a later one."""
+    try:
+        commit = refresh(child, state.clone(child.name))
+        answers = yaml.safe_load(git(state.clone(child.name), "show", f"{commit}:.copier-answers.yml"))
+        now, wanted = version_of(str(answers["_commit"])), version_of(to)
+        return now is not None and wanted is not None and now >= wanted
+    except (subprocess.CalledProcessError, UpdateError, yaml.YAMLError, KeyError, TypeError):
+        return False
+
+
+def is_ours(clone: Path, child: Child, branch: str, head: str) -> bool:
+    """Tell whether every commit of a branch of the child was made by this tool."""
+    git(clone, "fetch", "--quiet", "--no-tags", "--", child.url, f"+refs/heads/{branch}:refs/fleet/branch")
+    makers = git(clone, "log", "--format=%ce", f"{head}..refs/fleet/branch").split()
+    return set(makers) == {AUTHOR["GIT_COMMITTER_EMAIL"]}

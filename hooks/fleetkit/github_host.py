@@ -1,0 +1,106 @@
+"""Pull requests of GitHub, by PyGithub."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from fleetkit import clients
+from fleetkit.children import FleetError, HostRule
+from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, verdict
+
+
+class GitHub:
+    """One repository of GitHub."""
+
+    def __init__(self, path: str, rule: HostRule) -> None:
+        self.github = clients.github(rule)
+        self.path = path
+
+    def _all(self, branch: str) -> list[Any]:
+        self.repository = self.github.get_repo(self.path)
+        if self.repository.archived:
+            raise FleetError("its repository is archived: take it from the fleet, or pause it")
+        owner = self.repository.full_name.split("/")[0]  # it may have moved since its address was written down
+        return list(self.repository.get_pulls(state="all", head=f"{owner}:{branch}"))
+
+    def _open(self, branch: str) -> Any:
+        return next((pull for pull in self._all(branch) if pull.state == "open"), None)
+
+    def _create(self, branch: str, base: str, title: str, text: str, draft: bool) -> Any:
+        from github import GithubException
+
+        try:
+            return self.repository.create_pull(base=base, head=branch, title=title, body=text, draft=draft)
+        except GithubException as error:  # 422: an answer got lost, and the second try finds what the first one made
+            found = self._open(branch) if error.status == 422 else None
+            if found is None:
+                raise
+            return found
+
+    def _ask(self, pull: Any, reviewer: str) -> None:
+        from github import GithubException
+
+        name = reviewer.rpartition("/")[2]
+        for who in ({"reviewers": [name]}, {"team_reviewers": [name]}):
+            with suppress(GithubException):  # no such person or team here: the request stands without a reviewer
+                pull.create_review_request(**who)
+                return
+
+    def request(self, branch: str, base: str, title: str, text: str, draft: bool, reviewer: str = "") -> str:
+        """Open a pull request, or refresh the text of the open one; close those of other versions."""
+        pull, text = self._open(branch), signed(text, branch)
+        if pull is None:
+            pull = self._create(branch, base, title, text, draft)
+            if reviewer:
+                self._ask(pull, reviewer)
+        else:
+            pull.edit(title=title, body=text)
+        for other in self.repository.get_pulls(state="open"):
+            if is_older(other.body, branch):
+                other.edit(state="closed", body=f"{other.body}\n{TAKEN_BACK}\nSuperseded by {pull.html_url}\n")
+        return str(pull.html_url)
+
+    def closed(self, branch: str) -> str:
+        """Return the pull request that a person closed."""
+        pulls = self._all(branch)
+        found = [pull for pull in pulls if not pull.merged_at and closed_by_a_person(pull.body)]
+        return str(found[0].html_url) if found and all(pull.state == "closed" for pull in pulls) else ""
+
+    def close(self, branch: str) -> bool:
+        """Close the open pull request."""
+        pull = self._open(branch)
+        if pull is not None:
+            pull.edit(state="closed", body=f"{pull.body or ''}\n{TAKEN_BACK}\n")
+        return pull is not None
+
+    def _checks(self, commit: str) -> list[str]:
+        at = self.repository.get_commit(commit)
+        said = [status.state for status in at.get_combined_status().statuses]
+        return said + [run.conclusion or run.status for run in at.get_check_runs()]
+
+    def look(self, branch: str) -> Look:
+        """Return how the pull request fares, by commit statuses and check runs."""
+        pulls = self._all(branch)
+        for pull in pulls:
+            if pull.merged_at:
+                return Look("merged", pull.merged_at, True)
+        for pull in pulls:
+            if pull.state == "open":
+                state, started = verdict(self._checks(pull.head.sha))
+                return Look(state, pull.created_at, started)
+        return Look("closed" if any(closed_by_a_person(pull.body) for pull in pulls) else "")
+
+    def merge_when_green(self, branch: str, commit: str) -> str:
+        """Merge what is green, or let GitHub do so; nothing before a check has started, nor another commit."""
+        pull = self._open(branch)
+        if pull is None or pull.head.sha != commit:
+            return ""
+        state, started = verdict(self._checks(commit))
+        if not started or state == "red":
+            return ""
+        if state == "green":
+            pull.merge(sha=commit)
+            return "merged"
+        pull.enable_automerge(expected_head_oid=commit)
+        return "merges when green"

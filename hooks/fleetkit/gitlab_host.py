@@ -1,0 +1,101 @@
+"""Merge requests of GitLab, by python-gitlab; a draft is a request whose title says so."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fleetkit import clients
+from fleetkit.children import HostRule
+from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, verdict
+
+
+def moment(text: str | None) -> datetime | None:
+    """Return the time that GitLab writes."""
+    return datetime.fromisoformat(text) if text else None
+
+
+class GitLab:
+    """One project of GitLab."""
+
+    def __init__(self, path: str, rule: HostRule) -> None:
+        self.gitlab = clients.gitlab(rule)
+        self.project = self.gitlab.projects.get(path, lazy=True)
+
+    def _all(self, branch: str) -> list[Any]:
+        return list(self.project.mergerequests.list(source_branch=branch, get_all=True))
+
+    def _open(self, branch: str) -> Any:
+        return next((found for found in self._all(branch) if found.state == "opened"), None)
+
+    def _close(self, found: Any, why: str) -> None:
+        found.state_event, found.description = "close", f"{found.description or ''}\n{TAKEN_BACK}\n{why}"
+        found.save()
+
+    def _create(self, branch: str, data: dict[str, Any]) -> Any:
+        import gitlab
+
+        try:
+            return self.project.mergerequests.create(data)
+        except gitlab.GitlabError as error:  # 409: an answer got lost, and the second try finds what the first one made
+            found = self._open(branch) if error.response_code == 409 else None
+            if found is None:
+                raise
+            return found
+
+    def request(self, branch: str, base: str, title: str, text: str, draft: bool, reviewer: str = "") -> str:
+        """Open a merge request, or refresh the text of the open one; close those of other versions."""
+        title, text = f"Draft: {title}" if draft else title, signed(text, branch)
+        found = self._open(branch)
+        if found is None:
+            people = self.gitlab.users.list(username=reviewer, get_all=False) if reviewer else []
+            asked = [person.id for person in people]
+            data = {"source_branch": branch, "target_branch": base, "title": title, "description": text}
+            found = self._create(branch, data | ({"reviewer_ids": asked} if asked else {}))
+        else:
+            found.title, found.description = title, text
+            found.save()
+        for other in self.project.mergerequests.list(state="opened", get_all=True):
+            if is_older(other.description, branch):
+                self._close(other, f"Superseded by {found.web_url}\n")
+        return str(found.web_url)
+
+    def closed(self, branch: str) -> str:
+        """Return the merge request that a person closed."""
+        every = self._all(branch)
+        found = [one for one in every if one.state == "closed" and closed_by_a_person(one.description)]
+        return str(found[0].web_url) if found and all(one.state == "closed" for one in every) else ""
+
+    def close(self, branch: str) -> bool:
+        """Close the open merge request."""
+        found = self._open(branch)
+        if found is not None:
+            self._close(found, "")
+        return found is not None
+
+    def _checks(self, commit: str) -> list[str]:
+        told = self.project.commits.get(commit, lazy=True).statuses.list(get_all=True)
+        return [one.status for one in told if not getattr(one, "allow_failure", False)]
+
+    def look(self, branch: str) -> Look:
+        """Return how the merge request fares, by the statuses of its commit: those of jobs too."""
+        every = self._all(branch)
+        for one in every:
+            if one.state == "merged":
+                return Look("merged", moment(getattr(one, "merged_at", None)), True)
+        for one in every:
+            if one.state == "opened":
+                state, started = verdict(self._checks(one.sha))
+                return Look(state, moment(getattr(one, "created_at", None)), started)
+        return Look("closed" if any(closed_by_a_person(one.description) for one in every) else "")
+
+    def merge_when_green(self, branch: str, commit: str) -> str:
+        """Merge what is green, or let GitLab do so; nothing before a job has started or where the branch is another."""
+        found = self._open(branch)
+        if found is None or found.sha != commit:
+            return ""
+        state, started = verdict(self._checks(commit))
+        if not started or state == "red":
+            return ""
+        found.merge(sha=commit, **({} if state == "green" else {"merge_when_pipeline_succeeds": True}))
+        return "merged" if state == "green" else "merges when green"
