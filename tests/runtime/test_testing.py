@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.answers import AnswerSet
+from tests.runtime.kinds import KINDS
 from tests.runtime.services import RUNTIME
 
 MODEL = """
@@ -84,3 +86,19 @@ def test_an_answer_that_depends_on_its_neighbours_is_named(project: Path, model:
     assert code == 1, said
     for example in ("a", "bb"):
         assert f"'{example}': alone it is " in said, said
+
+
+@pytest.mark.parametrize("project", ["batch"], indirect=True)
+@pytest.mark.parametrize("kind", ["image", "document"])
+def test_models_of_other_inputs_than_texts_pass(project: Path, kind: str) -> None:
+    code, said = smoke(project, textwrap.dedent(KINDS[kind]), DEVICE="cpu")
+    assert code == 0, said
+    assert "2 passed, 1 skipped" in said
+
+
+@pytest.mark.parametrize("project", ["batch"], indirect=True)
+def test_the_wrong_field_of_a_typed_answer_is_found(project: Path) -> None:
+    source = textwrap.dedent(KINDS["document"]).replace("total=sum(", "total=len(batch) * 0.1 + sum(")
+    code, said = smoke(project, source, DEVICE="cpu")
+    assert code == 1, said
+    assert "alone it is {'total': 1.6, " in said, said

@@ -77,6 +77,11 @@ class Watch:
 
     def check_all(self, files: Iterable[InputFile]) -> None:
         """Check all files, several at a time, because each takes a while in an object store."""
+        files = list(files)
+        if all(map(_is_local, files)) or len(files) < 2:
+            for file in files:
+                self.check(file)
+            return
         with ThreadPoolExecutor(16) as pool:
             for _ in pool.map(self.check, files):
                 pass

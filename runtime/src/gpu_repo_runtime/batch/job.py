@@ -93,7 +93,8 @@ def merge_job(output: str) -> int:
     plan = store.read(PLAN)
     if plan is None:
         raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
-    missing = missing_parts(store, len(json.loads(plan)["files"]))
+    found = json.loads(plan)
+    missing = missing_parts(store, len(found.get("together") or found["files"]))
     # Only now: the records that say what is there go when the result is published.
     if store.read(SUCCESS) is not None:
         check_published(store)
@@ -184,7 +185,7 @@ def _work(
             record.end(code, progress.rows)
     for _ in range(REPAIRS):
         try:
-            missing = missing_parts(store, len(plan.files))
+            missing = missing_parts(store, len(plan.units))
             # Only now: the records that say what is there go when the result is published.
             if store.read(SUCCESS) is not None:
                 return

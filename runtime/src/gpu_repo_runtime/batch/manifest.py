@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +30,8 @@ class Record:
     end: byte of the input after the part, 0 where it is not needed. size and sha256: of the part's file. wider: it has
     columns of wider types than the plan's. narrow_size: that of its file before it got the types of all parts.
     quarantine_size and quarantine_sha256: of the file with its bad rows. version: of the input's file, where
-    an object store tells it. uncounted: of the bad ones those that stand for an unknown number of rows.
+    an object store tells it. uncounted: of the bad ones those that stand for an unknown number of rows. others: the
+    files behind `file` that are in the same part, and `versions` those of all of them.
     """
 
     file_index: int
@@ -51,6 +52,8 @@ class Record:
     quarantine_sha256: str = ""
     version: str = ""
     uncounted: int = 0
+    others: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -60,6 +63,7 @@ class Record:
     def published(self) -> dict[str, Any]:
         """Return what the manifest says of the part: without what is not so for most."""
         rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256", "version", "uncounted"}
+        rare |= {"others", "versions"}
         return {key: value for key, value in asdict(self).items() if value or key not in rare}
 
     @property
@@ -81,17 +85,24 @@ class Ledger:
         self.records, self.damaged = intact(store, found)
 
     def write(
-        self, part: Part, table: pa.Table, bad: list[BadRow], quarantine: bool, wider: bool = False, version: str = ""
+        self,
+        part: Part,
+        table: pa.Table,
+        bad: list[BadRow],
+        quarantine: bool,
+        wider: bool = False,
+        versions: dict[str, str] | None = None,
     ) -> Record:
         """Bring a part to the output; it counts as finished when its record is there, which comes last.
 
-        wider: the table has columns of wider types than the plan's. version: of the input's file.
+        wider: the table has columns of wider types than the plan's. versions: of the input's files.
         """
         content = as_parquet(table)
         if bad and quarantine:
             rows = [
-                {"file": part.file.name, "row": b.row, "count": b.count, "reason": masked(b.reason), "raw": b.raw}
+                {"file": file.name, "row": row, "count": b.count, "reason": masked(b.reason), "raw": b.raw}
                 for b in bad
+                for file, row in [part.origin(b.row)]
             ]
             quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
@@ -113,7 +124,9 @@ class Ledger:
             size=content.size,
             sha256=hashlib.sha256(content).hexdigest(),
             wider=wider,
-            version=version,
+            version="" if part.members else (versions or {}).get(part.file.name, ""),
+            others=[file.name for file in part.files[1:]],
+            versions=(versions or {}) if part.members else {},
             uncounted=sum(b.uncounted for b in bad),
             quarantine_size=len(quarantined),
             quarantine_sha256=hashlib.sha256(quarantined).hexdigest() if quarantined else "",

@@ -1,7 +1,9 @@
-"""What is read, computed and written as one: a part, a run of rows of one file."""
+"""What is read, computed and written as one: a part, a run of rows of one file, or of several small ones."""
 
+from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from .inputs import InputFile
@@ -76,7 +78,8 @@ class Part:
     table: columns "row" (int64), "__text__" and the kept ones, perhaps of wider types than the plan's. "__text__" is
     a string; for other inputs than texts it is a line of JSON, or an object of columns. end: the byte of the file after
     the part, 0 where the format does not need it. last: no rows follow in the file. through: the share of the file up
-    to its end.
+    to its end. members: of small files that are one part, the number of the first row of each; `file` is the first of
+    them, and row numbers go on from file to file.
     """
 
     file: InputFile
@@ -89,6 +92,30 @@ class Part:
     table: pa.Table
     through: float = 1.0
     bad: list[BadRow] = field(default_factory=list)
+    members: tuple[tuple[int, InputFile], ...] = ()
+
+    @property
+    def files(self) -> list[InputFile]:
+        """Return all files that the part has rows of."""
+        return [file for _, file in self.members] or [self.file]
+
+    def origin(self, row: int) -> tuple[InputFile, int]:
+        """Return the file of a row of the part, and the row's number in it."""
+        if not self.members:
+            return self.file, row
+        begin, file = self.members[bisect_right(self.members, row, key=lambda member: member[0]) - 1]
+        return file, row - begin
+
+    def with_origins(self, table: pa.Table) -> pa.Table:
+        """Return rows of the part, which `ROW` numbers, under `file` and their numbers there."""
+        if not self.members:
+            return table.add_column(0, "file", pa.repeat(pa.scalar(self.file.name, pa.string()), len(table)))
+        begins = np.array([begin for begin, _ in self.members])
+        rows = table[ROW].to_numpy()
+        which = np.searchsorted(begins, rows, side="right") - 1
+        numbered = table.set_column(table.schema.get_field_index(ROW), ROW, pa.array(rows - begins[which]))
+        names = pa.array([file.name for _, file in self.members], pa.string())
+        return numbered.add_column(0, "file", names.take(pa.array(which)))
 
     @property
     def name(self) -> str:

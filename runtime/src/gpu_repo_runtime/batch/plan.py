@@ -6,11 +6,13 @@ import importlib.util
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from .combining import Unit, units_of
 from .exits import BadConfiguration
 from .inputs import InputFile
 from .parts import Columns, Limits
@@ -49,8 +51,14 @@ class Plan:
     code: str
     parameters: Any = None
 
+    @cached_property
+    def units(self) -> list[Unit]:
+        """Return the files as they make parts: small ones together, where there are many."""
+        return units_of(self.files, self.columns, self.limits, self.shards)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""
+        counts = list(map(len, self.units))
         return {
             "shards": self.shards,
             "part_rows": self.limits.rows,
@@ -62,6 +70,7 @@ class Plan:
             "result": _types(self.result),
             "on_error": self.on_error,
             "code": self.code,
+            **({"together": counts} if max(counts, default=1) > 1 else {}),
             "files": [file.identity() for file in self.files],
         }
 
@@ -145,7 +154,7 @@ def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     changes = [
         f"--{key.replace('_', '-')} was {there.get(key)}, now {own[key]}" if key != "code" else "the code has changed"
         for key in own
-        if key != "files" and there.get(key) != own[key]
+        if key not in ("files", "together") and there.get(key) != own[key]
     ]
     before = {file["name"]: file for file in there.get("files", [])}
     after = {file["name"]: file for file in own["files"]}

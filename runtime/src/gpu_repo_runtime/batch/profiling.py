@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import device
 from .calling import Caller
+from .combining import read_together, units_of
 from .exits import DONE
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, import_model, load_model
@@ -96,8 +97,11 @@ def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
 
 
 def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
-    for index, file in enumerate(files):
-        for part in read_parts(file, index, columns, limits, Start(), lambda _: True):
+    for index, unit in enumerate(units_of(files, columns, limits, 1)):
+        if len(unit) > 1:
+            yield read_together(unit, index, columns, limits, lambda _: None)
+            continue
+        for part in read_parts(unit[0], index, columns, limits, Start(), lambda _: True):
             if isinstance(part, Part):
                 yield part
 

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .commontypes import common_schema
 from .exits import BadConfiguration, BadInput, JobError
 from .manifest import Ledger, Number, Record, as_parquet, intact
 from .messages import say
@@ -17,7 +18,6 @@ from .parts import part_name
 from .plan import NAME as PLAN
 from .plan import to_json
 from .store import DATA, RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
-from .widening import common_schema
 
 MANIFEST = "_manifest.json"
 

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -135,7 +136,7 @@ def read_parts(
 ) -> Iterator[Part | int]:
     """Yield the wanted parts of a file from `start` on, and at its end the number of its parts. Raises BadInput."""
     inside = columns.in_files()
-    try:
+    with errors_named(file):
         if file.format == "parquet":
             parts = parquet_parts(file, file_index, inside, limits, start.index, wanted)
         else:
@@ -144,6 +145,13 @@ def read_parts(
             if columns.folders and isinstance(part, Part):
                 part.table = _with_folders(part.table, file, columns)
             yield part
+
+
+@contextmanager
+def errors_named(file: InputFile) -> Iterator[None]:
+    """Raise BadInput for a file that has gone or may not be read."""
+    try:
+        yield
     except FileNotFoundError:
         raise BadInput(f"{file.name} was there at the start and is gone now") from None
     except PermissionError as error:

@@ -9,10 +9,12 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import json as pa_json
 
+from .commontypes import together
 from .exits import BadInput
 from .lines import Line, TooLong, too_long
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
-from .widening import LARGEST, UNFIT, column, extremes, together, within
+from .values import column
+from .widening import LARGEST, UNFIT, extremes, within
 
 Parsed = tuple[pa.Table, list[BadRow]]
 # What pyarrow reads from JSON without changing a value; whole numbers as double have to be looked at.

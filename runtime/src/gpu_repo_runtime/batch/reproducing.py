@@ -97,6 +97,8 @@ def _inputs(plan: dict[str, Any], manifest: dict[str, Any], files: list[InputFil
     before = {file["name"]: file for file in plan.get("files", [])}
     now = {file.name: file for file in files}
     versions_read = {part["file"]: part["version"] for part in manifest.get("parts", []) if part.get("version")}
+    for part in manifest.get("parts", []):
+        versions_read |= part.get("versions", {})
     with Checksums([file for file in files if file.name in before]) as checksums:
         sums = checksums()
     found = [f"the input has {name} no more" for name in sorted(before.keys() - now.keys())]

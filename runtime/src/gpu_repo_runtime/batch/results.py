@@ -6,10 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from .commontypes import together
 from .exits import BadConfiguration
 from .ordering import Sorted
 from .parts import BadRow
-from .widening import UNFIT, column, field_of, infer, is_empty, together, without_notes
+from .values import column
+from .widening import UNFIT, field_of, infer, is_empty, without_notes
 
 Answers = list[dict[str, Any]]
 

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
-import pyarrow as pa
-
 from .ahead import ahead
+from .combining import read_together
 from .contents import Watch
 from .exits import BadInput
 from .manifest import Ledger, Record
@@ -40,8 +39,8 @@ class Run:
         self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         self._uncounted = sum(record.uncounted for record in ledger.records.values())
         ends = [0]
-        for file in plan.files:
-            ends.append(ends[-1] + max(1, file.size))
+        for unit in plan.units:
+            ends.append(ends[-1] + max(1, sum(file.size for file in unit)))
         self._share_at = [end / ends[-1] for end in ends]
 
     def __call__(self, stop: Stop, max_bad: float) -> None:
@@ -74,7 +73,7 @@ class Run:
 
     def _parts(self) -> Iterator[Part]:
         """Yield the parts that are to be done, file by file."""
-        for file_index, file in enumerate(self._plan.files):
+        for file_index, unit in enumerate(self._plan.units):
             start = self._start(file_index)
             if start is None:
                 continue
@@ -82,8 +81,12 @@ class Run:
             def wanted(index: int, file_index: int = file_index) -> bool:
                 return self._shard.wants(file_index, index) and (file_index, index) not in self._ledger.records
 
-            self._watch.begin(file)
-            for part in read_parts(file, file_index, self._plan.columns, self._plan.limits, start, wanted):
+            if len(unit) > 1:
+                if wanted(0):
+                    yield read_together(unit, file_index, self._plan.columns, self._plan.limits, self._watch.begin)
+                continue
+            self._watch.begin(unit[0])
+            for part in read_parts(unit[0], file_index, self._plan.columns, self._plan.limits, start, wanted):
                 if isinstance(part, Part):
                     yield part
 
@@ -102,23 +105,24 @@ class Run:
         return start
 
     def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
-        self._watch.check(part.file)
+        self._watch.check_all(part.files)
         table = outcome.table()
-        names = pa.repeat(pa.scalar(part.file.name, pa.string()), len(table))
         planned = without_notes([*self._plan.columns.kept, *self._plan.result])
         wider = not table.drop_columns([ROW]).schema.equals(planned)
-        table = table.add_column(0, "file", names)
+        table = part.with_origins(table)
         quarantine = self._plan.on_error == "quarantine"
-        return self._ledger.write(part, table, bad, quarantine, wider, self._watch.tag(part.file))
+        versions = {file.name: tag for file in part.files if (tag := self._watch.tag(file))}
+        return self._ledger.write(part, table, bad, quarantine, wider, versions)
 
     def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
         if bad:
             # What looks bad may be two files in one.
-            self._watch.check(part.file)
+            self._watch.check_all(part.files)
         if bad and self._plan.on_error == "fail":
             first = bad[0]
+            file, row = part.origin(first.row)
             raise BadInput(
-                f"{part.file.name}, row {first.row}: {first.reason} "
+                f"{file.name}, row {row}: {first.reason} "
                 f"({sum(b.count for b in bad)} bad rows in this part; see --on-error)"
             )
         # Without blank lines, which are no rows.

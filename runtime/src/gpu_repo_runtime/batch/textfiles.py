@@ -14,7 +14,7 @@ from .csvrecords import CsvReader, raw_of
 from .encodings import InUtf8
 from .exits import BadInput
 from .inputs import COMPRESSED, InputFile
-from .lines import LineReader, TooLong
+from .lines import Line, LineReader, TooLong
 from .parts import UNCOUNTED, BadRow, Columns, Limits, Part, empty_table
 from .records import BYTE_ORDER_MARK, Parsed, csv_parser, parse_json, parse_lines
 
@@ -64,6 +64,28 @@ def text_parts(
             yield Part(file, file_index, index, row, rows, last, reader.position, table, through, bad + broken)
         index, row = index + 1, row + len(records)
     yield index
+
+
+def all_lines(file: InputFile, limits: Limits) -> tuple[list[Line], str]:
+    """Return the lines of a small file, and why the rest of it cannot be read ("": there is none)."""
+    try:
+        reader, _ = _open(file, Start(), limits)
+    except (OSError, pa.ArrowException) as error:
+        if not file.blames(error):
+            raise
+        return [], f"the file cannot be read: {error}"
+    lines: list[Line] = []
+    while taken := reader.take(limits.rows, limits.size):
+        lines += taken
+    return lines, reader.broken
+
+
+def parsed_lines(lines: Sequence[Line], first_row: int, columns: Columns, form: str) -> Parsed:
+    """Return lines as a table and the bad ones among them. form: of the files, jsonl or txt."""
+    if not lines:
+        return empty_table(columns), []
+    table, bad = (parse_json if form == "jsonl" else parse_lines)(lines, first_row, columns)
+    return table, [replace(b, raw=raw_of(lines[b.row - first_row], "")) for b in bad]
 
 
 def first_lines(file: InputFile, limits: Limits) -> list[bytes]:
@@ -146,12 +168,14 @@ def _open_bytes(file: InputFile) -> Any:
 def _open_at(file: InputFile, position: int) -> tuple[Any, int]:
     """Return the content of a file from a byte on, and that byte: behind the byte order mark where there is one."""
     stream = _open_stream(file)
+    seekable = PurePosixPath(file.path.lower()).suffix not in COMPRESSED and not file.dialect.encoding
     if position == 0:
         begin = stream.read(1024)
         _check_encoding(begin, file)
         position = len(BYTE_ORDER_MARK) if begin.startswith(BYTE_ORDER_MARK) else 0
-        stream = _open_stream(file)
-    if PurePosixPath(file.path.lower()).suffix not in COMPRESSED and not file.dialect.encoding:
+        if not seekable:
+            stream = _open_stream(file)
+    if seekable:
         stream.seek(position)
         local = isinstance(file.filesystem, fs.LocalFileSystem)
         # Each read of an object store is a request: let them be large.
