@@ -1,0 +1,231 @@
+"""Input that is damaged, foreign, too long or not there: what it costs, and what is said."""
+
+from __future__ import annotations
+
+import gzip
+import os
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.batch.conftest import texts, write_jsonl, write_parquet
+from tests.batch.formats import write
+
+BAD_LINES = {
+    "broken UTF-8": (b'{"text": "\xff\xfe"}', "UTF-8"),
+    "no JSON": (b'{"text": "half', "no JSON"),
+    "two objects": (b'{"text": "a"}{"text": "b"}', "no JSON"),
+    "a list": (b"[1]", "no JSON object"),
+    "a number": (b'{"text": 5}', "needs text"),
+    "null": (b'{"text": null}', "no value"),
+    "no such key": (b'{"txt": "a"}', "no value"),
+    "half a character": (b'{"text": "\\ud800"}', "no UTF-8"),
+    "100 MB": (b'{"text": "' + b"x" * 100_000_000 + b'"}', "100000012 bytes"),
+    "deep": (b"[" * 100_000, "JSON"),
+    "fails in the model": (b'{"text": "RAISE"}', "ValueError: this text cannot be: RAISE"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_LINES)
+def test_a_bad_line_among_good_ones(job, tmp_path, out, case, capsys):
+    line, reason = BAD_LINES[case]
+    source = tmp_path / "a.jsonl"
+    source.write_bytes(b'{"text": "before"}\n\n' + line + b'\n{"text": "after"}')
+    assert job("--input", source, "--output", tmp_path / "strict") == 65
+    said = capsys.readouterr().err
+    assert "a.jsonl, row 2:" in said
+    assert reason in said
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5) == 0
+    assert [(row["row"], row["text"]) for row in out.rows()] == [(0, "before"), (3, "after")]
+    [bad] = out.quarantined()
+    assert (bad["file"], bad["row"], bad["count"]) == ("a.jsonl", 2, 1)
+    assert reason in bad["reason"]
+    assert out.read_json("_manifest.json")["bad"] == 1
+
+
+def test_bad_rows_of_csv(job, tmp_path, out):
+    source = tmp_path / "a.csv"
+    source.write_bytes(b'\xef\xbb\xbfid,text\n1,one\n2\n3,"three\nlines",\n4,\xff\n\n5,"fi\nve"\n6,six')
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 1, "--keep", "id") == 0
+    assert [(row["row"], row["id"]) for row in out.rows()] == [(0, "1"), (4, "5"), (5, "6")]
+    assert [(row["row"], row["reason"]) for row in out.quarantined()] == [
+        (1, "1 fields where the header has 2"),
+        (2, "3 fields where the header has 2"),
+        (3, "column 'text' is no UTF-8"),
+    ]
+
+
+@pytest.mark.parametrize("part_rows", [3, 10_000])
+@pytest.mark.parametrize("line", ['5,"never closed', '5,"closed" and more', '5,"two\nlines and never closed'])
+def test_a_quote_that_is_not_closed_costs_its_own_line(job, tmp_path, out, line, part_rows):
+    good = [f'{n},"some, text {n}"' if n % 4 == 0 else f"{n},plain {n}" for n in range(6, 40)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,text", '1,"in\ntwo"', line, *good]) + "\n")
+    options = ("--on-error", "quarantine", "--max-bad", 1, "--keep", "id,text", "--part-rows", part_rows)
+    assert job("--input", tmp_path / "a.csv", "--output", out.path, *options) == 0
+    assert [int(row["id"]) for row in out.rows()] == [1, *range(6, 40)]
+    assert [row["text"] for row in out.rows()[1:]] == [f"some, text {n}" if n % 4 == 0 else f"plain {n}"
+                                                       for n in range(6, 40)]  # fmt: skip
+    assert len(out.quarantined()) == 1 + line.count("\n")
+
+
+@pytest.mark.parametrize("name", ["_SUCCESS", "data/other.parquet"])
+def test_the_output_of_another_program_is_not_taken_for_ours(job, tmp_path, out, capsys, name):
+    (out.path / name).parent.mkdir(parents=True)
+    (out.path / name).write_text("")
+    arguments = ("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path)
+    assert job(*arguments) == 78
+    assert "no _plan.json of this job" in capsys.readouterr().err
+    (out.path / name).unlink()
+    assert job(*arguments) == 0
+
+
+def test_a_foreign_file_among_the_parts_is_not_published(job, tmp_path, out, capsys):
+    arguments = ("--input", write_jsonl(tmp_path / "a.jsonl", texts(9)), "--output", out.path, "--part-rows", 3)
+    assert job(*arguments, "--shard", "0/2") == 0
+    (out.path / "_parts" / "other.parquet").write_text("")
+    assert job(*arguments, "--shard", "1/2") == 78
+    assert "holds 'other.parquet'" in capsys.readouterr().err
+    assert not out.complete
+    (out.path / "data" / "other.parquet").unlink()
+    assert job(*arguments, "--shard", "1/2") == 0
+    assert len(out.rows()) == 9
+
+
+def test_bad_rows_of_parquet(job, tmp_path, out):
+    broken = pa.array([b"good", b"\xff\xfe", None, b"last"], pa.binary()).cast(pa.string(), safe=False)
+    pq.write_table(pa.table({"text": broken}), tmp_path / "a.parquet")
+    arguments = ("--input", tmp_path / "a.parquet", "--output", out.path, "--on-error", "quarantine", "--max-bad", 1)
+    assert job(*arguments) == 0
+    assert [row["text"] for row in out.rows()] == ["good", "last"]
+    assert [row["row"] for row in out.quarantined()] == [1, 2]
+
+
+def test_more_bad_rows_than_allowed(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["good"] * 80 + ["RAISE"] * 20)
+    options = ("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 10)
+    assert job(*options, "--max-bad", 0.19) == 65
+    assert "20 of 100 rows are bad" in capsys.readouterr().err
+    assert not out.complete
+    assert job(*options, "--max-bad", 0.2) == 0
+    assert len(out.rows()) == 80
+    assert out.quarantined() == []
+
+
+def test_a_truncated_parquet_file_and_a_damaged_row_group(job, tmp_path, out, capsys):
+    source = tmp_path / "in"
+    source.mkdir()
+    write_parquet(source / "good.parquet", texts(50))
+    write_parquet(source / "half.parquet", texts(50))
+    whole = (source / "half.parquet").read_bytes()
+    (source / "half.parquet").write_bytes(whole[: len(whole) // 2])
+    write_parquet(source / "hole.parquet", texts(50), 25)
+    start = pq.ParquetFile(source / "hole.parquet").metadata.row_group(1).column(1).data_page_offset
+    content = bytearray((source / "hole.parquet").read_bytes())
+    content[start : start + 60] = b"\xff" * 60
+    (source / "hole.parquet").write_bytes(content)
+    assert job("--input", source, "--output", tmp_path / "strict") == 65
+    assert "half.parquet, row 0: an unknown number of rows, at least 1: the file cannot" in capsys.readouterr().err
+    assert job("--input", source, "--output", tmp_path / "most", "--on-error", "skip", "--max-bad", 0.9) == 65
+    options = ("--on-error", "quarantine", "--max-bad", 1, "--part-rows", 10)
+    assert job("--input", source, "--output", out.path, *options) == 0
+    names = [row["file"] for row in out.rows()]
+    assert (names.count("good.parquet"), names.count("hole.parquet"), names.count("half.parquet")) == (50, 25, 0)
+    holes = [(r["row"], r["count"]) for r in out.quarantined() if r["file"] == "hole.parquet"]
+    assert sum(count for _, count in holes) == 25
+    assert holes[0][0] == 25
+
+
+def test_a_truncated_archive_keeps_what_came_before(job, tmp_path, out, capsys):
+    lines = [os.urandom(20).hex() for _ in range(20_000)]
+    whole = gzip.compress("".join(line + "\n" for line in lines).encode())
+    (tmp_path / "a.txt.gz").write_bytes(whole[: len(whole) // 2])
+    options = ("--on-error", "quarantine", "--part-rows", 1000)
+    assert job("--input", tmp_path / "a.txt.gz", "--output", tmp_path / "strict", *options, "--max-bad", 0.99) == 65
+    assert "nobody knows how many rows" in capsys.readouterr().err
+    assert job("--input", tmp_path / "a.txt.gz", "--output", out.path, *options, "--max-bad", 1) == 0
+    assert "an unknown number that cannot be read" in capsys.readouterr().err
+    assert out.read_json("_manifest.json")["uncounted"] == 1
+    rows = [row["text"] for row in out.rows()]
+    assert len(rows) >= 1000
+    assert rows == lines[: len(rows)]
+    [bad] = out.quarantined()
+    assert bad["row"] == len(rows)
+    assert bad["reason"].startswith("an unknown number of rows, at least 1: the file cannot be read from here on")
+
+
+def test_a_file_that_may_not_be_read(job, tmp_path, out, capsys, monkeypatch):
+    """Root may read everything, so the refusal is made."""
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    reading = job.module("reading")
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "a.jsonl")
+        yield
+
+    monkeypatch.setattr(reading, "text_parts", refuse)
+    assert job("--input", source, "--output", out.path) == 65
+    assert "a.jsonl may not be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.parquet"])
+def test_a_network_that_fails_is_tried_again_and_not_quarantined(job, tmp_path, out, monkeypatch, capsys, name):
+    """pyarrow tells a broken connection and a broken file by the same OSError without an errno."""
+    source = write(tmp_path / name)
+    inputs = job.module("inputs")
+
+    class Remote(inputs.fs.PyFileSystem):
+        broken = False
+
+        def open_input_file(self, path):
+            if self.broken:
+                raise OSError("When reading information for key: AWS Error NETWORK_CONNECTION")
+            return super().open_input_file(path)
+
+    arguments = ("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 1)
+    far = Remote(inputs.fs.FSSpecHandler(pytest.importorskip("fsspec").filesystem("file")))
+    monkeypatch.setattr(inputs, "open_filesystem", lambda location: (far, location))
+    real = job.module("textfiles" if name == "a.txt" else "parquetfiles")
+    begin = real.text_parts if name == "a.txt" else real.parquet_parts
+    monkeypatch.setattr(job.module("reading"), begin.__name__, lambda *a: setattr(Remote, "broken", True) or begin(*a))
+    assert job(*arguments) == 1
+    assert "NETWORK_CONNECTION" in capsys.readouterr().err
+    assert not (out.path / "_quarantine").exists()
+    Remote.broken = False
+    monkeypatch.undo()
+    assert not out.complete
+
+
+@pytest.mark.parametrize("missing", ["nowhere", "nowhere/*.jsonl", "empty", "other"])
+def test_no_input(job, tmp_path, out, capsys, missing):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.xlsx").write_text("")
+    assert job("--input", tmp_path / missing, "--output", out.path) == 78
+    assert missing.partition("/")[0] in capsys.readouterr().err
+
+
+def test_parquet_rows_that_are_too_long(job, tmp_path, out):
+    lines = ["short", "x" * 2001, "ä" * 1000, "ä" * 1001, "kept"]
+    notes = ["", "", "", "", "y" * 2001]
+    pq.write_table(pa.table({"text": lines, "note": notes}), tmp_path / "a.parquet")
+    arguments = ["--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "text,note"]
+    arguments += ["--max-row-bytes", 2000, "--on-error", "quarantine", "--max-bad", 1]
+    assert job(*arguments) == 0
+    assert [row["row"] for row in out.rows()] == [0, 2]
+    said = {row["row"]: row["reason"] for row in out.quarantined()}
+    assert said == {n: f"the row has {size} bytes, more than --max-row-bytes" for n, size in TOO_LONG.items()}
+
+
+TOO_LONG = {1: 2001, 3: 2002, 4: 2005}
+
+
+def test_parquet_rows_that_the_file_holds_once_are_as_large_in_a_part(job, tmp_path, out):
+    """A dictionary: the file is small, and 300 rows of 100 kB are not one part."""
+    lines = [f"{number % 3}" * 100_000 for number in range(300)]
+    pq.write_table(pa.table({"text": lines}), tmp_path / "a.parquet")
+    assert (tmp_path / "a.parquet").stat().st_size < 1 << 20
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--part-bytes", 4 << 20) == 0
+    parts = [part["rows"] for part in out.read_json("_manifest.json")["parts"]]
+    assert sum(parts) == 300
+    assert max(parts) * 100_000 <= 4 << 20, parts
