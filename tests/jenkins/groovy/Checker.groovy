@@ -1,11 +1,9 @@
 package jenkinsfile
 
-import org.codehaus.groovy.ast.CodeVisitorSupport
 import org.codehaus.groovy.ast.expr.BinaryExpression
 import org.codehaus.groovy.ast.expr.ClosureExpression
 import org.codehaus.groovy.ast.expr.ConstantExpression
 import org.codehaus.groovy.ast.expr.MethodCallExpression
-import org.codehaus.groovy.ast.expr.PropertyExpression
 import org.codehaus.groovy.ast.expr.VariableExpression
 import org.codehaus.groovy.ast.stmt.ExpressionStatement
 import org.codehaus.groovy.control.MultipleCompilationErrorsException
@@ -62,11 +60,11 @@ class Checker {
                    'write pipeline { agent ...; stages { ... } } at the top level', kind)
             return
         }
-        constants(module)
+        new Anywhere(this).constants(module)
         found.tail().each { report(it, 'a second pipeline block', 'keep one') }
         List<String> sections = sections(block(found[0]), 'section', PIPELINE) { directive(it, false, false) }
         (['agent', 'stages'] - sections).each { report(found[0], "the required section '${it}' is missing", "add ${it} ...") }
-        parameters(found[0])
+        new Anywhere(this).parameters(found[0])
     }
 
     /** Return the { } of a section. Without one, report that. */
@@ -305,68 +303,5 @@ class Checker {
             misspelled ? unknown(call, 'step', name, known.keySet()) :
                 report(call, "the step '${name}' is not run here", 'definitions.json has those that are', 'not run here')
         }
-    }
-
-    /** Report every params.X of a pipeline that declares parameters, but not X. */
-    private void parameters(MethodCallExpression pipeline) {
-        List<String> declared = []
-        boolean any = false
-        List<PropertyExpression> used = []
-        pipeline.arguments.visit(new CodeVisitorSupport() {
-            @Override
-            void visitMethodCallExpression(MethodCallExpression call) {
-                if (Syntax.name(call) == 'parameters' && call.implicitThis && Syntax.block(call)) {
-                    any = true
-                    Syntax.statements(Syntax.block(call)).collect { Syntax.call(it) }.findAll().each { one ->
-                        declared << Syntax.constant(Syntax.named(one).find { Syntax.key(it) == 'name' }?.valueExpression)
-                    }
-                }
-                super.visitMethodCallExpression(call)
-            }
-
-            @Override
-            void visitPropertyExpression(PropertyExpression property) {
-                if (property.objectExpression.text == 'params') { used << property }
-                super.visitPropertyExpression(property)
-            }
-        })
-        used.findAll { any && !(it.propertyAsString in declared) }
-            .each { unknown(it, 'name of a parameter', it.propertyAsString, declared ?: ['none']) }
-    }
-
-    /** Report constants that no Jenkinsfile can have, wherever they are. */
-    private void constants(Object module) {
-        module.statementBlock.visit(new CodeVisitorSupport() {
-            @Override
-            void visitConstantExpression(ConstantExpression constant) {
-                if (constant.value instanceof BigInteger) { report(constant, "${constant.value} is too big", 'use a smaller number') }
-            }
-
-            @Override
-            void visitVariableExpression(VariableExpression variable) {
-                if (variable.name in ['System', 'Jenkins', 'Hudson', 'Runtime', 'Thread']) {
-                    report(variable, "'${variable.name}' is refused by the sandbox", 'use a step, or env')
-                }
-            }
-
-            @Override
-            void visitMethodCallExpression(MethodCallExpression call) {
-                if (Syntax.name(call) == '$') { report(call, '${...} is used without quotes', 'write "${...}"') }
-                super.visitMethodCallExpression(call)
-            }
-        })
-    }
-}
-
-/** Levenshtein's distance between two names. */
-class Distance {
-    static int of(String one, String other) {
-        List<Integer> before = (0..other.length())
-        one.eachWithIndex { letter, i ->
-            List<Integer> now = [i + 1]
-            other.eachWithIndex { second, j -> now << [before[j + 1] + 1, now[j] + 1, before[j] + (letter == second ? 0 : 1)].min() }
-            before = now
-        }
-        before.last()
     }
 }
