@@ -10,7 +10,7 @@ import functools
 import itertools
 from array import array
 
-from .kernel_text import FACTOR, THREADS, WORD, head
+from .kernel_text import FACTOR, OWN_WORD, THREADS, WORD, head
 
 NAME = b"gpu_smoke_tensor"
 # The first PTX version, CUDA version and compute capability with this product of matrices.
@@ -46,18 +46,7 @@ TENSOR = f"""
     ld.param.u64 %d1, [data];
     ld.param.u64 %d2, [places];
     ld.param.u32 %r1, [turns];
-    cvta.to.global.u64 %d1, %d1;
-    cvta.to.global.u64 %d2, %d2;
-    mov.u32 %r2, %ctaid.x;
-    mov.u32 %r3, %ntid.x;
-    mov.u32 %r4, %tid.x;
-    mov.u32 %r5, %smid;
-    mad.lo.u32 %r6, %r2, %r3, %r4;
-    mul.wide.u32 %d3, %r6, 4;
-    add.u64 %d4, %d1, %d3;
-    add.u64 %d5, %d2, %d3;
-    ld.global.u32 %r7, [%d4];
-    shr.u32 %r6, %r4, 5;
+{OWN_WORD}    shr.u32 %r6, %r4, 5;
     add.u32 %r6, %r6, %r2;
     and.b32 %r6, %r6, {PERIOD - 1};
     mul.lo.u32 %r13, %r6, {SEED};
