@@ -87,3 +87,22 @@ def by_capabilities(otherwise: str, **own: str) -> dict[str, str]:
 
 def _with(lines: dict[str, str], own: dict[str, str]) -> dict[str, str]:
     return {**lines, **{name.replace("_", "-").replace("any", "*"): text for name, text in own.items()}}
+
+
+# Another process holds the GPU in exclusive mode, or the mode forbids all.
+EXCLUSIVE = by_host(
+    "`nvidia-smi -c 0`.",
+    any=(
+        "Wait for the process that holds the GPU, or end it if it is yours; if nobody wants the mode:"
+        " `nvidia-smi -c 0` on the host."
+    ),
+    kubernetes=(
+        "Let one pod have the GPU (request `nvidia.com/gpu: 1`, no sharing), or start it on another "
+        "node; the cluster's administrator can say who set the mode: `nvidia-smi -q -d COMPUTE,PIDS`."
+    ),
+    slurm=(
+        "Use one process for each GPU, and end those of this job that are left (`nvidia-smi`); the "
+        "mode is the site's choice: ask its administrators if two must share a GPU."
+    ),
+    wsl="End the Windows or Linux program that holds the GPU, or use another GPU.",
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..hands import by_host
+from ..hands import EXCLUSIVE, by_host
 from . import Code
 
 CODES = [
@@ -189,22 +189,7 @@ CODES = [
         symptom="CUDA error 46 (devices unavailable)",
         cause="compute mode is exclusive or prohibited",
         detect="cuInit, the device count or creating a context gives 46",
-        fix=by_host(
-            "`nvidia-smi -c 0`.",
-            any=(
-                "Wait for the process that holds the GPU, or end it if it is yours; if nobody wants the mode:"
-                " `nvidia-smi -c 0` on the host."
-            ),
-            kubernetes=(
-                "Let one pod have the GPU (request `nvidia.com/gpu: 1`, no sharing), or start it on another "
-                "node; the cluster's administrator can say who set the mode: `nvidia-smi -q -d COMPUTE,PIDS`."
-            ),
-            slurm=(
-                "Use one process for each GPU, and end those of this job that are left (`nvidia-smi`); the "
-                "mode is the site's choice: ask its administrators if two must share a GPU."
-            ),
-            wsl="End the Windows or Linux program that holds the GPU, or use another GPU.",
-        ),
+        fix=EXCLUSIVE,
         apart="`nvidia-smi -q -d COMPUTE,PIDS`: the mode, and who holds the GPU",
         source="NVIDIA/nvidia-docker#572",
     ),
