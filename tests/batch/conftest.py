@@ -22,6 +22,7 @@ import pytest
 
 from tests.batch import standin_model
 from tests.conftest import ROOT
+from tests.forked import JOB, Forked
 
 PACKAGE = "row_counter"
 RUNTIME = ROOT / "runtime" / "src"
@@ -89,7 +90,14 @@ class Job:
         return f"{self.child / 'src'}{os.pathsep}{RUNTIME}"
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-        """Start it as a process."""
+        """Start it as a process, which has forked from one with the libraries."""
+        own = {"PYTHONPATH": self.path, "DEVICE": "cpu"}
+        around = os.environ | own | environment
+        options = {"libraries": JOB, "env": around, "stderr": subprocess.PIPE}
+        return Forked(f"{PACKAGE}.job", "run", *map(str, arguments), **options)
+
+    def start_anew(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
+        """Start it as a process whose command line, environment and memory in /proc are its own."""
         own = {"PYTHONPATH": self.path, "DEVICE": "cpu"}
         command = [sys.executable, "-m", f"{PACKAGE}.job", "run", *map(str, arguments)]
         return subprocess.Popen(command, env=os.environ | own | environment, stderr=subprocess.PIPE, text=True)

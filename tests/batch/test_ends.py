@@ -112,7 +112,7 @@ def test_a_thread_that_the_model_leaves_does_not_keep_the_process(build, argumen
 def test_nothing_outlives_a_parent_that_is_killed(build, arguments, options):
     marker = f"from-test-{os.getpid()}-{len(options)}"
     job = build(predict="time.sleep(60)")
-    process = job.start(*arguments, *options, MARKER=marker)
+    process = job.start_anew(*arguments, *options, MARKER=marker)
     while len(found := with_marker(marker)) < (2 if not options else 6):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)

@@ -15,7 +15,7 @@ LIMIT = 1.1
 
 def peak(job, source, output) -> int:
     """Return the highest memory of a run in KiB."""
-    process = job.start("--input", source, "--output", output)
+    process = job.start_anew("--input", source, "--output", output)
     highest = 0
     while process.poll() is None:
         # The process that was started watches the one that works.

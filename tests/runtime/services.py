@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -17,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.forked import SERVICE, Forked
 
 PACKAGE = "topic_finder"
 RUNTIME = ROOT / "runtime" / "src"
@@ -33,8 +33,14 @@ class Process:
         own = {"PORT": str(self.port), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "LOG_FORMAT": "json"}
         environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", **own, **settings}
         with log.open("w") as output:
-            command = [sys.executable, "-m", "gpu_repo_runtime.serving", PACKAGE]
-            self.popen = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+            self.popen = Forked(
+                "gpu_repo_runtime.serving",
+                PACKAGE,
+                libraries=SERVICE,
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
 
     def get(self, path: str, timeout: float = 5) -> tuple[int, str]:
         """Return status and body of a GET; status 0 when nobody answers."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests import forked
 from tests.runtime.services import PACKAGE, RUNTIME
 
 SERVICE = """
@@ -40,9 +40,8 @@ def package(child: Path) -> Iterator[Path]:
 
 
 def run(child: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpu_repo_runtime.serving", PACKAGE, *options]
     own = {"PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu", **environment}
-    return subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=60)
+    return forked.run("gpu_repo_runtime.serving", PACKAGE, *options, libraries=forked.SERVICE, env=own)
 
 
 def test_own_settings_stand_in_the_help_and_in_the_list_and_are_asked_for(child: Path, package: Path) -> None:
