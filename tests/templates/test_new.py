@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from new import shared_address, wrong_choice
 
 from tests.conftest import ROOT
+from tests.updates.copiers import run_program
 
 
 def new(target: Path | str, *answers: str, template: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "hooks" / "new.py"), str(target), "--template", str(template)]
-    command += [part for answer in answers for part in ("--answer", answer)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    given = [part for answer in answers for part in ("--answer", answer)]
+    return run_program("new", [str(target), "--template", str(template), *given], Path.cwd(), dict(os.environ))
 
 
 def refused(done: subprocess.CompletedProcess[str], expected: str) -> None:
@@ -100,8 +99,8 @@ def test_a_lower_driver_is_offered_only_where_there_is_one(question, given, choi
 
 
 def make_new(target: Path, template: Path, answers: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "hooks" / "new.py"), str(target), "--template", str(template)]
-    return subprocess.run([*command, "--answers", answers], capture_output=True, text=True, check=False)
+    command = [str(target), "--template", str(template), "--answers", answers]
+    return run_program("new", command, Path.cwd(), dict(os.environ))
 
 
 def test_an_answer_with_spaces_is_quoted(template, tmp_path):

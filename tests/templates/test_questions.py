@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.conftest import ROOT, git
 from tests.templates.checks import files_of
+from tests.updates.copiers import run_program
 
 QUESTIONS = {
     name: question
@@ -28,9 +29,9 @@ QUESTIONS = {
 
 def copy(template: Path, target: Path, **answers: object) -> str:
     """Render without trust by Copier's command; return "" or the last line of the error."""
-    command = [sys.executable, "-W", "ignore", "-m", "copier", "copy", "--quiet", "--defaults", "--vcs-ref", "HEAD"]
+    command = ["copy", "--quiet", "--defaults", "--vcs-ref", "HEAD"]
     command += [part for name, answer in answers.items() for part in ("--data", f"{name}={answer}")]
-    done = subprocess.run([*command, str(template), str(target)], capture_output=True, text=True, check=False)
+    done = run_program("copier", [*command, str(template), str(target)], ROOT, dict(os.environ))
     return "" if done.returncode == 0 else (done.stderr.strip() or "no message").splitlines()[-1]
 
 

@@ -1,4 +1,4 @@
-"""Copier and the fleet as programs, with the settings of one test and nothing of the person who runs the tests."""
+"""Copier and the programs of hooks/, with the settings of one test and nothing of the person who runs the tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Copier:
 def run_program(
     program: str, arguments: list[str], cwd: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run "copier" or "fleet" as a program of its own; the exit code is the caller's to judge."""
+    """Run "copier", or a program of hooks/, as a program of its own; the exit code is the caller's to judge."""
     request = {"program": program, "arguments": arguments, "cwd": str(cwd), "environment": environment}
     server = program_server()
     assert server.stdin is not None

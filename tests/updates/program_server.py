@@ -1,4 +1,4 @@
-"""Copier and the fleet behind a pipe, so that tests pay for their imports once.
+"""Copier and the programs of hooks/ behind a pipe, so that tests pay for their imports once.
 
 Each request is one line of JSON on standard input: {"program": "...", "arguments": [...], "cwd": "...",
 "environment": {...}}. Each is run by a fork with that folder and environment, as a program of its own, and answered
@@ -7,6 +7,7 @@ by one line: {"code": 0, "stdout": "...", "stderr": "..."}.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys
@@ -15,13 +16,12 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-import fleet
 import plumbum
 from copier.__main__ import CopierApp
 
 from tests.shared import SHARED, make_copier_cheap
 
-PROGRAMS = {"copier": CopierApp.run, "fleet": lambda _: sys.exit(fleet.main())}
+HOOKS = {name: importlib.import_module(name) for name in ("fleet", "new", "release")}
 
 
 def be_program(request: dict[str, Any]) -> NoReturn:
@@ -33,7 +33,9 @@ def be_program(request: dict[str, Any]) -> NoReturn:
             environment.clear()
             environment.update(request["environment"])
         sys.argv = [request["program"], *request["arguments"]]
-        PROGRAMS[request["program"]](sys.argv)
+        if request["program"] == "copier":
+            CopierApp.run(sys.argv)
+        sys.exit(HOOKS[request["program"]].main())
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(bool(end.code))
         if isinstance(end.code, str):

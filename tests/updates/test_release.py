@@ -10,7 +10,7 @@ import pytest
 import release
 from releases import current, released
 
-from tests.updates.copiers import ROOT, Copier
+from tests.updates.copiers import ROOT, Copier, run_program
 from tests.updates.test_release_check import ANSWERS_FILE, GOOD
 from tests.updates.tiny import Repository, write_files
 
@@ -32,8 +32,8 @@ def family(tmp_path: Path, copier: Copier) -> Repository:
 
 
 def run(family: Repository, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(ROOT / "hooks" / "release.py"), "--repository", str(family.path), *arguments]
-    return subprocess.run(command, env=family.copier.environment(), capture_output=True, text=True, check=False)
+    command = ["--repository", str(family.path), *arguments]
+    return run_program("release", command, ROOT, family.copier.environment())
 
 
 def test_a_release_changes_version_alone_and_is_tagged_and_pushed(family: Repository) -> None:

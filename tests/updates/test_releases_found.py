@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 from releases import released
 
-from tests.updates.copiers import ROOT
+from tests.updates.copiers import ROOT, run_program
 from tests.updates.program import Program
 from tests.updates.tiny import TEN_LINES, Child, Repository, Template, make_child
 
@@ -65,10 +63,8 @@ def test_make_tags_lets_plain_copier_copy_and_update(template: Template, tmp_pat
     child = two_releases(template, tmp_path)
     drop_tags(template)
     assert child.update().returncode == 1, "Copier finds v1.0.0 without its tag"
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "hooks" / "release.py"), "--repository", str(template.path), "tags"],
-        env=template.copier.environment(), capture_output=True, text=True, check=True,
-    )  # fmt: skip
+    done = run_program("release", ["--repository", str(template.path), "tags"], ROOT, template.copier.environment())
+    assert done.returncode == 0, done.stderr
     assert done.stdout == "tagged v1.0.0, v2.0.0\n"
     child.updated()
     assert child.read("a.txt") == "fixed\n" + TEN_LINES + "owner's line\n"
@@ -152,11 +148,10 @@ def test_this_family_updates_from_a_clone_without_tags(tmp_path: Path, program: 
     template.path.mkdir()
     template.git("clone", "--quiet", "--no-tags", str(ROOT), str(clone.path))
     older, newest = list(released(clone.path))[-2:]
-    command = [sys.executable, str(ROOT / "hooks" / "new.py"), str(tmp_path / "child"), "--template", str(clone.path)]
-    subprocess.run(
-        [*command, "--version", older, "--answer", "project_name=child", "--answer", "project_type=library"],
-        env=template.copier.environment(), capture_output=True, check=True,
-    )  # fmt: skip
+    answers = [part for answer in ("project_name=child", "project_type=library") for part in ("--answer", answer)]
+    command = [str(tmp_path / "child"), "--template", str(clone.path), "--version", older, *answers]
+    done = run_program("new", command, ROOT, template.copier.environment())
+    assert done.returncode == 0, done.stderr
     child = Child(tmp_path / "child", template.copier)
     child.git("init", "--quiet")
     child.commit("Start")

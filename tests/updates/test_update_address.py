@@ -7,7 +7,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +18,7 @@ from fleetkit.children import shown as fleet_shows
 from gpu_repo_runtime.update.git_calls import login_of, without_password
 from gpu_repo_runtime.update.template_versions import UpdateError, address_of
 
-from tests.updates.copiers import ROOT
+from tests.updates.copiers import ROOT, run_program
 from tests.updates.program import Program
 from tests.updates.tiny import Child, Template, make_child
 
@@ -126,11 +125,8 @@ def test_a_new_child_stores_no_token(template: Template, tmp_path: Path, host: s
     template.release("v1.0.0", {"a.txt": "a\n"})
     serve(template, tmp_path)
     source = f"http://bot:{TOKEN}@{host}/family.git"
-    command = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "new.py"), str(tmp_path / "child")]
-    done = subprocess.run(
-        [*command, "--template", source, "--answer", "project_name=x"],
-        env=template.copier.environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [str(tmp_path / "child"), "--template", source, "--answer", "project_name=x"]
+    done = run_program("new", command, ROOT, template.copier.environment())
     assert done.returncode == 0, done.stderr
     assert f"_src_path: http://{host}/family.git\n" in (tmp_path / "child" / ".copier-answers.yml").read_text()
     assert TOKEN not in done.stdout + done.stderr
@@ -138,13 +134,10 @@ def test_a_new_child_stores_no_token(template: Template, tmp_path: Path, host: s
 
 @pytest.mark.parametrize("version", [(), ("--version", "HEAD")])
 def test_a_new_child_runs_nothing(template: Template, tmp_path: Path, version: tuple[str, ...]) -> None:
-    command = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "new.py"), str(tmp_path / "child"), *version]
     source = f"--template=--upload-pack=touch {tmp_path / 'ran'};"
     template.copier.home.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [*command, source, "--answer", "project_name=x"],
-        env=template.copier.environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [str(tmp_path / "child"), *version, source, "--answer", "project_name=x"]
+    done = run_program("new", command, ROOT, template.copier.environment())
     assert done.returncode == 1
     assert "is not the address of a template" in done.stderr
     assert not (tmp_path / "ran").exists()
