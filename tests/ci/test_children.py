@@ -23,7 +23,7 @@ RELEASE = {
     ("service", "main"): {"promote", "deploy"},
     ("service", "tag"): {"promote"},
 }
-FAST = [("batch", "main", "github"), ("batch", "main", "gitlab"), ("library", "tag", "github")]  # and faults
+FAST = [("batch", "main", "github"), ("library", "tag", "gitlab")]  # and faults
 EVERY = [
     pytest.param(*one, marks=[] if one in FAST else pytest.mark.slow) for one in itertools.product(TYPES, KINDS, CI)
 ]

@@ -113,7 +113,7 @@ OF_IMAGES = {
     "report of another push": Fault(in_smoke(foreign("pushed", "....")), "about the push of beef"),
     "login of staging alone": Fault(release_with_the_login_of_staging, "denied"),
 }
-FAST = {"smoke test fails": "batch", "report is missing": "batch", "fork": "batch", "branch": "batch"}
+FAST = {"smoke test fails": "batch", "fork": "batch"}
 FAULTY = [
     pytest.param(project_type, fault, marks=[] if FAST.get(fault) == project_type else pytest.mark.slow)
     for project_type in TYPES
@@ -143,6 +143,7 @@ def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_t
         assert "PASSWORD=" not in told.log, told.log
 
 
+@pytest.mark.slow
 def test_without_a_fault_the_same_build_releases(builds: Callable[..., Builds], run: Runs) -> None:
     """What the faults hold back is released without them."""
     it = builds("batch", ci=("github", "gitlab"))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.answers import AnswerSet
 from tests.runtime.kinds import KINDS
 from tests.runtime.services import RUNTIME
 
+PYTEST = ("pytest", "numpy", "pydantic")
 MODEL = """
 from pydantic import BaseModel
 
@@ -62,8 +62,8 @@ def smoke(project: Path, model: str, **environment: str) -> tuple[int, str]:
     """Run the smoke test with a model; return exit code and output."""
     (project / "src/topic_finder/model.py").write_text(model)
     paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"]}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:schemathesis", "tests/gpu"]
-    done = subprocess.run(command, cwd=project, env=paths | environment, capture_output=True, text=True, check=False)
+    options = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "tests/gpu"]
+    done = forked.run("pytest", *options, libraries=PYTEST, cwd=project, env=paths | environment)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -29,7 +29,10 @@ def lines(text: str) -> set[str]:
 )
 @pytest.mark.parametrize(
     ("answers", "own_test", "gone"),
-    [(BATCH, "tests/test_job.py", "job/store.py"), (SERVICE, "tests/test_service.py", "serving/batcher.py")],
+    [
+        pytest.param(BATCH, "tests/test_job.py", "job/store.py", marks=pytest.mark.slow),
+        (SERVICE, "tests/test_service.py", "serving/batcher.py"),
+    ],
     ids=["batch", "service"],
 )
 def test_a_child_of_before_goes_on_with_its_own_model_and_tests(
