@@ -44,8 +44,10 @@ test-slow: $(READY) ## the tests that take minutes
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not images' $(ARGS)
 
 .PHONY: lint
-lint: $(READY) ## style and types of this repository
+lint: $(READY) ## style, types and imports of this repository
+	@mkdir -p build
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package benchmarks.report
+	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
 	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format

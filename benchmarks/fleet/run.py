@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tests.answers import TYPES, AnswerSet  # noqa: E402
-from tests.updates.copiers import installed  # noqa: E402
+from tests.updates.copiers import copier_at  # noqa: E402
 from tests.updates.family import COLLIDING, clone_family, release_next  # noqa: E402
 from tests.updates.tiny import Child, make_child  # noqa: E402
 
@@ -31,7 +31,7 @@ RESULT = ROOT / "benchmarks" / "results" / "fleet.json"
 
 def make_fleet(folder: Path, count: int) -> tuple[Path, Path, dict[str, str]]:
     """Make the template with a next release and `count` children; return template, fleet file and environment."""
-    family = clone_family(folder / "family", installed("newest", folder / "home"))
+    family = clone_family(folder / "family", copier_at(folder / "home"))
     release_next(family)
     bases: list[Child] = []
     for project_type in TYPES:

@@ -1,0 +1,78 @@
+"""The rooms of this repository: what a module takes from another is there, and imports point down."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT
+
+OURS = ("tests", "benchmarks", "fleetkit", "adoption", "releasekit", "image_tools", "gpu_repo_runtime")
+PATHS = ("base-images", "runtime/src")
+
+
+def taken(file: Path) -> list[tuple[str, str]]:
+    """Return the modules of ours, and the names in them, that a file imports."""
+    nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+    modules = [(node.module or "", node) for node in nodes if not node.level]
+    return [(module, alias.name) for module, node in modules if module.split(".")[0] in OURS for alias in node.names]
+
+
+def is_there(module: str, name: str) -> bool:
+    """Tell whether `from module import name` finds it."""
+    return hasattr(importlib.import_module(module), name) or bool(importlib.util.find_spec(f"{module}.{name}"))
+
+
+def test_benchmarks_take_only_what_is_there() -> None:
+    files = sorted((ROOT / "benchmarks").rglob("*.py"))
+    named = {(file.relative_to(ROOT).as_posix(), *one) for file in files for one in taken(file)}
+    assert len(named) > 20, named
+    missing = [one for one in sorted(named) if not is_there(*one[1:])]
+    assert not missing, f"imported and not there: {missing}"
+
+
+UPWARDS = [
+    ("runtime/src/gpu_repo_runtime/cores.py", "import hooks.fleetkit.children", "gpu_repo_runtime.cores -> hooks."),
+    ("runtime/src/gpu_repo_runtime/summary.py", "from fleetkit import plans", "gpu_repo_runtime.summary -> fleetkit"),
+    (
+        "base-images/gpu_smoke/verdicts.py",
+        "import gpu_repo_runtime.words",
+        "gpu_smoke.verdicts -> gpu_repo_runtime.words",
+    ),
+    ("base-images/image_tools/plan.py", "import releases", "image_tools.plan -> releases"),
+    ("hooks/fleetkit/children.py", "from tests import shared", "hooks.fleetkit.children -> tests.shared"),
+]
+
+
+def test_imports_that_point_up_are_refused(tmp_path: Path) -> None:
+    rooms = ("base-images", "runtime", "hooks", "benchmarks", "tests")
+    for path in (path for room in rooms for path in (ROOT / room).rglob("*.py")):
+        copy = tmp_path / path.relative_to(ROOT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for file, text, _ in UPWARDS:
+        (tmp_path / file).write_text(f"{text}\n")
+    own = os.environ | {"PYTHONPATH": os.pathsep.join(str(tmp_path / folder) for folder in PATHS)}
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    done = subprocess.run(command, cwd=tmp_path, env=own, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    let_through = [arrow for _, _, arrow in UPWARDS if arrow not in done.stdout]
+    assert not let_through, f"not refused: {let_through}:\n{done.stdout}"
+
+
+@pytest.mark.parametrize(("subject", "code"), [("x" * 72, 0), ("x" * 73, 1), ("", 1)])
+def test_a_commit_with_a_long_subject_is_refused(subject: str, code: int, tmp_path: Path) -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    [entry] = [hook["entry"] for hook in hooks if hook.get("stages") == ["commit-msg"]]
+    (tmp_path / "message").write_text(f"{subject}\n\n{'a body may be longer ' * 9}\n")
+    assert subprocess.run([*shlex.split(entry), tmp_path / "message"], check=False).returncode == code
