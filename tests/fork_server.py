@@ -6,12 +6,12 @@ three standard streams, and the pipe that is told the process's id and then how 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import json
 import os
 import runpy
-import signal
 import socket
 import sys
 from typing import Any
@@ -29,14 +29,21 @@ def next_order(orders: socket.socket) -> tuple[dict[str, Any], list[int]]:
         if os.fork():
             for file in files:
                 os.close(file)
+            reap()
             continue
         orders.close()
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         child = os.fork()
         if child == 0:
             os.close(ended)
             return json.loads(said), streams
         tell_the_end(child, ended)
+
+
+def reap() -> None:
+    """Take note of the ends that were told."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def tell_the_end(child: int, ended: int) -> None:
@@ -66,7 +73,6 @@ if __name__ == "__main__":
     paths = sys.path[1:]
     for library in sys.argv[2:]:
         importlib.import_module(library)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
     order, streams = next_order(socket.socket(fileno=int(sys.argv[1])))

@@ -79,5 +79,6 @@ def server(libraries: tuple[str, ...]) -> socket.socket:
     command = [sys.executable, "-m", "tests.fork_server", str(theirs.fileno()), *libraries]
     process = subprocess.Popen(command, cwd=ROOT, env=own, pass_fds=[theirs.fileno()])
     theirs.close()
-    atexit.register(process.kill)
+    atexit.register(process.wait)
+    atexit.register(ours.close)
     return ours

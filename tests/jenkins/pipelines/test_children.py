@@ -26,6 +26,7 @@ EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after t
     ("service", "tag"): RELEASE,
 }
 FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by `make test`
+HELD_BACK = [("library", "main"), ("batch", "branch"), ("service", "pull request")]  # and what does not
 EVERY = [
     pytest.param(
         *(framework, project_type, kind),
@@ -73,7 +74,13 @@ def test_what_runs_where_and_what_is_published(
 
 
 @pytest.mark.parametrize(
-    ("project_type", "kind"), [(name, kind) for name in TYPES for kind in KINDS if (name, kind) not in FAST]
+    ("project_type", "kind"),
+    [
+        pytest.param(name, kind, marks=[] if (name, kind) in HELD_BACK else pytest.mark.slow)
+        for name in TYPES
+        for kind in KINDS
+        if (name, kind) not in FAST
+    ],
 )
 def test_only_main_and_a_tag_release(checked: Checked, project_type: str, kind: str) -> None:
     """After the same checks, every other kind of build leaves out what releases."""
