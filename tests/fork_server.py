@@ -1,7 +1,7 @@
 """The process that tests/forked.py forks: it imports the libraries named on its command line, then waits for orders.
 
-An order is JSON, {"command": [module, argument, ...], "cwd": "...", "environment": {...}}, with four open files: the
-three standard streams, and the pipe that is told the process's id and then how it ended.
+An order is JSON, {"command": [module, argument, ...], "cwd": "...", "environment": {...}, "ignored": [signal, ...]},
+with four open files: the three standard streams, and the pipe that is told the process's id and then how it ended.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import importlib
 import json
 import os
 import runpy
+import signal
 import socket
 import sys
 from typing import Any
 
-from tests.forked import WIDTH
+from tests.forked import INHERITED, WIDTH
 
 
 def next_order(orders: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -60,6 +61,9 @@ def become(order: dict[str, Any], streams: list[int], paths: list[str]) -> None:
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
+    for number in INHERITED:
+        normal = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, signal.SIG_IGN if number in order["ignored"] else normal)
     os.chdir(order["cwd"])
     os.environ.clear()
     os.environ.update(order["environment"])

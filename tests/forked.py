@@ -11,6 +11,7 @@ import atexit
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+INHERITED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)  # where they are ignored
 WIDTH = 12  # of each number that the server tells
+# What the fork needs not import again. Not the runtime itself, which tests are about.
 SERVICE = ("fastapi", "fastapi.testclient", "uvicorn", "pydantic_settings", "prometheus_client", "opentelemetry._logs")
 JOB = ("pyarrow.compute", "pyarrow.csv", "pyarrow.dataset", "pyarrow.json", "pyarrow.parquet", "pydantic")
 
@@ -35,7 +38,12 @@ class Forked(subprocess.Popen[str]):
         _, _, _, folder, environment, _, _, _, *pipes = options[:14]
         theirs = [pipe if pipe != -1 else number for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))]
         self.ended, said = os.pipe()
-        order = {"command": args, "cwd": str(folder or Path.cwd()), "environment": dict(environment or os.environ)}
+        order = {
+            "command": args,
+            "cwd": str(folder or Path.cwd()),
+            "environment": dict(environment or os.environ),
+            "ignored": [number for number in INHERITED if signal.getsignal(number) is signal.SIG_IGN],
+        }
         try:
             socket.send_fds(server(self.libraries), [json.dumps(order).encode()], [*theirs, said])
         finally:
