@@ -22,7 +22,8 @@ def service(source: Family | Template, path: Path, *more: str) -> Child:
     """Render a service whose caller says nothing of components."""
     answers = AnswerSet("service", "plain").as_dict()
     del answers["components"]
-    return make_child(source, path, *more, *(p for name, value in answers.items() for p in ("--data", f"{name}={value}")))
+    given = [part for name, value in answers.items() for part in ("--data", f"{name}={value}")]
+    return make_child(source, path, *more, *given)
 
 
 def components_of(child: Child) -> set[str]:
