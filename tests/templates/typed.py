@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,21 +34,34 @@ def mypy_errors(child: Path, scratch: Path, python: str) -> str:
 
 
 def pyright_errors(child: Path, scratch: Path, python: str) -> str:
-    """Return the errors of pyright, as basedpyright brings it: a wheel with its own Node."""
-    for name in UNTYPED:
-        (scratch / "stubs" / name).mkdir(parents=True, exist_ok=True)
-        (scratch / "stubs" / name / "__init__.pyi").write_text(
-            "from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n", encoding="utf-8"
-        )
+    """Return the errors of pyright in src/ and tests/ of a child."""
+    return pyright([child / "src", child / "tests"], [child / "src", ROOT / "runtime/src"], UNTYPED, scratch, python)
+
+
+def pyright(checked: list[Path], paths: list[Path], untyped: tuple[str, ...], scratch: Path, python: str) -> str:
+    """Return the errors of pyright in some folders; basedpyright brings it as a wheel with its own Node."""
+    for name in imported(checked, untyped):
+        stub = scratch / "stubs" / name.replace(".", "/") / "__init__.pyi"
+        stub.parent.mkdir(parents=True, exist_ok=True)
+        stub.write_text("from typing import Any\n\ndef __getattr__(name: str) -> Any: ...\n", encoding="utf-8")
     settings = {
         "typeCheckingMode": "standard",
-        "include": [str(child / "src"), str(child / "tests")],
-        "extraPaths": [str(child / "src"), str(ROOT / "runtime/src")],
+        "include": list(map(str, checked)),
+        "extraPaths": list(map(str, paths)),
         "stubPath": str(scratch / "stubs"),
     }
     config = scratch / "pyrightconfig.json"
     config.write_text(json.dumps(settings), encoding="utf-8")
-    return said([BIN / "basedpyright", "--level", "error", "--pythonpath", python, "--project", config], child, {})
+    command = [BIN / "basedpyright", "--level", "error", "--pythonpath", python, "--project", config]
+    return said(command, checked[0], {})
+
+
+def imported(folders: list[Path], packages: tuple[str, ...]) -> set[str]:
+    """Return the modules of some packages that the code imports, and the packages above them."""
+    lines = (line for folder in folders for path in folder.rglob("*.py") for line in path.read_text().splitlines())
+    found = {match[1] for line in lines if (match := re.match(r"\s*(?:import|from) ([\w.]+)", line))}
+    parts = [name.split(".") for name in found if name.partition(".")[0] in packages]
+    return {".".join(names[:count]) for names in parts for count in range(1, len(names) + 1)}
 
 
 def said(command: list[str | Path], folder: Path, more: dict[str, str]) -> str:
