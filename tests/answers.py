@@ -8,6 +8,7 @@ from itertools import product
 TYPES = ("library", "batch", "service")
 FRAMEWORKS = ("plain", "torch", "tensorflow")
 DRIVERS = ("580", "525")
+COMPONENTS = ("gateway", "keda", "login")
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class AnswerSet:
     description: str = "Find the topic of a text"
     gpu_resource: str = "nvidia.com/gpu"
     pipeline: tuple[str, ...] = ()
+    components: tuple[str, ...] = ()
     ci: tuple[str, ...] = ("jenkins",)
 
     @property
@@ -31,7 +33,8 @@ class AnswerSet:
         special = "" if self.project_name == "topic-finder" else f"-{self.project_name}"
         tools = "".join(f"-{tool}" for tool in self.pipeline)
         systems = "" if self.ci == ("jenkins",) else f"-ci_{'_'.join(self.ci)}"
-        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{tools}{systems}{special}"
+        parts = "".join(f"-{part}" for part in self.components)
+        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{tools}{parts}{systems}{special}"
 
     @property
     def package_name(self) -> str:
@@ -40,9 +43,12 @@ class AnswerSet:
 
     def as_dict(self) -> dict[str, object]:
         """Return the answers to the questions that are asked for this type."""
-        answers: dict[str, object] = asdict(self) | {"pipeline": list(self.pipeline), "ci": list(self.ci)}
+        lists = {name: list(getattr(self, name)) for name in ("pipeline", "components", "ci")}
+        answers: dict[str, object] = asdict(self) | lists
         if self.project_type != "batch" or not self.kubernetes:
             del answers["pipeline"]
+        if self.project_type != "service" or not self.kubernetes:
+            del answers["components"]
         if self.project_type == "library":
             del answers["kubernetes"], answers["gpu_resource"]
         elif not self.kubernetes:
@@ -62,6 +68,7 @@ def every_answer_set() -> list[AnswerSet]:
         for framework in ("torch", "tensorflow")
     ]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
+    sets += [AnswerSet("service", "plain", components=COMPONENTS), AnswerSet("service", "plain", components=("keda",))]
     sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
     sets += [
         AnswerSet("batch", "plain", kubernetes=False, ci=("github", "gitlab")),

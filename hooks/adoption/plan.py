@@ -18,7 +18,7 @@ MERGED = {
 BESIDE = {"Dockerfile": "image.Dockerfile"}
 OPTIONAL = re.compile(  # without them the scripts still work, so the owner's file of that name stays
     r"Dockerfile|\.dockerignore|\.gitignore|Jenkinsfile|\.gitlab-ci\.yml|\.github/.*|\.devcontainer/.*|\.editorconfig|"
-    r"\.pre-commit-config\.yaml|\.shellcheckrc|pytest\.ini|renovate\.json|ruff\.toml|README\.md|pyproject\.toml|compose(\.gpu)?\.yaml|"
+    r"\.pre-commit-config\.yaml|pytest\.ini|renovate\.json|ruff\.toml|README\.md|pyproject\.toml|compose(\.gpu)?\.yaml|"
     r"monitoring/.*|deploy/overlays/.*|tests/[^/]*\.py"
 )
 

@@ -93,6 +93,34 @@ def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
     assert (repository / "build" / "probe" / "result" / "_SUCCESS").exists()
 
 
+def test_the_probe_takes_the_models_own_examples(repository: Path) -> None:
+    """A model whose input is no text can be released: nothing but model.py says what an input is."""
+    model = """from pydantic import BaseModel
+
+class Input(BaseModel):
+    width: float
+    names: list[str]
+
+class Output(BaseModel):
+    area: float
+
+class Model:
+    examples = (Input(width=2, names=["a"]), {"width": 3, "names": []})
+    tolerance = 0.0
+
+    def load(self, device: str) -> None:
+        pass
+
+    def predict(self, batch: list[Input]) -> list[Output]:
+        return [Output(area=one.width**2) for one in batch]
+"""
+    (repository / "src/topic_finder/model.py").write_text(model)
+    done = script(repository, repository, "scripts/probe")
+    assert done.returncode == 0, done.stderr
+    rows = Output(repository / "build/probe/result").rows()
+    assert sorted(row["area"] for row in rows) == [4.0, 9.0]
+
+
 def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path) -> None:
     done = script(repository, tmp_path, "scripts/run", "--input", "a.txt", "--output", "out", RUN_IN="docker")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr

@@ -14,12 +14,12 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.answers import AnswerSet
+from tests.answers import COMPONENTS, AnswerSet
 from tests.runtime.services import RUNTIME
 
 METRICS = RUNTIME / "gpu_repo_runtime/serving/metrics.py"
 VERSIONS = ("1.32", "1.37")  # oldest and newest that are looked at
-ANSWERS = AnswerSet("service", "torch", gpu_resource="nvidia.com/mig-1g.10gb")
+ANSWERS = AnswerSet("service", "torch", gpu_resource="nvidia.com/mig-1g.10gb", components=COMPONENTS)
 # Objects of operators: Kubernetes itself has no schema for them.
 FOREIGN = {"HTTPRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "Kustomization", "Component"}
 

@@ -87,6 +87,9 @@ def workflow_error(text: str) -> str:
     return _run(str(BIN / "actionlint"), "-no-color", "-shellcheck", str(BIN / "shellcheck"), "-", text=text)
 
 
+SHELLCHECK = ("--color=never", "--external-sources", "--source-path=SCRIPTDIR")  # as scripts/lint calls it
+
+
 def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:
     """Return what shellcheck says of the scripts of a child, "" when nothing.
 
@@ -95,7 +98,7 @@ def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:
     read = tuple(without_defaults(path.read_text()) for path in sorted(child.glob("scripts/*.sh")))
     keys = {script: (without_defaults((child / script).read_text()), *read) for script in scripts}
     new = [script for script, key in keys.items() if not _shellchecked(key).exists()]
-    said = new and _run(str(BIN / "shellcheck"), "--color=never", *new, cwd=child)
+    said = new and _run(str(BIN / "shellcheck"), *SHELLCHECK, *new, cwd=child)
     for script in [] if said else new:
         _shellchecked(keys[script]).touch()
     return said or ""

@@ -13,6 +13,7 @@ import pytest
 
 from tests.answers import TYPES, AnswerSet
 from tests.conftest import git
+from tests.templates.typed import type_errors
 
 SECONDS = 300
 
@@ -54,6 +55,7 @@ def test_setup_lint_test_and_smoke_of_a_torch_child(render, tmp_path, project_ty
     run(child, "scripts/lint")
     assert " passed" in run(child, "scripts/test")
     assert " passed" in run(child, "scripts/smoke")
+    assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
 
 
 @pytest.mark.slow
@@ -64,6 +66,7 @@ def test_setup_lint_test_and_smoke_of_a_tensorflow_child(render, tmp_path, proje
     run(child, "scripts/lint")
     assert " passed" in run(child, "scripts/test")
     assert " passed" in run(child, "scripts/smoke")
+    assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
 
 
 @pytest.fixture(scope="module")

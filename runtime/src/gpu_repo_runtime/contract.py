@@ -32,6 +32,7 @@ class Model(Protocol):
     @property
     def examples(self) -> Sequence[Any]:
         """Inputs to measure, warm up and test with: real ones, as large as they come."""
+        ...
 
     def load(self, device: str) -> None:
         """Bring the model to ``device``, "cpu" or "cuda"."""

@@ -10,6 +10,7 @@ import re
 import sys
 import typing
 from collections.abc import Callable, Sequence
+from types import GenericAlias
 from typing import Any
 
 import pydantic_core
@@ -64,8 +65,8 @@ class Interface:
             self.deprecations.append(DEPRECATED.format(file=self.file))
             self.input = self.input or str
             self.output = Answer if self.output in (None, dict, dict[str, Any]) else self.output
-        size = getattr(model, "size", None)
-        self.size: Callable[[Any], int] | None = size if callable(size) else None
+        size: Callable[[Any], int] | None = getattr(model, "size", None)
+        self.size = size if callable(size) else None
         if self.size:
             refuse_async(self.size, f"{self.file}: Model.size")
         if self.size is None and hasattr(model, "lengths"):
@@ -218,8 +219,9 @@ class Interface:
         return annotated if named is None else named
 
     def _adapter(self, name: str, type_: Any, *, many: bool = False) -> TypeAdapter[Any]:
+        listed: Any = GenericAlias(list, (type_,))
         try:
-            adapter = TypeAdapter(list[type_], config=ANYTHING) if many else TypeAdapter(type_)
+            adapter = TypeAdapter(listed, config=ANYTHING) if many else TypeAdapter(type_)
             schema = TypeAdapter(type_).json_schema(mode="serialization" if name == "Output" else "validation")
         except (PydanticSchemaGenerationError, PydanticUserError, pydantic_core.SchemaError) as error:
             raise ContractError(

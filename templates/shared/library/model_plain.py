@@ -32,4 +32,5 @@ class Model:
 
     def predict(self, batch: list[str]) -> list[list[float]]:
         """Return the vector of each text as plain numbers."""
-        return self.embed(batch).tolist()
+        vectors: list[list[float]] = self.embed(batch).tolist()
+        return vectors

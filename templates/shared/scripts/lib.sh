@@ -55,11 +55,16 @@ from_wheel() {
     exec env PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
 }
 
+find_python() { # of this machine
+    local name
+    for name in ${PYTHON:-python3.13 python3.12 python3.11 python3}; do
+        "$name" -c 'import sys; raise SystemExit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo "$name"; return; }
+    done
+    fail 3 "no Python 3.11, 3.12 or 3.13 here${PYTHON:+ (PYTHON=$PYTHON)}: install one, or say where it is with PYTHON=/path/to/python"
+}
+
 has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
 source scripts/docker.sh
-{% if project_type != 'library' %}
-source scripts/registry.sh
-{% endif %}
 
 # here (inside the image), venv or docker; RUN_IN=venv or RUN_IN=docker decides where both are possible.
 {% if project_type != 'library' %}

@@ -1,13 +1,5 @@
 # shellcheck shell=bash
-# Read by the scripts that need a Python of this machine.
-
-find_python() {
-    local name
-    for name in ${PYTHON:-python3.13 python3.12 python3.11 python3}; do
-        "$name" -c 'import sys; raise SystemExit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && { echo "$name"; return; }
-    done
-    fail 3 "no Python 3.11, 3.12 or 3.13 here${PYTHON:+ (PYTHON=$PYTHON)}: install one, or say where it is with PYTHON=/path/to/python"
-}
+# Read by the scripts that need uv.
 
 # Set `python` and `uv` to those of .venv, else to this machine's, else to a uv in build/uv; at its locked version.
 take_uv() {

@@ -98,10 +98,11 @@ def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
 
 def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
     for index, unit in enumerate(units_of(files, columns, limits, 1)):
+        first = unit[0]
         if len(unit) > 1:
             yield read_together(unit, index, columns, limits, lambda _: None)
             continue
-        for part in read_parts(unit[0], index, columns, limits, Start(), lambda _: True):
+        for part in read_parts(first, index, columns, limits, Start(), lambda _: True):
             if isinstance(part, Part):
                 yield part
 

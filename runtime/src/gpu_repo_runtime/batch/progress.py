@@ -93,7 +93,7 @@ class Progress:
 
     def values(self) -> dict[str, float]:
         """Return the values of the metrics."""
-        values = {"rows": self.rows, "bad_rows": self.bad, "rows_per_second": self.rate()}
+        values: dict[str, float] = {"rows": self.rows, "bad_rows": self.bad, "rows_per_second": self.rate()}
         values |= {"batch_size": self.batch_size, "share_done": self.share}
         memory = device.memory(self._device)
         return values | ({"gpu_memory_used_bytes": memory.used, "gpu_memory_peak_bytes": memory.peak} if memory else {})

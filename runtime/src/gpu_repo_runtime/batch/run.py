@@ -81,12 +81,13 @@ class Run:
             def wanted(index: int, file_index: int = file_index) -> bool:
                 return self._shard.wants(file_index, index) and (file_index, index) not in self._ledger.records
 
+            first = unit[0]
             if len(unit) > 1:
                 if wanted(0):
                     yield read_together(unit, file_index, self._plan.columns, self._plan.limits, self._watch.begin)
                 continue
-            self._watch.begin(unit[0])
-            for part in read_parts(unit[0], file_index, self._plan.columns, self._plan.limits, start, wanted):
+            self._watch.begin(first)
+            for part in read_parts(first, file_index, self._plan.columns, self._plan.limits, start, wanted):
                 if isinstance(part, Part):
                     yield part
 

@@ -77,11 +77,11 @@ class Connection(asyncio.Protocol):
         if self.done and not self.done.done():
             self.done.set_result((self.parser.get_status_code(), self._body))
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """The server closed the connection."""
         self.closed = True
         if self.done and not self.done.done():
-            self.done.set_exception(error or ConnectionResetError("closed without an answer"))
+            self.done.set_exception(exc or ConnectionResetError("closed without an answer"))
 
 
 class Tally:

@@ -58,15 +58,18 @@ class Owner(Protocol):
 
         ``group`` is what ``submit`` was given for all of them.
         """
+        ...
 
     def classify(self, error: BaseException, index: int | None) -> ServiceError:
         """What an error of ``predict`` means: DeviceLost ends all, OutOfMemory asks for a smaller batch.
 
         ``index`` is the item's place in its request when it was alone in the batch.
         """
+        ...
 
     def too_large(self, index: int) -> ServiceError:
         """What a request ends with of which this item does not fit into memory, although others do."""
+        ...
 
     def release(self) -> None:
         """Give cached device memory back."""

@@ -69,6 +69,7 @@ class LimitedProtocol(Connection):
         # Most heads came with so few bytes that nothing need be counted.
         if len(self.headers) > HEADER_FIELDS or (self._arrived > HEAD_BYTES and self._head_size() > HEAD_BYTES):
             self._refuse_head(HEAD_TOO_LARGE)
+        assert self.parser is not None  # it is what calls this
         if self.parser.get_http_version() not in ("1.1", "1.0"):  # 0.9 has no head, and its answers none either
             self._refuse_head(b"505 HTTP Version Not Supported")
         self._in_head = False

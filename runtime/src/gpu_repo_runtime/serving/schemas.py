@@ -1,6 +1,7 @@
 """What ``/predict`` takes and gives, and how errors look; all of it appears in ``/docs``."""
 
 from collections.abc import Iterator
+from types import GenericAlias
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic_core
@@ -62,7 +63,8 @@ class PredictRequest:
         as_json = [interface.inputs.dump_python(example, mode="json") for example in examples]
         self.example = {"instances": as_json[: settings.max_texts]}
         many = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
-        self.many: TypeAdapter[list[Any]] = TypeAdapter(Annotated[list[one], many])
+        instances: Any = Annotated[GenericAlias(list, (one,)), many]
+        self.many: TypeAdapter[list[Any]] = TypeAdapter(instances)
         fields: dict[str, Any] = {
             "instances": (Annotated[list[one], many], ...),
             "signature_name": (
@@ -87,9 +89,10 @@ class PredictRequest:
         self._names = frozenset(names_in(self._now.json_schema())) | {"texts", "inputs", "instances", "parameters"}
 
     def _texts(self, text: Any, many: Any) -> type[BaseModel]:
-        config = ConfigDict(**STRICT, json_schema_extra={"deprecated": True})
+        config: ConfigDict = {**STRICT, "json_schema_extra": {"deprecated": True}}
+        texts: Any = (Annotated[GenericAlias(list, (text,)), many], ...)
         about = "As version 0.2 was asked. Deprecated: write instances in place of texts."
-        return create_model("TextsRequest", __config__=config, __doc__=about, texts=(Annotated[list[text], many], ...))
+        return create_model("TextsRequest", __config__=config, __doc__=about, texts=texts)
 
     def read(self, body: bytes) -> Asked:
         """What a JSON body asks. InvalidRequest names the fields that are wrong and repeats nothing of the body."""

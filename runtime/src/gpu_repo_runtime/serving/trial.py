@@ -18,6 +18,7 @@ class Desk(Protocol):
 
     def enter(self, batch: Batch) -> tuple[Batch, list[Any]]:
         """Return what of a batch somebody still waits for, and its items; they are in the model from now on."""
+        ...
 
     def leave(self) -> None:
         """A call has failed: its items are not in the model any more, and not answered either."""
@@ -67,6 +68,7 @@ class Trial:
         if not batch:
             return None
         started, error = self._clock(), None
+        answers: Sequence[Any] = ()
         try:
             answers = self._owner.predict(items, batch[0][0].group)
             if len(answers) != len(items):

@@ -12,6 +12,7 @@ class Task(Protocol):
 
     def data(self) -> tuple[Sequence[Any], Sequence[Any]]:
         """Return the examples to learn from and those to check with."""
+        ...
 
     def collate(self, examples: list[Any]) -> Any:
         """Return the examples as arrays or tensors on the CPU."""
@@ -33,21 +34,27 @@ class Engine(Protocol):
 
     def take_loss(self) -> float:
         """Return the sum of the losses of all steps since the last call, the mean over all processes."""
+        ...
 
     def evaluate(self, batches: Iterator[tuple[int, Any]]) -> tuple[float, float]:
         """Return mean loss and share of right answers over (size, batch)."""
+        ...
 
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set in any process; all have to ask."""
+        ...
 
     def weights(self) -> bytes:
         """Return the weights alone."""
+        ...
 
     def dump(self, extra: dict[str, Any]) -> bytes:
         """Return everything that the next step depends on, and `extra`; all processes have to call it."""
+        ...
 
     def restore(self, content: bytes) -> dict[str, Any]:
         """Take back what `dump` returned; return its `extra`."""
+        ...
 
     def close(self) -> None:
         """Leave the group of processes."""

@@ -56,7 +56,8 @@ def choose(template: Template, start: Start, to: str | None) -> str | None:
     if to is None:
         if not finals and low is None:
             raise UpdateError(f"the template {without_password(template.source)} has no released version")
-        high = max([*finals, *([low] if low in known else [])], default=low)
+        released = [*finals, *([low] if low is not None else [])]
+        high = max(released) if released else low
     else:
         high = version_of(to)
     tag = known.get(high) if high else None
