@@ -6,6 +6,7 @@ import importlib
 import json
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .. import device
@@ -165,7 +166,7 @@ def _work(
     record = RunRecord(store, options.package, arguments, device_name, name)
     progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
     progress.batch_size = options.batch_size
-    ledger = Ledger(store, shard.wants)
+    ledger = Ledger(store, partial(plan.wants, shard))
     if ledger.records:
         say(f"going on: {len(ledger.records)} parts are done")
     code = JobError.code

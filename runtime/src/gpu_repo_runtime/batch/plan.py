@@ -16,6 +16,7 @@ from .combining import Unit, units_of
 from .exits import BadConfiguration
 from .inputs import InputFile
 from .parts import Columns, Limits
+from .settings import Shard
 from .store import SUCCESS, FinishedElsewhere, Store
 
 NAME = "_plan.json"
@@ -55,6 +56,14 @@ class Plan:
     def units(self) -> list[Unit]:
         """Return the files as they make parts: small ones together, where there are many."""
         return units_of(self.files, self.columns, self.limits, self.shards)
+
+    def is_shared(self, file_index: int) -> bool:
+        """Tell whether small files share the parts with this number of a file."""
+        return len(self.units[file_index]) > 1
+
+    def wants(self, shard: Shard, file_index: int, part: int) -> bool:
+        """Tell whether a shard does a part."""
+        return shard.wants(file_index, part, self.is_shared(file_index))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import device
 from .calling import Caller
-from .combining import read_together, units_of
+from .combining import parts_together, units_of
 from .exits import DONE
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, import_model, load_model
@@ -99,7 +99,7 @@ def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
 def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
     for index, unit in enumerate(units_of(files, columns, limits, 1)):
         if len(unit) > 1:
-            yield read_together(unit, index, columns, limits, lambda _: None)
+            yield from parts_together(unit, index, columns, limits, lambda file: file, lambda _: True)
             continue
         for part in read_parts(unit[0], index, columns, limits, Start(), lambda _: True):
             if isinstance(part, Part):
