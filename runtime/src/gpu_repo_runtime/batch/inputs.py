@@ -30,7 +30,7 @@ COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 # What is read of an object store at once, where more is needed.
 REQUEST = 8 << 20
 # What Hive and Spark call a folder of rows without a value.
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -98,7 +98,7 @@ class InputFile:
         """Return the columns that its folders tell, as in year=2024/day=7/part.parquet; always texts."""
         pairs = [part.partition("=") for part in PurePosixPath(self.name).parts[:-1]]
         return {
-            unquote(key): None if value == _NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
+            unquote(key): None if value == NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
         }
 
     def identity(self) -> dict[str, Any]:

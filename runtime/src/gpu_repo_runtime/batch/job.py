@@ -83,7 +83,9 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             predictor.schema,
             code_fingerprint(options.package),
             as_json(parameters),
+            options.form,
         )
+        options.form.check(columns.kept, predictor.schema)
         plan.settle(store, checksums)
     return store, plan, predictor, device_name
 

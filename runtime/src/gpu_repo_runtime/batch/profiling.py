@@ -12,9 +12,9 @@ from .. import device
 from .calling import Caller
 from .combining import parts_together, units_of
 from .exits import DONE
+from .formats import as_bytes
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, import_model, load_model
-from .manifest import as_parquet
 from .messages import say
 from .ordering import Sorted
 from .parts import Columns, Limits, Part
@@ -113,7 +113,7 @@ def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
 def _write(folder: Path, outcomes: list[Any]) -> None:
     store = DiskStore(folder, for_parts=False)
     for outcome in outcomes:
-        store.write("sample.parquet", as_parquet(outcome.table()))
+        store.write("sample.parquet", as_bytes(outcome.table()))
     store.tidy("_tmp")
 
 

@@ -116,7 +116,7 @@ class Run:
         table = part.with_origins(table)
         quarantine = self._plan.on_error == "quarantine"
         versions = {file.name: tag for file in part.files if (tag := self._watch.tag(file))}
-        return self._ledger.write(part, table, bad, quarantine, wider, versions)
+        return self._ledger.write(part, table, bad, quarantine, wider, versions, self._plan.form)
 
     def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
         if bad:

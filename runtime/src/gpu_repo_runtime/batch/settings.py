@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .exits import BadConfiguration
+from .formats import Form
 from .inputs import Dialect
 from .parts import Limits
 from .reading import Asked
@@ -59,6 +60,7 @@ class RunOptions:
     limit: int | None
     asked: Asked
     parameters: list[str]
+    form: Form
     on_error: str
     max_bad: float
     device: str
