@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyarrow import ArrowException, fs
 
 from .addresses import masked
+from .archives import Gunzipped
 from .exits import BadConfiguration
 from .messages import say
 
@@ -31,6 +32,8 @@ COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 REQUEST = 8 << 20
 # What Hive and Spark call a folder of rows without a value.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# An archive without them ends so only when nothing is in it.
+_PADDING = bytes(4)
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -80,9 +83,19 @@ class InputFile:
         codec = COMPRESSED.get(PurePosixPath(self.path.lower()).suffix)
         if codec is None:
             return self.open()
+        if codec == "gzip" and self._ends_in_zeros():
+            return Gunzipped(self.open())
         if self.content is not None:
             return pa.CompressedInputStream(self.open(), codec)
         return self.filesystem.open_input_stream(self.path, compression=codec, buffer_size=1 << 20)
+
+    def _ends_in_zeros(self) -> bool:
+        """Tell whether there may be zeros behind an archive, as tapes and block devices leave them."""
+        if not self.is_local and self.content is None:
+            return False
+        with self.open() as file:
+            file.seek(max(0, self.size - len(_PADDING)))
+            return bool(file.read() == _PADDING)
 
     def blames(self, error: Exception) -> bool:
         """Tell whether an error of reading says that the content is wrong, so that another try gives the same.

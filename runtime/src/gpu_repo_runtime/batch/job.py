@@ -86,6 +86,7 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             options.form,
         )
         options.form.check(columns.kept, predictor.schema)
+        store.prepare()
         plan.settle(store, checksums)
     return store, plan, predictor, device_name
 
@@ -106,6 +107,7 @@ def merge_job(output: str) -> int:
     if missing:
         some = ", ".join(missing[:5])
         raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
+    store.prepare()
     _publish(store, output, None)
     return DONE
 

@@ -111,7 +111,8 @@ def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
 
 
 def _write(folder: Path, outcomes: list[Any]) -> None:
-    store = DiskStore(folder, for_parts=False)
+    store = DiskStore(folder)
+    store.prepare(for_parts=False)
     for outcome in outcomes:
         store.write("sample.parquet", as_bytes(outcome.table()))
     store.tidy("_tmp")

@@ -36,6 +36,8 @@ def open_store(location: str, make: bool = True) -> "DiskStore | ObjectStore":
     if not make and not Path(path).is_dir():
         raise BadConfiguration(f"there is no folder {location}")
     try:
+        if make:
+            Path(path).mkdir(parents=True, exist_ok=True)
         return DiskStore(Path(path))
     except (FileExistsError, NotADirectoryError):
         raise BadConfiguration(f"the output {location} is a file; it has to be a folder") from None
@@ -44,17 +46,22 @@ def open_store(location: str, make: bool = True) -> "DiskStore | ObjectStore":
 
 
 class DiskStore:
-    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done.
+    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done."""
 
-    for_parts: whether there will be parts at all.
-    """
-
-    def __init__(self, root: Path, for_parts: bool = True) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
         # Those that are there. Parts' folders are never made again: one that is gone says that the result is published.
         self._folders = {root / WAITING, root / DATA}
         self.parts = DATA if self._published() else WAITING
-        if not (root / SUCCESS).exists():
+
+    def prepare(self, for_parts: bool = True) -> None:
+        """Make the folders to write in, when it is clear that something will be written; not in a complete output.
+
+        for_parts: whether there will be parts at all.
+        """
+        if not (self.root / SUCCESS).exists():
+            # Another worker may have published since this one has opened the folder.
+            self.parts = DATA if self._published() else WAITING
             self._make((TEMPORARY, self.parts) if for_parts else (TEMPORARY,))
 
     def _make(self, folders: tuple[str, ...]) -> None:
@@ -224,6 +231,9 @@ class ObjectStore:
         found = self.filesystem.get_file_info(fs.FileSelector(top, allow_not_found=True, recursive=True))
         own = [info for info in found if info.type == fs.FileType.File]
         return {str(PurePosixPath(info.path).relative_to(top)): info.size for info in own}
+
+    def prepare(self) -> None:
+        """Do nothing: there are no folders."""
 
     def prepare_again(self) -> None:
         """Do nothing: there are no folders."""
