@@ -82,7 +82,7 @@ def test_early_stopping(whole, tmp_path):
         (("--batch-size", "100000"), "do not fill one step"),
         (("--precision", "float16"), "needs the framework torch"),
         (("--epochs", "0"), "--epochs"),
-        (("--learning-rate", "1e30"), "is too large"),
+        (("--learning-rate", "1e30"), "or too large: "),
     ],
 )
 def test_another_training_is_refused(whole, tmp_path, options, said):

@@ -16,7 +16,7 @@ def _number(text: str, kind: Callable[[str], float], holds: Callable[[float], bo
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no {words}") from None
     if math.isfinite(number) and abs(number) > LARGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is too large: {LARGEST:,} is the largest number taken")
+        raise argparse.ArgumentTypeError(f"{text!r} is no {words}, or too large: {LARGEST:,} is the largest")
     if not math.isfinite(number) or not holds(number):
         raise argparse.ArgumentTypeError(f"{text!r} is no {words}")
     return number
