@@ -16,7 +16,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import resource
 import shutil
 import statistics
@@ -25,7 +24,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 import psutil
@@ -38,6 +36,7 @@ ROOT = HERE.parent.parent
 RUNTIME = ROOT / "runtime" / "src"
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.batch.machine import described  # noqa: E402
 from benchmarks.texts import even, uneven  # noqa: E402
 
 BATCH = 64
@@ -196,18 +195,7 @@ def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
 
 def machine() -> dict[str, object]:
     """Describe the machine and the versions."""
-    info = Path("/proc/cpuinfo").read_text()
-    model = next((line.partition(":")[2].strip() for line in info.splitlines() if "model name" in line), "unknown")
-    names = ("torch", "pyarrow", "pandas", "ray", "sentence-transformers", "transformers", "numpy")
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "memory_gib": round(psutil.virtual_memory().total / 2**30),
-        "os": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-        "versions": {name: metadata.version(name) for name in names},
-        "load_average": [round(load, 1) for load in os.getloadavg()],
-    }
+    return described(("torch", "pyarrow", "pandas", "ray", "sentence-transformers", "transformers", "numpy"))
 
 
 def main() -> None:

@@ -229,3 +229,20 @@ def test_parquet_rows_that_the_file_holds_once_are_as_large_in_a_part(job, tmp_p
     parts = [part["rows"] for part in out.read_json("_manifest.json")["parts"]]
     assert sum(parts) == 300
     assert max(parts) * 100_000 <= 4 << 20, parts
+
+
+@pytest.mark.parametrize("zeros", [4, 512, 10_000])
+@pytest.mark.parametrize("lines", [texts(300), []], ids=["rows", "empty"])
+def test_zeros_behind_an_archive_are_no_loss(job, tmp_path, out, zeros, lines):
+    """gzip takes them too: tapes and block devices leave them."""
+    plain = write_jsonl(tmp_path / "plain.jsonl", lines).read_bytes()
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(plain) + bytes(zeros))
+    assert job("--input", tmp_path / "a.jsonl.gz", "--output", out.path) == 0
+    assert [row["text"] for row in out.rows()] == lines
+
+
+def test_zeros_behind_a_cut_archive_are_a_loss(job, tmp_path, out, capsys):
+    content = gzip.compress(write_jsonl(tmp_path / "plain.jsonl", texts(300)).read_bytes())
+    (tmp_path / "a.jsonl.gz").write_bytes(content[:-100] + bytes(512))
+    assert job("--input", tmp_path / "a.jsonl.gz", "--output", out.path) == 65
+    assert "cannot be read" in capsys.readouterr().err

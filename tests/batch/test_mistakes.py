@@ -91,7 +91,7 @@ def test_a_checkpoint_of_another_network_is_named(trained, tmp_path, capsys):
     assert "w had the shape (1,), now (2,)" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("place", "said"), [("s3://bucket/out", "to a folder on a disk"), ("FILE", "ot a directory")])
+@pytest.mark.parametrize(("place", "said"), [("s3://bucket/out", "to a folder on a disk"), ("FILE", "to be a folder")])
 def test_a_training_into_no_folder(trained, tmp_path, capsys, place, said):
     (tmp_path / "file").touch()
     assert trained(str(tmp_path / "file") if place == "FILE" else place) == 78

@@ -123,3 +123,8 @@ def test_a_column_of_the_file_counts_more_than_its_folder(job, tmp_path, out):
     write_jsonl(tmp_path / "in" / "id=9" / "a.jsonl", ["x", "y"])
     assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "id") == 0
     assert [row["id"] for row in out.rows()] == [0, 1]
+
+
+def test_what_is_refused_leaves_no_folders(job, tmp_path, out):
+    assert job("--input", tmp_path / "nothing", "--output", out.path) == 78
+    assert not list(out.path.iterdir())

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
@@ -117,14 +119,87 @@ def test_types_get_wider_from_file_to_file(job, folder, out):
     assert [row["id"] for row in out.rows() if row["file"] in ("049.jsonl", "050.jsonl")] == [0.0, 1.0, 2.0, 0.5]
 
 
-def test_few_files_parquet_and_large_ones_have_their_own_parts(job, tmp_path, out):
+def test_few_files_and_large_ones_have_their_own_parts(job, tmp_path, out):
     source = tmp_path / "in"
     source.mkdir()
     for number in range(FILES):
-        write_parquet(source / f"{number:03d}.parquet", ["a"])
-    write_jsonl(source / "large.jsonl", ["word " * 100] * 2000)
+        write_jsonl(source / f"{number:03d}.jsonl", ["a"])
+    write_parquet(source / "large.parquet", ["word " * 100] * 2000)
     assert job("--input", source, "--output", out.path) == 0
-    assert len(parts_of(out)) == FILES + 1
+    assert [part["file"] for part in parts_of(out)] == ["000.jsonl", "large.parquet"]
+    few = Output(tmp_path / "few")
+    assert job("--input", *sorted(source.glob("00*")), "--output", few.path) == 0
+    assert len(parts_of(few)) == 10
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Path:
+    """Return a folder of many Parquet files: the eighth holds fractions, the tenth is empty, the twelfth is none."""
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(FILES):
+        ids = [number * ROWS + n + 0.5 * (number == 7) for n in range(ROWS)]
+        table = pa.table({"id": ids if number == 7 else list(map(int, ids)), "text": [f"t{n}" for n in ids]})
+        pq.write_table(table.slice(0, 0) if number == 9 else table, source / f"{number:03d}.parquet")
+    (source / "011.parquet").write_bytes(b"PAR1 no table PAR1")
+    return source
+
+
+def test_parquet_files_share_parts(job, tables, out):
+    arguments = ("--input", tables, "--output", out.path, "--keep", "id,text", *QUARANTINE)
+    assert job(*arguments, "--max-bad", 1) == 0
+    there = [n for n in range(FILES) if n not in (9, 11)]
+    wanted = [(f"{n:03d}.parquet", row, n * ROWS + row + 0.5 * (n == 7)) for n in there for row in range(ROWS)]
+    assert [(row["file"], row["row"], row["id"]) for row in out.rows()] == wanted
+    assert [(bad["file"], bad["row"]) for bad in out.quarantined()] == [("011.parquet", 0)]
+    parts = parts_of(out)
+    assert 8 <= len(parts) <= FILES // 4, "small Parquet files do not share parts"
+    named = [name for part in parts for name in (part["file"], *part.get("others", []))]
+    assert named == sorted(path.name for path in tables.iterdir())
+
+
+def write_repeated(folder: Path) -> Path:
+    """Write many Parquet files whose few bytes hold 500 rows each."""
+    folder.mkdir()
+    for number in range(FILES):
+        pq.write_table(pa.table({"text": [f"text of file {number}"] * 500}), folder / f"{number:03d}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(("limit", "most"), [(("--part-rows", 1200), 1200), (("--part-bytes", 20_000), 800)])
+def test_limits_hold_for_small_files_of_many_rows(job, tmp_path, out, limit, most):
+    source = write_repeated(tmp_path / "in")
+    assert job("--input", source, "--output", out.path, *limit) == 0
+    assert max(part["rows"] for part in parts_of(out)) <= most
+    wanted = [(f"{n:03d}.parquet", row, f"text of file {n}") for n in range(FILES) for row in range(500)]
+    assert rows_of(out) == wanted
+
+
+def test_limits_hold_for_small_archives_of_many_lines(job, tmp_path, out):
+    source = tmp_path / "in"
+    source.mkdir()
+    for number in range(FILES):
+        content = "".join(f'{{"text": "line {row}"}}\n' for row in range(300))
+        (source / f"{number:03d}.jsonl.gz").write_bytes(gzip.compress(content.encode()))
+    assert job("--input", source, "--output", out.path, "--part-rows", 1000) == 0
+    assert max(part["rows"] for part in parts_of(out)) <= 1000
+    wanted = [(f"{n:03d}.jsonl.gz", row, f"line {row}") for n in range(FILES) for row in range(300)]
+    assert rows_of(out) == wanted
+
+
+def test_shards_and_damage_where_small_files_have_several_parts(job, tmp_path, out):
+    source = write_repeated(tmp_path / "in")
+    arguments = ("--input", source, "--part-rows", 1200)
+    whole = Output(tmp_path / "whole")
+    assert job(*arguments, "--output", whole.path, "--shard", "0/1") == 0
+    for index in (2, 0, 1):
+        assert job(*arguments, "--output", out.path, "--shard", f"{index}/3") == 0
+    assert out.rows() == whole.rows()
+    before = out.digest()
+    several = next(part for part in parts_of(out) if part["index"] == 1)
+    (out.path / "data" / f"part-{several['file_index']:05d}-000001.parquet").unlink()
+    assert job(*arguments, "--output", out.path, "--shard", f"{several['file_index'] % 3}/3") == 0
+    assert out.digest() == before
 
 
 def test_shards_share_the_work_and_the_last_one_publishes(job, folder, tmp_path, out):
@@ -158,10 +233,9 @@ def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
     arguments = ("--input", folder, *QUARANTINE, "--batch-size", 4)
     assert job(*arguments, "--output", whole.path) == 0
     for _ in range(3):
-        process = job.start(*arguments, "--output", out.path, SLOW="0.02")
+        process = job.start(*arguments, "--output", out.path, SLOW="0.05")
         done = len(list((out.path / "_records").glob("*")))
-        deadline = time.monotonic() + 60
-        while len(list((out.path / "_records").glob("*"))) < done + 2 and time.monotonic() < deadline:
+        while len(list((out.path / "_records").glob("*"))) < done + 2 and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
         process.communicate(timeout=60)

@@ -82,6 +82,7 @@ def test_early_stopping(whole, tmp_path):
         (("--batch-size", "100000"), "do not fill one step"),
         (("--precision", "float16"), "needs the framework torch"),
         (("--epochs", "0"), "--epochs"),
+        (("--learning-rate", "1e30"), "or too large: "),
     ],
 )
 def test_another_training_is_refused(whole, tmp_path, options, said):
@@ -92,6 +93,25 @@ def test_another_training_is_refused(whole, tmp_path, options, said):
     assert process.returncode == 78, words
     assert said in words
     assert {path.name: path.read_bytes() for path in output.iterdir() if path.is_file()} == before
+    assert not (output / "_tmp").exists()
+
+
+def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
+    child, _ = whole
+    first = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
+    while not (tmp_path / "out" / "checkpoint.npz").exists():
+        assert first.poll() is None, first.communicate()
+        time.sleep(0.02)
+    second = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
+    _, said = second.communicate(timeout=60)
+    # Another try helps once the first has ended.
+    assert second.returncode == 1, said
+    assert "another training is at work in" in said
+    first.kill()
+    first.communicate(timeout=30)
+    third = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "1", "--patience", "0")
+    _, said = third.communicate(timeout=60)
+    assert third.returncode == 0, said
 
 
 @pytest.mark.slow

@@ -106,6 +106,16 @@ def predictions(out: Output) -> list[dict[str, Any]]:
     return [{key: value for key, value in row.items() if key not in ("file", "row")} for row in out.rows()]
 
 
+def test_a_time_of_no_year_that_python_knows_is_a_bad_row(made, tmp_path, out):
+    job = made(TABLE)
+    since = pa.array([0, 2**62, -(2**62)], pa.timestamp("us"))
+    pq.write_table(pa.table({"age": [1, 2, 3], "since": since}), tmp_path / "a.parquet")
+    arguments = ("--input", tmp_path / "a.parquet", "--output", out.path, "--on-error", "quarantine", "--max-bad", 1)
+    assert job(*arguments) == 0
+    assert [row["text"] for row in predictions(out)] == ["nowhere 70.5 1970-01-01"]
+    assert [bad["row"] for bad in out.quarantined()] == [1, 2]
+
+
 FORMATS = ["a.parquet", "a.jsonl", "a.csv"]
 
 

@@ -88,19 +88,6 @@ def test_another_content_of_the_same_size_is_another_input(job, tmp_path, out, c
     assert "files changed: a.jsonl" in capsys.readouterr().err
 
 
-def test_an_object_that_is_replaced_between_two_workers(job, out, monkeypatch, capsys):
-    """Of the same size, in the same second: only its version tells."""
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    fsspec.filesystem("memory").pipe("/versions/a.txt", b"one\ntwo\nthree\nfour\n")
-    contents = job.module("contents")
-    arguments = ("--input", "memory://versions", "--output", out.path, "--part-rows", 2)
-    for shard, tag, code in (("0/2", "first", 0), ("1/2", "second", 78)):
-        monkeypatch.setattr(contents, "version", lambda file, tag=tag: tag)
-        assert job(*arguments, "--shard", shard) == code
-    assert "a.txt has changed during the run: first and second" in capsys.readouterr().err
-    assert not out.complete
-
-
 def test_an_object_that_is_replaced_while_it_is_read(job, model, tmp_path, out, monkeypatch, capsys):
     fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
     memory = fsspec.filesystem("memory")

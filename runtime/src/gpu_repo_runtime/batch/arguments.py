@@ -15,7 +15,9 @@ def _number(text: str, kind: Callable[[str], float], holds: Callable[[float], bo
         number = kind(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no {words}") from None
-    if not math.isfinite(number) or abs(number) > LARGEST or not holds(number):
+    if math.isfinite(number) and abs(number) > LARGEST:
+        raise argparse.ArgumentTypeError(f"{text!r} is no {words}, or too large: {LARGEST:,} is the largest")
+    if not math.isfinite(number) or not holds(number):
         raise argparse.ArgumentTypeError(f"{text!r} is no {words}")
     return number
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from .addresses import masked
 from .arguments import above_zero, address, delimiter, encoding, not_blank, positive, seconds, share, whole
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
+from .formats import FORMATS, Form
 from .inputs import Dialect
 from .parts import Limits
 from .reading import Asked
@@ -72,6 +73,8 @@ def _parser(package: str) -> Parser:
     what.add_argument(
         "--parameter", action="append", default=[], metavar="NAME=VALUE", help="a field of the model's Parameters"
     )
+    what.add_argument("--output-format", choices=FORMATS, default="parquet", help="of the result's files")
+    what.add_argument("--partition-by", metavar="A,B", help="columns of the output whose values are folders, as in a=1")
     errors = run.add_argument_group("bad rows")
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
@@ -130,10 +133,13 @@ def _names(text: str | None) -> list[str] | None:
 
 
 def _kept(options: argparse.Namespace) -> list[str] | None:
-    names = _names(options.keep)
+    return _without_twice("--keep", _names(options.keep))
+
+
+def _without_twice(option: str, names: list[str] | None) -> list[str] | None:
     twice = [name for name in names or () if (names or []).count(name) > 1]
     if twice:
-        raise BadConfiguration(f"--keep names {twice[0]!r} twice")
+        raise BadConfiguration(f"{option} names {twice[0]!r} twice")
     return names
 
 
@@ -264,6 +270,7 @@ def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
         limit=options.limit,
         asked=_asked(options, _kept(options)),
         parameters=options.parameter,
+        form=Form(options.output_format, tuple(_without_twice("--partition-by", _names(options.partition_by)) or ())),
         on_error=options.on_error,
         max_bad=options.max_bad,
         device=options.device,

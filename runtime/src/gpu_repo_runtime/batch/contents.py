@@ -5,7 +5,9 @@ import os
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Self
 
 from pyarrow import ArrowException, fs
 
@@ -15,6 +17,9 @@ from .inputs import InputFile
 # Of all files together: more would take minutes to read before the first row.
 CHECKED_BYTES = 16 << 30
 _BLOCK = 1 << 20
+# An object of this size or less is fetched by one request, at the moment at which its version is looked at.
+FETCHED_BYTES = 1 << 20
+_SECOND = 1_000_000_000
 State = tuple[int, int, int, str]
 
 
@@ -26,7 +31,7 @@ class Checksums:
 
     def __init__(self, files: list[InputFile]) -> None:
         self._files = files if sum(file.size for file in files) <= CHECKED_BYTES else []
-        self._files = [file for file in self._files if _is_local(file)]
+        self._files = [file for file in self._files if file.is_local]
         self._stop = threading.Event()
         self._pool = ThreadPoolExecutor(1, "checksums")
         self._sums = self._pool.map(self._sum, self._files)
@@ -60,25 +65,29 @@ class Watch:
     def __init__(self) -> None:
         self._seen: dict[str, State] = {}
 
-    def begin(self, file: InputFile) -> None:
-        """Note how a file is before it is read. Raises BadConfiguration when it has changed since it was found."""
-        seen = _state(file)
+    def begin(self, file: InputFile) -> InputFile:
+        """Note how a file is before it is read, and return it; with its content if it is a small one of a store.
+
+        Raises BadConfiguration when it has changed since it was found.
+        """
+        seen, content = _looked_at(file, fetched=not file.is_local and file.size <= FETCHED_BYTES)
         if seen is not None:
             self._seen[file.path] = seen
-            _compare(file, (file.size, file.modified, file.inode or seen[2], seen[3]), seen)
+            _compare(file, _as_found(file, seen), seen)
+        return replace(file, content=content) if content is not None else file
 
     def check(self, file: InputFile) -> None:
         """Raise BadConfiguration when a file is not as it was."""
         seen = self._seen.get(file.path)
-        now = _state(file)
+        now, _ = _looked_at(file)
         if now is None:
             raise BadConfiguration(f"{file.name} was there at the start and is gone now; {_ADVICE}")
-        _compare(file, seen or (file.size, file.modified, file.inode or now[2], now[3]), now)
+        _compare(file, seen or _as_found(file, now), now)
 
     def check_all(self, files: Iterable[InputFile]) -> None:
         """Check all files, several at a time, because each takes a while in an object store."""
         files = list(files)
-        if all(map(_is_local, files)) or len(files) < 2:
+        if all(file.is_local for file in files) or len(files) < 2:
             for file in files:
                 self.check(file)
             return
@@ -106,24 +115,64 @@ def _compare(file: InputFile, before: State, now: State) -> None:
         raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
 
 
-def _is_local(file: InputFile) -> bool:
-    return isinstance(file.filesystem, fs.LocalFileSystem)
+def _as_found(file: InputFile, like: State) -> State:
+    """Return the state of a file when it was found; what was not known then is as in `like`."""
+    same_time = not file.is_local and file.modified // _SECOND == like[1] // _SECOND
+    return file.size, like[1] if same_time else file.modified, file.inode or like[2], like[3]
 
 
-def _state(file: InputFile) -> State | None:
-    """Return (size, time in ns, inode, version), None when the file is gone. Zero and "" are what is not known."""
+def _looked_at(file: InputFile, fetched: bool = False) -> tuple[State | None, bytes | None]:
+    """Return (size, time in ns, inode, version), None when the file is gone, and its content if it is to be fetched.
+
+    Zero and "" are what is not known. A store that tells all of that when an object is opened is asked once.
+    """
+    if file.is_local:
+        return _on_disk(file), None
+    try:
+        with file.filesystem.open_input_file(file.path) as stream:
+            told = _told(stream)
+            content = stream.read() if fetched else None
+            modified = _time(told["last-modified"])
+            if told["etag"] and modified:
+                return (stream.size(), modified, 0, told["etag"]), content
+    except FileNotFoundError:
+        return None, None
+    info = file.filesystem.get_file_info(file.path)
+    if info.type != fs.FileType.File:
+        return None, None
+    return (int(info.size or 0), int(info.mtime_ns or 0), 0, told["etag"]), content
+
+
+def _on_disk(file: InputFile) -> State | None:
     info = file.filesystem.get_file_info(file.path)
     if info.type != fs.FileType.File:
         return None
-    inode = os.stat(file.path).st_ino if _is_local(file) else 0
-    return int(info.size or 0), int(info.mtime_ns or 0), inode, "" if _is_local(file) else version(file)
+    return int(info.size or 0), int(info.mtime_ns or 0), os.stat(file.path).st_ino, ""
+
+
+def _told(stream: Any) -> dict[str, str]:
+    """Return what a store tells of an object, "" for what it does not."""
+    try:
+        found = stream.metadata() or {}
+    except (OSError, ArrowException, NotImplementedError, AttributeError):
+        found = {}
+    return {"etag": "", "last-modified": ""} | {_text(key).lower(): _text(value) for key, value in found.items()}
+
+
+def _time(told: str) -> int:
+    """Return the time that a store tells, in whole seconds as ns; 0 where that is not known."""
+    try:
+        return int(datetime.fromisoformat(told).timestamp()) * _SECOND
+    except ValueError:
+        return 0
+
+
+def _text(value: str | bytes) -> str:
+    """Return a text that older versions of pyarrow give as bytes."""
+    return value.decode() if isinstance(value, bytes) else value
 
 
 def version(file: InputFile) -> str:
-    """Return the ETag of an object, "" where the store tells none."""
-    try:
-        with file.filesystem.open_input_file(file.path) as stream:
-            found = stream.metadata() or {}
-    except (OSError, ArrowException, NotImplementedError, AttributeError):
-        return ""
-    return next((value.decode() for key, value in found.items() if key.lower() == b"etag"), "")
+    """Return the ETag of an object, "" where the store tells none, or where it is gone."""
+    state, _ = _looked_at(file)
+    return state[3] if state else ""

@@ -10,9 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from pyarrow import ArrowException, fs
 
 from .addresses import masked
+from .archives import Gunzipped
 from .exits import BadConfiguration
 from .messages import say
 
@@ -26,8 +28,12 @@ FORMATS = {
     ".txt": "txt",
 }
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+# What is read of an object store at once, where more is needed.
+REQUEST = 8 << 20
 # What Hive and Spark call a folder of rows without a value.
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+# An archive without them ends so only when nothing is in it.
+_PADDING = bytes(4)
 _WILDCARD = re.compile(r"[*?\[]")
 
 
@@ -46,7 +52,8 @@ PLAIN = Dialect()
 class InputFile:
     """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
 
-    0 stands for what is not known. most: how many rows of it are read, where not all are.
+    0 stands for what is not known. most: how many rows of it are read, where not all are. content: of a small object,
+    which was fetched at once.
     """
 
     name: str
@@ -58,6 +65,37 @@ class InputFile:
     inode: int = 0
     dialect: Dialect = PLAIN
     most: int | None = None
+    content: bytes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether it is on a disk."""
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def open(self) -> Any:
+        """Return the file's bytes, to be read from any place."""
+        if self.content is not None:
+            return pa.BufferReader(self.content)
+        return self.filesystem.open_input_file(self.path)
+
+    def open_stream(self) -> Any:
+        """Return the content from the beginning on, of a compressed file what was compressed."""
+        codec = COMPRESSED.get(PurePosixPath(self.path.lower()).suffix)
+        if codec is None:
+            return self.open()
+        if codec == "gzip" and self._ends_in_zeros():
+            return Gunzipped(self.open())
+        if self.content is not None:
+            return pa.CompressedInputStream(self.open(), codec)
+        return self.filesystem.open_input_stream(self.path, compression=codec, buffer_size=1 << 20)
+
+    def _ends_in_zeros(self) -> bool:
+        """Tell whether there may be zeros behind an archive, as tapes and block devices leave them."""
+        if not self.is_local and self.content is None:
+            return False
+        with self.open() as file:
+            file.seek(max(0, self.size - len(_PADDING)))
+            return bool(file.read() == _PADDING)
 
     def blames(self, error: Exception) -> bool:
         """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
@@ -66,14 +104,14 @@ class InputFile:
         """
         if not isinstance(error, OSError):
             return isinstance(error, ArrowException)
-        return not error.errno and isinstance(self.filesystem, fs.LocalFileSystem)
+        return not error.errno and (self.is_local or self.content is not None)
 
     @property
     def partitions(self) -> dict[str, str | None]:
         """Return the columns that its folders tell, as in year=2024/day=7/part.parquet; always texts."""
         pairs = [part.partition("=") for part in PurePosixPath(self.name).parts[:-1]]
         return {
-            unquote(key): None if value == _NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
+            unquote(key): None if value == NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
         }
 
     def identity(self) -> dict[str, Any]:

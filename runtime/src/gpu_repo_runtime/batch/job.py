@@ -6,6 +6,7 @@ import importlib
 import json
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .. import device
@@ -82,7 +83,10 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             predictor.schema,
             code_fingerprint(options.package),
             as_json(parameters),
+            options.form,
         )
+        options.form.check(columns.kept, predictor.schema)
+        store.prepare()
         plan.settle(store, checksums)
     return store, plan, predictor, device_name
 
@@ -103,6 +107,7 @@ def merge_job(output: str) -> int:
     if missing:
         some = ", ".join(missing[:5])
         raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
+    store.prepare()
     _publish(store, output, None)
     return DONE
 
@@ -165,7 +170,7 @@ def _work(
     record = RunRecord(store, options.package, arguments, device_name, name)
     progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
     progress.batch_size = options.batch_size
-    ledger = Ledger(store, shard.wants)
+    ledger = Ledger(store, partial(plan.wants, shard))
     if ledger.records:
         say(f"going on: {len(ledger.records)} parts are done")
     code = JobError.code

@@ -22,7 +22,8 @@ class TooLong:
 Line = bytes | TooLong
 
 
-def _size(line: Line) -> int:
+def line_size(line: Line) -> int:
+    """Return the bytes of a line."""
     return len(line) if isinstance(line, bytes) else line.size
 
 
@@ -50,7 +51,7 @@ class LineReader:
         taken: list[Line] = []
         while len(taken) < count and budget > 0 and self._fill():
             piece = self._ready[self._next : self._next + count - len(taken)]
-            sizes = list(map(_size, piece))
+            sizes = list(map(line_size, piece))
             if sum(sizes) > budget:
                 end = next(number for number, total in enumerate(accumulate(sizes), 1) if total >= budget)
                 piece, sizes = piece[:end], sizes[:end]

@@ -12,8 +12,9 @@ from ..interface import Interface, sentence
 from .inputs import InputFile, open_filesystem
 from .shapes import Taken
 
-# What reading an address may raise besides OSError: a scheme that nobody knows, an address of nothing.
-_NO_FILE = (OSError, ValueError, pa.ArrowException)
+# What reading an address may raise besides OSError: a scheme that nobody knows, an address of nothing. And a time of
+# which Python knows no year.
+_NO_FILE = (OSError, ValueError, OverflowError, pa.ArrowException)
 
 
 class Refused(str):

@@ -3,13 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .addresses import masked
+from .formats import PARQUET, Form, as_bytes
 from .parts import BadRow, Part, numbers, part_name
 from .plan import to_json
 from .store import RECORDS, Store, read_all
@@ -24,6 +24,21 @@ Number = tuple[int, int]
 
 
 @dataclass(frozen=True)
+class Written:
+    """A file with rows of a part. narrow_size: of the file before it got the types of all parts, else 0."""
+
+    path: str
+    size: int
+    sha256: str
+    narrow_size: int = 0
+
+    @classmethod
+    def of(cls, path: str, content: pa.Buffer, narrow_size: int = 0) -> "Written":
+        """Return what is known of a file with this content."""
+        return cls(path, content.size, hashlib.sha256(content).hexdigest(), narrow_size)
+
+
+@dataclass(frozen=True)
 class Record:
     """What is known of a finished part: of its `rows`, `written` are in the output, `bad` ones not, `blank` were none.
 
@@ -31,7 +46,8 @@ class Record:
     columns of wider types than the plan's. narrow_size: that of its file before it got the types of all parts.
     quarantine_size and quarantine_sha256: of the file with its bad rows. version: of the input's file, where
     an object store tells it. uncounted: of the bad ones those that stand for an unknown number of rows. others: the
-    files behind `file` that are in the same part, and `versions` those of all of them.
+    files behind `file` that are in the same part, and `versions` those of all of them. form: the format of its file.
+    by_folder: it has a file in each of several folders, which `pieces` are, and no checksum of its own.
     """
 
     file_index: int
@@ -54,6 +70,9 @@ class Record:
     uncounted: int = 0
     others: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
+    form: str = "parquet"
+    pieces: list[dict[str, Any]] = field(default_factory=list)
+    by_folder: bool = False
 
     @property
     def name(self) -> str:
@@ -63,13 +82,22 @@ class Record:
     def published(self) -> dict[str, Any]:
         """Return what the manifest says of the part: without what is not so for most."""
         rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256", "version", "uncounted"}
-        rare |= {"others", "versions"}
-        return {key: value for key, value in asdict(self).items() if value or key not in rare}
+        rare |= {"others", "versions", "pieces", "by_folder"}
+        found = {key: value for key, value in asdict(self).items() if value or key not in rare}
+        return {key: value for key, value in found.items() if (key, value) != ("form", "parquet")}
 
     @property
-    def files(self) -> list[str]:
-        """Return the names of the files that belong to the part, in the folders for parts and for bad rows."""
-        return [f"{self.name}.parquet"] + [f"{QUARANTINE}/{self.name}.parquet"] * bool(self.quarantine_size)
+    def written_files(self) -> list["Written"]:
+        """Return the files with the part's rows: one, or one for each folder."""
+        if self.by_folder:
+            return [Written(**piece) for piece in self.pieces]
+        return [Written(f"{self.name}.{self.form}", self.size, self.sha256, self.narrow_size)]
+
+    def with_files(self, files: list["Written"]) -> "Record":
+        """Return the record with other files in place of these."""
+        if self.by_folder:
+            return replace(self, pieces=[asdict(one) for one in files], size=sum(one.size for one in files))
+        return replace(self, size=files[0].size, sha256=files[0].sha256, narrow_size=files[0].narrow_size)
 
 
 class Ledger:
@@ -92,23 +120,28 @@ class Ledger:
         quarantine: bool,
         wider: bool = False,
         versions: dict[str, str] | None = None,
+        form: Form = PARQUET,
     ) -> Record:
         """Bring a part to the output; it counts as finished when its record is there, which comes last.
 
-        wider: the table has columns of wider types than the plan's. versions: of the input's files.
+        wider: the table has columns of wider types than the plan's. versions: of the input's files. form: of the
+        part's files.
         """
-        content = as_parquet(table)
+        contents = form.files(table, part.name)
         if bad and quarantine:
             rows = [
                 {"file": file.name, "row": row, "count": b.count, "reason": masked(b.reason), "raw": b.raw}
                 for b in bad
                 for file, row in [part.origin(b.row)]
             ]
-            quarantined = as_parquet(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
+            quarantined = as_bytes(pa.Table.from_pylist(rows, QUARANTINE_SCHEMA))
             self._store.write(f"{QUARANTINE}/{part.name}.parquet", quarantined)
         else:
             quarantined = b""
-        self._store.write(f"{self._store.parts}/{part.name}.parquet", content)
+        for name, content in contents.items():
+            self._store.write(f"{self._store.parts}/{name}", content)
+        written = [Written.of(name, content) for name, content in contents.items()]
+        alone = written[0] if not form.folders else Written("", sum(one.size for one in written), "")
         count = sum(b.count for b in bad)
         record = Record(
             file_index=part.file_index,
@@ -121,8 +154,11 @@ class Ledger:
             blank=part.rows - len(table) - count,
             end=part.end,
             last=part.last,
-            size=content.size,
-            sha256=hashlib.sha256(content).hexdigest(),
+            size=alone.size,
+            sha256=alone.sha256,
+            form=form.name,
+            pieces=[asdict(one) for one in written] if form.folders else [],
+            by_folder=bool(form.folders),
             wider=wider,
             version="" if part.members else (versions or {}).get(part.file.name, ""),
             others=[file.name for file in part.files[1:]],
@@ -147,7 +183,7 @@ def intact(store: Store, records: Iterable[Record]) -> tuple[dict[Number, Record
     damaged: dict[Number, Record] = {}
     for record in records:
         name = f"{record.name}.parquet"
-        whole = parts.get(name) in (record.size, record.narrow_size or record.size)
+        whole = all(parts.get(one.path) in (one.size, one.narrow_size or one.size) for one in record.written_files)
         whole = whole and quarantined.get(name, 0) == (record.quarantine_size or quarantined.get(name, 0))
         (good if whole else damaged)[record.file_index, record.index] = record
     return good, damaged
@@ -159,11 +195,3 @@ def _read(content: bytes) -> Record | None:
         return Record(**json.loads(content))
     except (ValueError, TypeError):
         return None
-
-
-def as_parquet(table: pa.Table) -> pa.Buffer:
-    """Return the table as a Parquet file, the same bytes for the same table."""
-    sink = pa.BufferOutputStream()
-    # A dictionary costs as much as all the rest, and only what repeats gets smaller by it: surely the file's name.
-    pq.write_table(table, sink, compression="zstd", use_dictionary=["file"])
-    return sink.getvalue()

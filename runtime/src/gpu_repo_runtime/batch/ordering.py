@@ -68,7 +68,7 @@ def _raw(value: pa.Scalar) -> bytes | None:
     try:
         found = value.as_py()
         return (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)).encode()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         return None
 
 

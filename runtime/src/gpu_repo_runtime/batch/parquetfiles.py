@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import fs, types
+from pyarrow import types
 
 from .exits import BadInput
-from .inputs import InputFile
+from .inputs import REQUEST, InputFile
 from .lines import TooLong, too_long
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
 from .shapes import Taken
@@ -18,7 +18,7 @@ from .widening import fitting
 
 READ_ROWS = 16_384
 SAMPLE_ROWS = 256
-# Of a disk, a row group is read in pieces of this size and not each of its columns as a whole.
+# A row group is read in pieces of this size and not each of its columns as a whole; in larger ones of an object store.
 BUFFER = 1 << 20
 
 
@@ -31,9 +31,8 @@ def parquet_parts(
     for all the rows in it; an error of the disk or the network is raised.
     """
     try:
-        source = pq.ParquetFile(
-            file.filesystem.open_input_file(file.path), memory_map=False, pre_buffer=False, buffer_size=BUFFER
-        )
+        buffer = BUFFER if file.is_local else REQUEST
+        source = pq.ParquetFile(file.open(), memory_map=False, pre_buffer=False, buffer_size=buffer)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
@@ -54,11 +53,6 @@ def parquet_parts(
         through = end / max(1, total)
         yield Part(file, file_index, index, start, end - start, index == count - 1, 0, table, through, bad)
     yield count
-
-
-def _buffer(file: InputFile) -> int:
-    """Return the bytes of a read, 0 for a column of a row group at once: in an object store each read is a request."""
-    return BUFFER if isinstance(file.filesystem, fs.LocalFileSystem) else 0
 
 
 def _rows_of_part(file: InputFile, source: pq.ParquetFile, columns: Columns, limits: Limits) -> int:

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from .combining import Unit, units_of
 from .exits import BadConfiguration
+from .formats import PARQUET, Form
 from .inputs import InputFile
 from .parts import Columns, Limits
+from .settings import Shard
 from .store import SUCCESS, FinishedElsewhere, Store
 
 NAME = "_plan.json"
@@ -50,11 +52,20 @@ class Plan:
     result: pa.Schema
     code: str
     parameters: Any = None
+    form: Form = PARQUET
 
     @cached_property
     def units(self) -> list[Unit]:
         """Return the files as they make parts: small ones together, where there are many."""
         return units_of(self.files, self.columns, self.limits, self.shards)
+
+    def is_shared(self, file_index: int) -> bool:
+        """Tell whether small files share the parts with this number of a file."""
+        return len(self.units[file_index]) > 1
+
+    def wants(self, shard: Shard, file_index: int, part: int) -> bool:
+        """Tell whether a shard does a part."""
+        return shard.wants(file_index, part, self.is_shared(file_index))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""
@@ -69,6 +80,8 @@ class Plan:
             "keep": _types(self.columns.kept),
             "result": _types(self.result),
             "on_error": self.on_error,
+            **({} if self.form.name == "parquet" else {"output_format": self.form.name}),
+            **({"partition_by": list(self.form.folders)} if self.form.folders else {}),
             "code": self.code,
             **({"together": counts} if max(counts, default=1) > 1 else {}),
             "files": [file.identity() for file in self.files],
@@ -152,9 +165,11 @@ def _types(schema: pa.Schema) -> dict[str, str]:
 def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     """Say in a few words what differs between the plan that is there and the one of this start."""
     changes = [
-        f"--{key.replace('_', '-')} was {there.get(key)}, now {own[key]}" if key != "code" else "the code has changed"
-        for key in own
-        if key not in ("files", "together") and there.get(key) != own[key]
+        f"--{key.replace('_', '-')} was {there.get(key)}, now {own.get(key)}"
+        if key != "code"
+        else "the code has changed"
+        for key in own | there
+        if key not in ("files", "together") and there.get(key) != own.get(key)
     ]
     before = {file["name"]: file for file in there.get("files", [])}
     after = {file["name"]: file for file in own["files"]}

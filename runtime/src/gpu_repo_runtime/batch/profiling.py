@@ -10,11 +10,11 @@ from typing import Any
 
 from .. import device
 from .calling import Caller
-from .combining import read_together, units_of
+from .combining import parts_together, units_of
 from .exits import DONE
+from .formats import as_bytes
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, import_model, load_model
-from .manifest import as_parquet
 from .messages import say
 from .ordering import Sorted
 from .parts import Columns, Limits, Part
@@ -100,7 +100,7 @@ def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator
     for index, unit in enumerate(units_of(files, columns, limits, 1)):
         first = unit[0]
         if len(unit) > 1:
-            yield read_together(unit, index, columns, limits, lambda _: None)
+            yield from parts_together(unit, index, columns, limits, lambda file: file, lambda _: True)
             continue
         for part in read_parts(first, index, columns, limits, Start(), lambda _: True):
             if isinstance(part, Part):
@@ -112,9 +112,10 @@ def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
 
 
 def _write(folder: Path, outcomes: list[Any]) -> None:
-    store = DiskStore(folder, for_parts=False)
+    store = DiskStore(folder)
+    store.prepare(for_parts=False)
     for outcome in outcomes:
-        store.write("sample.parquet", as_parquet(outcome.table()))
+        store.write("sample.parquet", as_bytes(outcome.table()))
     store.tidy("_tmp")
 
 

@@ -1,10 +1,10 @@
 """The end of the job: all parts there, of one schema; then manifest and `_SUCCESS`."""
 
-import hashlib
 import json
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 
 from .commontypes import common_schema
 from .exits import BadConfiguration, BadInput, JobError
-from .manifest import Ledger, Number, Record, as_parquet, intact
+from .formats import as_bytes
+from .manifest import QUARANTINE, Ledger, Number, Record, Written, intact
 from .messages import say
 from .parts import part_name
 from .plan import NAME as PLAN
@@ -100,7 +101,8 @@ def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
         raise Damaged(list(ledger.damaged.values()))
     # First of all: on a disk nobody can write a part any more once the folder has its last name.
     store.publish()
-    if any(record.wider for record in records):
+    # In the other formats a value has no type but its own.
+    if any(record.wider and record.form == "parquet" for record in records):
         records = _of_one_schema(store, ledger, records)
     _check_content(store, records)
     _check_no_others(store, records)
@@ -135,11 +137,10 @@ def _check_content(store: Store, records: list[Record]) -> None:
     """Raise Damaged, and forget the records, where a file has not the checksum that was written."""
 
     def is_damaged(record: Record) -> bool:
-        wanted = [record.sha256, record.quarantine_sha256]
-        for name, checksum in zip([f"{store.parts}/{record.files[0]}", *record.files[1:]], wanted, strict=False):
-            if store.checksum(name) != checksum:
-                return True
-        return False
+        wanted = [(f"{store.parts}/{one.path}", one.sha256) for one in record.written_files]
+        if record.quarantine_size:
+            wanted.append((f"{QUARANTINE}/{record.name}.parquet", record.quarantine_sha256))
+        return any(store.checksum(name) != checksum for name, checksum in wanted)
 
     with ThreadPoolExecutor(4) as pool:
         damaged = [record for record, bad in zip(records, pool.map(is_damaged, records), strict=True) if bad]
@@ -151,7 +152,13 @@ def _check_content(store: Store, records: list[Record]) -> None:
 
 def _check_no_others(store: Store, records: list[Record]) -> None:
     """Raise BadConfiguration when there are files among the result that no part has written."""
-    others = store.sizes(store.parts).keys() - {f"{record.name}.parquet" for record in records}
+    there = store.sizes_of_parts().keys()
+    others = there - {one.path for record in records for one in record.written_files}
+    own = {f"{record.name}.{record.form}" for record in records if record.by_folder}
+    # A kill left them: when the part was made again, its rows went to other folders.
+    for name in [name for name in others if PurePosixPath(name).name in own]:
+        store.delete(f"{store.parts}/{name}")
+        others.remove(name)
     if others and store.read(SUCCESS) is None:
         raise BadConfiguration(
             f"{store.parts} holds {min(others)!r}, which this job has not written and readers would take for a result: "
@@ -170,38 +177,47 @@ def check_ours(store: Store, output: str) -> None:
 
 def _of_one_schema(store: Store, ledger: Ledger, records: list[Record]) -> list[Record]:
     """Write the parts again that have columns of narrower types than others. Return the records of all."""
-    schemas = [pq.read_schema(pa.BufferReader(_content(store, record))) for record in records]
+    schemas = [[_schema_of(store, record, one) for one in record.written_files] for record in records]
+    if not any(schemas):
+        return records
     try:
-        schema = common_schema(schemas)
+        schema = common_schema([schema for some in schemas for schema in some])
     except pa.ArrowTypeError as error:
         raise BadInput(
             f"the parts have no common type: {error}; leave it out with --keep and another --output"
         ) from None
     return [
-        record if own.equals(schema) else _rewritten(store, ledger, record, schema)
+        record if all(one.equals(schema) for one in own) else _rewritten(store, ledger, record, schema)
         for record, own in zip(records, schemas, strict=True)
     ]
 
 
+def _schema_of(store: Store, record: Record, file: Written) -> pa.Schema:
+    return pq.read_schema(pa.BufferReader(_content(store, record, file)))
+
+
 def _rewritten(store: Store, ledger: Ledger, record: Record, schema: pa.Schema) -> Record:
-    table = pq.read_table(pa.BufferReader(_content(store, record)), partitioning=None)
-    try:
-        content = as_parquet(table.cast(schema))
-    except pa.ArrowException as error:
-        raise BadInput(
-            f"{record.name} of {record.file} does not fit the columns of the others: {error}; leave such a column out "
-            "with --keep and another --output"
-        ) from None
-    narrow = record.narrow_size or record.size
-    wide = replace(record, size=content.size, sha256=hashlib.sha256(content).hexdigest(), narrow_size=narrow)
+    files, contents = [], []
+    for file in record.written_files:
+        table = pq.read_table(pa.BufferReader(_content(store, record, file)), partitioning=None)
+        try:
+            contents.append(as_bytes(table.cast(schema)))
+        except pa.ArrowException as error:
+            raise BadInput(
+                f"{record.name} of {record.file} does not fit the columns of the others: {error}; leave such a column "
+                "out with --keep and another --output"
+            ) from None
+        files.append(Written.of(file.path, contents[-1], file.narrow_size or file.size))
+    wide = record.with_files(files)
     # The record comes first: it knows both sizes, so that a kill between the two leaves nothing that looks broken.
     ledger.remember(wide)
-    store.write(f"{store.parts}/{record.name}.parquet", content)
+    for file, content in zip(files, contents, strict=True):
+        store.write(f"{store.parts}/{file.path}", content)
     return wide
 
 
-def _content(store: Store, record: Record) -> bytes:
-    content = store.read(f"{store.parts}/{record.name}.parquet")
+def _content(store: Store, record: Record, file: Written) -> bytes:
+    content = store.read(f"{store.parts}/{file.path}")
     if content is None:
         raise Damaged([record])
     return content

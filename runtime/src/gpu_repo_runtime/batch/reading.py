@@ -119,7 +119,7 @@ def first_rows(files: list[InputFile], count: int, limits: Limits) -> list[Input
             break
         try:
             if file.format == "parquet":
-                taken = rows = min(count, pq.read_metadata(file.filesystem.open_input_file(file.path)).num_rows)
+                taken = rows = min(count, pq.read_metadata(file.open()).num_rows)
             else:
                 taken, rows = count_rows(file, limits, count)
         except (OSError, pa.ArrowException) as error:
@@ -205,7 +205,7 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
 
 
 def _parquet_schema(file: InputFile) -> pa.Schema:
-    metadata = pq.read_metadata(file.filesystem.open_input_file(file.path))
+    metadata = pq.read_metadata(file.open())
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     schema = metadata.schema.to_arrow_schema()

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
 from .ahead import ahead
-from .combining import read_together
+from .combining import parts_together
 from .contents import Watch
 from .exits import BadInput
 from .manifest import Ledger, Record
@@ -79,22 +79,22 @@ class Run:
                 continue
 
             def wanted(index: int, file_index: int = file_index) -> bool:
-                return self._shard.wants(file_index, index) and (file_index, index) not in self._ledger.records
+                return self._wants(file_index, index) and (file_index, index) not in self._ledger.records
 
-            first = unit[0]
+            columns, limits = self._plan.columns, self._plan.limits
             if len(unit) > 1:
-                if wanted(0):
-                    yield read_together(unit, file_index, self._plan.columns, self._plan.limits, self._watch.begin)
+                yield from parts_together(unit, file_index, columns, limits, self._watch.begin, wanted)
                 continue
-            self._watch.begin(first)
-            for part in read_parts(first, file_index, self._plan.columns, self._plan.limits, start, wanted):
+            for part in read_parts(self._watch.begin(unit[0]), file_index, columns, limits, start, wanted):
                 if isinstance(part, Part):
                     yield part
 
     def _start(self, file_index: int) -> Start | None:
         """Return where the first part to be done may begin, None when the file has none any more."""
         start, index = Start(), 0
-        while not self._shard.wants(file_index, index) or (file_index, index) in self._ledger.records:
+        if self._plan.is_shared(file_index) and not self._shard.wants_some(file_index):
+            return None
+        while not self._wants(file_index, index) or (file_index, index) in self._ledger.records:
             record = self._ledger.records.get((file_index, index))
             if record and record.last:
                 return None
@@ -105,6 +105,9 @@ class Run:
             index += 1
         return start
 
+    def _wants(self, file_index: int, index: int) -> bool:
+        return self._plan.wants(self._shard, file_index, index)
+
     def _write(self, part: Part, outcome: Outcome, bad: list[BadRow]) -> Record:
         self._watch.check_all(part.files)
         table = outcome.table()
@@ -113,7 +116,7 @@ class Run:
         table = part.with_origins(table)
         quarantine = self._plan.on_error == "quarantine"
         versions = {file.name: tag for file in part.files if (tag := self._watch.tag(file))}
-        return self._ledger.write(part, table, bad, quarantine, wider, versions)
+        return self._ledger.write(part, table, bad, quarantine, wider, versions, self._plan.form)
 
     def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
         if bad:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .exits import BadConfiguration
+from .formats import Form
 from .inputs import Dialect
 from .parts import Limits
 from .reading import Asked
@@ -19,10 +20,17 @@ class Shard:
     worker: int = 0
     workers: int = 1
 
-    def wants(self, file_index: int, part: int) -> bool:
-        """Tell whether this process does a part. Neighbouring parts go to different shards."""
-        number = file_index + part
+    def wants(self, file_index: int, part: int, shared: bool) -> bool:
+        """Tell whether this process does a part. Neighbouring parts go to different shards.
+
+        shared: it is one of small files, whose parts are all one process's: where one ends, only reading tells.
+        """
+        number = file_index + (0 if shared else part)
         return number % self.count == self.index and number // self.count % self.workers == self.worker
+
+    def wants_some(self, file_index: int) -> bool:
+        """Tell whether this process does the parts of files that share them."""
+        return self.wants(file_index, 0, True)
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,13 @@ class Repair(Shard):
 
     parts: frozenset[tuple[int, int]] = frozenset()
 
-    def wants(self, file_index: int, part: int) -> bool:
+    def wants(self, file_index: int, part: int, shared: bool) -> bool:
         """Tell whether a part is one of them."""
         return (file_index, part) in self.parts
+
+    def wants_some(self, file_index: int) -> bool:
+        """Tell whether parts of files that share them are among them."""
+        return any(file_index == of_file for of_file, _ in self.parts)
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,7 @@ class RunOptions:
     limit: int | None
     asked: Asked
     parameters: list[str]
+    form: Form
     on_error: str
     max_bad: float
     device: str

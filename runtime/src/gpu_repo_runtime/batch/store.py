@@ -36,6 +36,8 @@ def open_store(location: str, make: bool = True) -> "DiskStore | ObjectStore":
     if not make and not Path(path).is_dir():
         raise BadConfiguration(f"there is no folder {location}")
     try:
+        if make:
+            Path(path).mkdir(parents=True, exist_ok=True)
         return DiskStore(Path(path))
     except (FileExistsError, NotADirectoryError):
         raise BadConfiguration(f"the output {location} is a file; it has to be a folder") from None
@@ -44,17 +46,22 @@ def open_store(location: str, make: bool = True) -> "DiskStore | ObjectStore":
 
 
 class DiskStore:
-    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done.
+    """A folder on a disk. Parts wait in `_parts` and become `data` by one rename when the job is done."""
 
-    for_parts: whether there will be parts at all.
-    """
-
-    def __init__(self, root: Path, for_parts: bool = True) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
         # Those that are there. Parts' folders are never made again: one that is gone says that the result is published.
         self._folders = {root / WAITING, root / DATA}
         self.parts = DATA if self._published() else WAITING
-        if not (root / SUCCESS).exists():
+
+    def prepare(self, for_parts: bool = True) -> None:
+        """Make the folders to write in, when it is clear that something will be written; not in a complete output.
+
+        for_parts: whether there will be parts at all.
+        """
+        if not (self.root / SUCCESS).exists():
+            # Another worker may have published since this one has opened the folder.
+            self.parts = DATA if self._published() else WAITING
             self._make((TEMPORARY, self.parts) if for_parts else (TEMPORARY,))
 
     def _make(self, folders: tuple[str, ...]) -> None:
@@ -69,9 +76,7 @@ class DiskStore:
         temporary = self.root / TEMPORARY / f"{uuid.uuid4().hex}-{PurePosixPath(name).name}"
         target = self.root / name
         try:
-            if target.parent not in self._folders:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                self._folders.add(target.parent)
+            self._make_folder(target.parent)
             # Without a buffer: each call of the system costs the model's thread some time, and it is all there already.
             with temporary.open("xb", buffering=0) as file:
                 rest = memoryview(content)
@@ -85,6 +90,13 @@ class DiskStore:
             if isinstance(error, FileNotFoundError) and self._published():
                 raise FinishedElsewhere from None
             raise
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder, but not that of the parts."""
+        if folder not in self._folders and folder != self.root:
+            self._make_folder(folder.parent)
+            folder.mkdir(exist_ok=True)
+            self._folders.add(folder)
 
     def create(self, name: str, content: bytes) -> bool:
         """Write a file unless it exists already; tell whether it was written."""
@@ -127,9 +139,19 @@ class DiskStore:
             return {}
 
     def sizes_of_parts(self) -> dict[str, int]:
-        """Return the names of the parts' files and their bytes, also while another worker publishes them."""
+        """Return the paths of the parts' files in their folder and their bytes, also while another worker publishes."""
         # In this order: what the rename takes away in between is in the second one.
-        return self.sizes(WAITING) | self.sizes(DATA)
+        return self._below(WAITING) | self._below(DATA)
+
+    def _below(self, folder: str) -> dict[str, int]:
+        top = self.root / folder
+        found = {}
+        for path, _, names in os.walk(top):
+            for name in names:
+                file = Path(path, name)
+                with contextlib.suppress(FileNotFoundError):
+                    found[file.relative_to(top).as_posix()] = file.stat().st_size
+        return found
 
     def prepare_again(self) -> None:
         """Make the folders that a complete output has no more, to repair it."""
@@ -204,8 +226,14 @@ class ObjectStore:
         return {info.base_name: info.size for info in found if info.type == fs.FileType.File}
 
     def sizes_of_parts(self) -> dict[str, int]:
-        """Return the names of the parts' objects and their bytes."""
-        return self.sizes(DATA)
+        """Return the paths of the parts' objects below their folder, and their bytes."""
+        top = f"{self.root}/{DATA}"
+        found = self.filesystem.get_file_info(fs.FileSelector(top, allow_not_found=True, recursive=True))
+        own = [info for info in found if info.type == fs.FileType.File]
+        return {str(PurePosixPath(info.path).relative_to(top)): info.size for info in own}
+
+    def prepare(self) -> None:
+        """Do nothing: there are no folders."""
 
     def prepare_again(self) -> None:
         """Do nothing: there are no folders."""

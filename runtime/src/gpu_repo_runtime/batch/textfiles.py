@@ -8,12 +8,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import fs
 
 from .csvrecords import CsvReader, raw_of
 from .encodings import InUtf8
 from .exits import BadInput
-from .inputs import COMPRESSED, InputFile
+from .inputs import COMPRESSED, REQUEST, InputFile
 from .lines import Line, LineReader, TooLong
 from .parts import UNCOUNTED, BadRow, Columns, Limits, Part, empty_table
 from .records import BYTE_ORDER_MARK, Parsed, csv_parser, parse_json, parse_lines
@@ -66,18 +65,20 @@ def text_parts(
     yield index
 
 
-def all_lines(file: InputFile, limits: Limits) -> tuple[list[Line], str]:
-    """Return the lines of a small file, and why the rest of it cannot be read ("": there is none)."""
+def some_lines_of(file: InputFile, limits: Limits) -> Iterator[tuple[list[Line], str]]:
+    """Yield the lines of a file, as many as a part may have at a time, each with why no more can be read ("": no)."""
     try:
         reader, _ = _open(file, Start(), limits)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
-        return [], f"the file cannot be read: {error}"
-    lines: list[Line] = []
-    while taken := reader.take(limits.rows, limits.size):
-        lines += taken
-    return lines, reader.broken
+        yield [], f"the file cannot be read: {error}"
+        return
+    lines: list[Line] = reader.take(limits.rows, limits.size)
+    while not reader.at_end():
+        yield lines, ""
+        lines = reader.take(limits.rows, limits.size)
+    yield lines, reader.broken
 
 
 def parsed_lines(lines: Sequence[Line], first_row: int, columns: Columns, form: str) -> Parsed:
@@ -154,15 +155,8 @@ def _check_encoding(begin: bytes, file: InputFile) -> None:
 
 
 def _open_stream(file: InputFile) -> Any:
-    stream = _open_bytes(file)
+    stream = file.open_stream()
     return InUtf8(stream, file.dialect.encoding) if file.dialect.encoding else stream
-
-
-def _open_bytes(file: InputFile) -> Any:
-    suffix = PurePosixPath(file.path.lower()).suffix
-    if suffix in COMPRESSED:
-        return file.filesystem.open_input_stream(file.path, compression=COMPRESSED[suffix], buffer_size=1 << 20)
-    return file.filesystem.open_input_file(file.path)
 
 
 def _open_at(file: InputFile, position: int) -> tuple[Any, int]:
@@ -177,9 +171,9 @@ def _open_at(file: InputFile, position: int) -> tuple[Any, int]:
             stream = _open_stream(file)
     if seekable:
         stream.seek(position)
-        local = isinstance(file.filesystem, fs.LocalFileSystem)
+        here = file.is_local or file.content is not None
         # Each read of an object store is a request: let them be large.
-        return stream if local else pa.BufferedInputStream(stream, 8 << 20), position
+        return stream if here else pa.BufferedInputStream(stream, REQUEST), position
     rest = position
     while rest and (block := stream.read(min(rest, 1 << 20))):
         rest -= len(block)

@@ -1,14 +1,16 @@
 """Training that can be stopped at any step and goes on as if it had not been."""
 
+import fcntl
 import importlib
 import math
+import os
 import random
 import signal
 import time
 import traceback
 import zlib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -216,6 +218,34 @@ def train_job(options: TrainOptions) -> int:
         raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
 
 
+def _folder(output: str) -> DiskStore:
+    try:
+        Path(output).mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise BadConfiguration(f"the output {output} is a file; it has to be a folder") from None
+    return DiskStore(Path(output))
+
+
+@contextmanager
+def _alone(output: str) -> Iterator[None]:
+    """Keep other trainings of this folder away until the end of this one. Raises JobError when one is there.
+
+    Where the disk has no locks, as some in a network, nobody is kept away.
+    """
+    folder = os.open(output, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise JobError(f"another training is at work in {output}: wait for its end, or take another --output") from None
+    except OSError:
+        pass
+    try:
+        yield
+    finally:
+        os.close(folder)
+
+
 def _train(options: TrainOptions) -> int:
     with Stop(GRACE) as stop:
         with stop.at_once("the training was prepared"):
@@ -225,14 +255,16 @@ def _train(options: TrainOptions) -> int:
             except device.DeviceError as error:
                 raise JobError(str(error)) from error
             say(device.reason(chosen))
-            store = DiskStore(Path(options.output), for_parts=False)
+            store = _folder(options.output)
             engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
         try:
-            with stop.at_once("the training was prepared"):
-                training = Training(task, engine, options, store)
-                training.resume()
-            training.run(stop)
-            training.finish()
+            with _alone(options.output) if engine.rank == 0 else nullcontext():
+                with stop.at_once("the training was prepared"):
+                    training = Training(task, engine, options, store)
+                    training.resume()
+                store.prepare(for_parts=False)
+                training.run(stop)
+                training.finish()
         finally:
             engine.close()
     return DONE

@@ -1,0 +1,176 @@
+"""The files of a result: Parquet, JSON Lines or CSV, in folders by the values of columns. Same table, same bytes."""
+
+import base64
+import datetime
+import decimal
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from pyarrow import types
+
+from .exits import BadConfiguration, BadInput
+from .inputs import NO_VALUE
+
+FORMATS = ("parquet", "jsonl", "csv")
+# Of one part: each is a file of its own.
+MOST_FOLDERS = 1000
+# What the file systems of Linux take for one name.
+_NAME_BYTES = 255
+_IN_NAMES = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_date)
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the result is written: its format, and the columns whose values are folders."""
+
+    name: str = "parquet"
+    folders: tuple[str, ...] = ()
+
+    def check(self, kept: pa.Schema, result: pa.Schema) -> None:
+        """Raise BadConfiguration when a column for folders is not there or its values are no names."""
+        for name in self.folders:
+            field = next((schema.field(name) for schema in (kept, result) if name in schema.names), None)
+            if field is None:
+                known = ", ".join([*kept.names, *result.names])
+                raise BadConfiguration(
+                    f"--partition-by: the output has no column {name!r} (see --keep); it has: {known}"
+                )
+            if not _makes_names(field.type):
+                raise BadConfiguration(
+                    f"--partition-by: column {name!r} holds {field.type}; texts, whole numbers, dates and true or "
+                    "false can be names of folders"
+                )
+
+    def files(self, table: pa.Table, name: str) -> dict[str, pa.Buffer]:
+        """Return the content of each file of a part by its path below the folder of the result. Raises BadInput."""
+        return {
+            f"{folder}{name}.{self.name}": as_bytes(rows, self.name)
+            for folder, rows in _by_folder(table, self.folders).items()
+        }
+
+
+PARQUET = Form()
+
+
+def as_bytes(table: pa.Table, form: str = "parquet") -> pa.Buffer:
+    """Return the table as a file of a format."""
+    if form == "jsonl":
+        return pa.py_buffer("".join(map(_line, _plain(table).to_pylist(maps_as_pydicts="strict"))).encode())
+    sink = pa.BufferOutputStream()
+    if form == "csv":
+        pa_csv.write_csv(_flat(_plain(table)), sink)
+    else:
+        # A dictionary costs as much as all the rest, and only what repeats gets smaller by it: surely the file's name.
+        pq.write_table(table, sink, compression="zstd", use_dictionary=["file"])
+    return sink.getvalue()
+
+
+def _line(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, ensure_ascii=False, allow_nan=False, default=_in_json) + "\n"
+    except ValueError:
+        # NaN and infinity, which JSON does not have.
+        return json.dumps(_finite(row), ensure_ascii=False, default=_in_json) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else str(value)
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return the table with times as texts, which Python has no room for where they are far away or finer than µs."""
+    for number, field in enumerate(table.schema):
+        if types.is_timestamp(field.type):
+            texts = pc.replace_substring(table.column(number).cast(pa.string()), " ", "T", max_replacements=1)
+            table = table.set_column(number, field.name, texts)
+        elif types.is_duration(field.type):
+            table = table.set_column(number, field.name, table.column(number).cast(pa.int64()))
+        elif types.is_date(field.type) or types.is_time(field.type):
+            table = table.set_column(number, field.name, table.column(number).cast(pa.string()))
+    return table
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """Return the table with lists, objects and bytes as texts, as the input of CSV has them."""
+    for number, field in enumerate(table.schema):
+        if types.is_nested(field.type) or types.is_binary(field.type) or types.is_large_binary(field.type):
+            values = table.column(number).to_pylist(maps_as_pydicts="strict")
+            cells = [None if v is None else v if isinstance(v, str) else _cell(v) for v in values]
+            table = table.set_column(number, field.name, pa.array(cells, pa.string()))
+        elif types.is_decimal(field.type):
+            table = table.set_column(number, field.name, table.column(number).cast(pa.string()))
+    return table
+
+
+def _cell(value: Any) -> str:
+    return str(_in_json(value)) if isinstance(value, bytes) else _line(value).rstrip("\n")
+
+
+def _makes_names(form: pa.DataType) -> bool:
+    return any(is_one(form) for is_one in _IN_NAMES)
+
+
+def _by_folder(table: pa.Table, names: Sequence[str]) -> dict[str, pa.Table]:
+    """Return the rows of each folder by its path with a slash at the end, in their order."""
+    if not names:
+        return {"": table}
+    folders = np.array([""], object)
+    codes = np.zeros(len(table), np.int64)
+    for name in names:
+        encoded = _texts(table[name], name).dictionary_encode("encode")
+        values = encoded.dictionary
+        found = np.array([f"{quote(name, safe='')}={_folder(text, name)}/" for text in values.to_pylist()], object)
+        codes = codes * max(1, len(found)) + encoded.indices.to_numpy()
+        there, codes = np.unique(codes, return_inverse=True)
+        folders = np.array([folders[n // max(1, len(found))] + found[n % len(found)] for n in there], object)
+        if len(folders) > MOST_FOLDERS:
+            raise BadInput(
+                f"--partition-by {','.join(names)}: {len(folders):,} folders for one part, and no more than "
+                f"{MOST_FOLDERS:,} are made: take a column with fewer values"
+            )
+    order = np.argsort(codes, kind="stable")
+    rows = table.drop_columns(list(names)).take(pa.array(order))
+    ends = np.cumsum(np.bincount(codes, minlength=len(folders)))
+    begins = [0, *ends[:-1]]
+    return {folder: rows.slice(a, b - a) for folder, a, b in zip(folders, begins, ends, strict=True) if b > a}
+
+
+def _texts(values: pa.ChunkedArray, name: str) -> pa.Array:
+    if not _makes_names(values.type):
+        raise BadInput(f"--partition-by: column {name!r} holds {values.type} here, which cannot be a folder's name")
+    texts = values.cast(pa.string()).combine_chunks()
+    # Hive knows no empty text: it is in one folder with what has no value.
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _folder(text: str | None, name: str) -> str:
+    """Return a value as part of a folder's name, as Hive, Spark and pyarrow read it. Raises BadInput when too long."""
+    if text is None:
+        return NO_VALUE
+    escaped = quote(text, safe=" ")
+    if text == NO_VALUE:
+        escaped = "%5F" + escaped[1:]
+    if len(quote(name, safe="")) + 1 + len(escaped) > _NAME_BYTES:
+        raise BadInput(f"--partition-by: a value of {name!r} is too long for a folder's name: {text[:60]} ...")
+    return escaped
