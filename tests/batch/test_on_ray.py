@@ -121,12 +121,16 @@ class Cluster:
             assert time.monotonic() < deadline, [p.read_text()[-2000:] for p in self.folder.glob("node-*.log")]
             time.sleep(1)
 
+    def run_inside(self, *arguments: object) -> subprocess.Popen[str]:
+        """Start the job on the cluster as from one of its nodes, without the server for clients."""
+        return self.run(*arguments, RAY_ADDRESS=f"127.0.0.1:{self.port}")
+
     def run(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """Start the job on the cluster."""
         command = [self.python, "-m", f"{PACKAGE}.job", "run", *map(str, arguments)]
         own = {"PYTHONPATH": Job(self.child).path, "JOB_SETTINGS": "SLOW"}
         return subprocess.Popen(
-            [*command, "--on", f"ray://127.0.0.1:{self.client}"],
+            [*command, "--on", "ray" if "RAY_ADDRESS" in environment else f"ray://127.0.0.1:{self.client}"],
             env=self.environment | own | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -249,3 +253,50 @@ def test_two_nodes_give_what_one_machine_gives_whatever_is_killed(cluster, folde
     said = done(process)
     assert "begins again, try 2 of 4" in said
     assert killed.digest() == whole.digest(), said
+
+
+@pytest.mark.slow
+def test_stops_bad_rows_and_a_lost_node(cluster, folder, whole, tmp_path):
+    """Started on a node of the cluster, as a RayJob is; the node is killed last."""
+
+    def arguments(name: str) -> tuple[Output, tuple[object, ...]]:
+        output = Output(tmp_path / name)
+        return output, ("--input", folder, "--output", output.path, *OPTIONS)
+
+    def done(process: subprocess.Popen[str], code: int = 0) -> str:
+        said, _ = process.communicate(timeout=180)
+        assert process.returncode == code, said
+        return said
+
+    def begun(output: Output):
+        return lambda: len(list(output.path.glob("_records/*"))) > 2
+
+    resumed, options = arguments("driver killed")
+    process = cluster.run_inside(*options)
+    wait_for(begun(resumed), process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    both = [cluster.run_inside(*options), cluster.run_inside(*options)]
+    said = "".join(done(one) for one in both)
+    assert resumed.digest() == whole.digest(), said
+
+    stopped, options = arguments("stopped")
+    process = cluster.run_inside(*options)
+    wait_for(begun(stopped), process)
+    process.terminate()
+    done(process, 143)
+    assert not stopped.complete
+    done(cluster.run_inside(*options))
+    assert stopped.digest() == whole.digest()
+
+    other, options = arguments("bad")
+    said = done(cluster.run_inside("--input", folder, "--output", other.path), 65)
+    assert "a.jsonl, row 7: ValueError" in said
+    assert not other.complete
+
+    lost, options = arguments("node killed")
+    process = cluster.run_inside(*options)
+    wait_for(begun(lost), process)
+    os.killpg(cluster.nodes[1].pid, signal.SIGKILL)
+    said = done(process)
+    assert lost.digest() == whole.digest(), said
