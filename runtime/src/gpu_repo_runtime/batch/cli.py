@@ -15,7 +15,7 @@ from .inputs import Dialect
 from .parts import Limits
 from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
-from .workers import own_number, run_workers, take_local_gpu, visible_gpus
+from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
 DEVICES = ("auto", "cuda", "cpu")
 
@@ -92,6 +92,7 @@ def _parser(package: str) -> Parser:
     speed.add_argument("--part-bytes", type=positive, default=64 << 20, help="a part of large rows ends here")
     speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not said")
+    speed.add_argument("--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster whose nodes do the work")
     speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
     speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
@@ -212,10 +213,18 @@ def _add_profile(commands: Any) -> None:
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     index, count = find_shard(options.shard)
+    if options.on and WORKER not in os.environ:
+        if (index, count) != (0, 1):
+            raise BadConfiguration("--on shares the work out itself: leave --shard, JOB_COMPLETION_INDEX and RANK out")
+        from .onray import run_on
+
+        return run_on(
+            options.on, options.package, arguments, options.output, options.device, options.workers, options.grace
+        )
     worker, workers = own_number()
     gpus = 0 if options.device == "cpu" or "LOCAL_RANK" in os.environ else len(visible_gpus())
     wanted = options.workers or max(1, gpus)
-    if wanted > 1 and workers == 1:
+    if wanted > 1 and WORKER not in os.environ:
         return run_workers(options.package, arguments, wanted, on_gpus=gpus >= wanted)
     take_local_gpu()
     # Only now: the framework looks for its GPU when it is imported.
