@@ -24,8 +24,8 @@ fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION
 	code=$$?; case $$code in 3 | 4 | 5 | 6) echo "make: some children need a person (exit code $$code), see build/fleet/fleet.html" ;; *) exit $$code ;; esac
 
 .PHONY: fleet-apply
-fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest)
-	@$(FLEET) apply --wave "$(or $(WAVE),none given)"; \
+fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest MAX_OPEN=number)
+	@$(FLEET) apply --wave "$(or $(WAVE),none given)" $(if $(MAX_OPEN),--max-open "$(MAX_OPEN)"); \
 	code=$$?; case $$code in 3 | 4 | 5) echo "make: what could be pushed was; some children need a person (exit code $$code)" ;; *) exit $$code ;; esac
 
 .PHONY: bench-fleet
