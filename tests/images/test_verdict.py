@@ -95,6 +95,11 @@ FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "model skipped": (lambda r: layer(r, "model").update(state="skip"), "model skip"),
     "a layer is missing": (lambda r: r["report"]["layers"].remove(layer(r, "kernels")), "kernels missing"),
     "a layer beside fails": (lambda r: layer(r, "cublas").update(state="fail"), "cublas fail"),
+    "model twice": (
+        lambda r: r["report"]["layers"].insert(0, {"name": "model", "level": "model", "state": "fail"}),
+        "names a layer twice",
+    ),
+    "a layer without a name": (lambda r: layer(r, "model").update(name=["model"]), "one has no name"),
     "demanded less": (lambda r: r["report"].update(require="driver"), "demanded driver, not model"),
     "another digest": (lambda r: r.update(image=f"host/ml/torch-cu13@{OTHER}"), f"about the image {OTHER}"),
     "another commit": (lambda r: r.update(commit="d" * 40), "about the commit dddd"),
@@ -176,6 +181,13 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
     "probe did not run": ("probe", None, "scripts/probe"),
     "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
+    "counts that no test has": (
+        "unit.xml",
+        '<testsuite errors="1" failures="2"><testcase name="a"/></testsuite>',
+        "counts failures and errors",
+    ),
+    "an encoding that nobody knows": ("unit.xml", '<?xml version="1.0" encoding="utf-99"?><t/>', "no report of tests"),
+    "a smoke report without end": ("smoke.json", "[" * 100_000, "empty or no report"),
     "no smoke report": ("smoke.json", None, "empty or no report"),
     "an empty smoke report": ("smoke.json", "", "empty or no report"),
 }

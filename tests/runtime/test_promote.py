@@ -91,14 +91,16 @@ def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(
         assert ask(tag) == (0, f"promote: {NAME}:{tag} is {NEW}\n")
     assert registry.read("tags")[tag][0] == NEW
     [copy, _] = [call for call in registry.read("calls") if call[0] == "copy"]
-    assert {"--preserve-digests", "--src-tls-verify=true", "--dest-tls-verify=true", f"docker://{PUSHED}"} <= set(copy)
+    assert {"--all", "--preserve-digests", f"docker://{PUSHED}"} <= set(copy)
+    assert {"--src-tls-verify=true", "--dest-tls-verify=true"} <= set(copy)
 
 
-def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int, str]]) -> None:
-    registry.write(tags={"v1.2.3": [OLD, ""]})
-    code, said = ask("v1.2.3", "--back")
+@pytest.mark.parametrize("tag", ["v1.2.3", "V1.2.3", "1.2.3", "vNext"])
+def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int, str]], tag: str) -> None:
+    registry.write(tags={tag: [OLD, ""]})
+    code, said = ask(tag, "--back")
     assert (code, f"is {OLD} already and a version never moves" in said) == (1, True), said
-    assert registry.read("tags")["v1.2.3"][0] == OLD
+    assert registry.read("tags")[tag][0] == OLD
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 usage: promote NAME@DIGEST REPOSITORY:TAG --commit HASH --committed TIME [--back]
 
-A tag vX.Y.Z never moves. Any other follows, and only to newer commits, unless --back is given. scripts/promote asks
-first whether the image may be released, and logs in. Exit codes: 0 done, 1 refused, 3 the registry did not do it.
+A tag that begins with v or a digit never moves. Any other follows, and only to newer commits, unless --back is given.
+scripts/promote asks first whether the image may be released, and logs in. Exit codes: 0 done, 1 refused, 3 the
+registry did not do it.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def promote(pushed: str, repository: Repository, tag: str, commit: str, committe
     """Set the tag to the digest that was pushed, and return it. Raises NotPromotedError."""
     digest, name = pushed.rpartition("@")[2], f"{repository.name}:{tag}"
     found = repository.digest(tag)
-    if re.match("v[0-9]", tag):
+    if re.match("[vV0-9]", tag):  # CI starts on every tag v*
         if found not in ("", digest):
             told = f"is {found} already and a version never moves: give this commit a new version instead of {digest}"
             raise NotPromotedError(1, f"{name} {told}")
@@ -108,7 +109,8 @@ def promote(pushed: str, repository: Repository, tag: str, commit: str, committe
         repository.check_forwards(tag, commit, committed)
     places = (f"docker://{pushed}", f"docker://{name}")
     verify = ("src-tls-verify", "dest-tls-verify")
-    code, _, complaint = repository.skopeo("copy", "--quiet", "--preserve-digests", *places, tls=verify)
+    # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
+    code, _, complaint = repository.skopeo("copy", "--quiet", "--all", "--preserve-digests", *places, tls=verify)
     if code:
         raise NotPromotedError(3, f"{complaint}\npromote: {name} was not set to {digest}; the reason stands above")
     found = repository.digest(tag)
