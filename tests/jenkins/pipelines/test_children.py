@@ -177,7 +177,9 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     it, before = checked("service")
     trace = it.run(branch="main", approve=False, only=["Promote", "Approve", "Deploy"], after=before)
     assert trace.result == "ABORTED", trace.log
-    assert [event["submitter"] for event in trace.events if event.step == "input"] == ["deployers"]
+    [asked] = [event for event in trace.events if event.step == "input"]
+    assert asked["submitter"] == "deployers"
+    assert asked["message"] == "Deploy deploy/overlays/prod with the credential kubeconfig?"
     assert "main" in it.released()
     assert "Deploy" not in trace.ran
     assert it.deployed() == ""
@@ -193,8 +195,13 @@ def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -
     trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
     assert (trace.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), trace.log
     cluster.write_text(text)
-    trace = it.run(branch="main", only=["Deploy"], after=before)
-    assert (trace.result, ran(trace)) == ("SUCCESS", {"Deploy": "kubectl"}), trace.log
+    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
+    assert (trace.result, ran(trace)) == ("SUCCESS", {"Approve": None, "Deploy": "kubectl"}), trace.log
+    # Jenkins restarts the outer stages alone: no deployment without its approval.
+    assert {stage.path for stage in trace.stages("Approve") + trace.stages("Deploy")} == {
+        ("Deployment", "Approve"),
+        ("Deployment", "Deploy"),
+    }
     assert f"/{it.child.name}@{digest}" in it.deployed()
     assert "preserveStashes(" in (it.child / "Jenkinsfile").read_text()
 
