@@ -1,7 +1,7 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
-REGISTRY ?= registry.example.com/ml
+export REGISTRY ?= registry.example.com/ml
 IMAGE_TOOLS = PYTHONPATH=base-images:runtime/src $(PYTHON) -m image_tools
-CHOSEN = $(if $(IMAGE),--image $(IMAGE)) --registry $(REGISTRY) $(if $(STAGING),--staging $(STAGING))
+CHOSEN = $(call given,IMAGE,image) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
 
 .PHONY: check-catalog
 check-catalog: $(READY) ## prove the rows of the image catalogue against their locks
@@ -9,11 +9,11 @@ check-catalog: $(READY) ## prove the rows of the image catalogue against their l
 
 .PHONY: lock
 lock: $(READY) ## resolve the lock of an image again and show what changes (IMAGE=name; UPGRADE=1 takes newer versions)
-	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(UPGRADE),--upgrade)
+	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(value UPGRADE),--upgrade)
 
 .PHONY: images
 images: $(READY) ## build the base images one after another (IMAGE=name for one; DEVEL=1 with a compiler)
-	@$(IMAGE_TOOLS) build $(CHOSEN) $(if $(DEVEL),--devel)
+	@$(IMAGE_TOOLS) build $(CHOSEN) $(if $(value DEVEL),--devel)
 
 .PHONY: smoke-image
 smoke-image: $(READY) ## run the smoke test of built images on a machine without a GPU (IMAGE=name)
@@ -21,21 +21,21 @@ smoke-image: $(READY) ## run the smoke test of built images on a machine without
 
 .PHONY: push
 push: $(READY) ## push built images to a staging tag in REGISTRY-staging (STAGING=elsewhere, SOURCE=registry they were built for)
-	@$(IMAGE_TOOLS) push $(CHOSEN) $(if $(SOURCE),--source $(SOURCE))
+	@$(IMAGE_TOOLS) push $(CHOSEN) $(call given,SOURCE,source)
 
 .PHONY: smoke-digest
 smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=name; DIGEST=sha256:... if not pushed from here)
-	@$(IMAGE_TOOLS) smoke-digest $(CHOSEN) $(if $(DIGEST),--digest $(DIGEST)) $(if $(REQUIRE),--require $(REQUIRE))
+	@$(IMAGE_TOOLS) smoke-digest $(CHOSEN) $(call typed,DIGEST,digest) $(call typed,REQUIRE,require)
 
 .PHONY: promote
 promote: $(READY) ## smoke a digest on this machine's GPU and give it the release tags (IMAGE=name, DIGEST=sha256:...; REQUIRE=none without a GPU)
-	@$(if $(RECORD),mkdir -p $(dir $(RECORD)) &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(if $(SOURCE),--source $(SOURCE)) $(if $(DIGEST),--digest $(DIGEST)) $(if $(PUSHED),--pushed $(PUSHED)) \
-	    $(if $(RECORD),--record $(RECORD)) $(if $(REQUIRE),--require $(REQUIRE)) $(if $(SMOKE),--smoke $(SMOKE)) \
-	    $(if $(ONLY_CHANGED),--only-changed)
+	@$(if $(value RECORD),mkdir -p "$$(dirname "$$RECORD")" &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(call given,SOURCE,source) $(call typed,DIGEST,digest) $(call given,PUSHED,pushed) \
+	    $(call given,RECORD,record) $(call typed,REQUIRE,require) $(call given,SMOKE,smoke) \
+	    $(if $(value ONLY_CHANGED),--only-changed)
 
 .PHONY: records
 records: $(READY) ## take the release records that CI archived into this repository (FROM=folder)
-	@$(IMAGE_TOOLS) records $(FROM)
+	@$(IMAGE_TOOLS) records $(if $(value FROM),"$$FROM")
 
 .PHONY: sbom
 sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom (IMAGE=name)
@@ -43,4 +43,4 @@ sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom
 
 .PHONY: test-images
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
-	@PYTHONPATH=base-images IMAGE=$(IMAGE) $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service $(ARGS)
+	@PYTHONPATH=base-images $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service $(ARGS)

@@ -11,7 +11,8 @@ from typing import Any
 
 from .catalog import BUILD, FOLDER, ROOT, ImageError, Pin, installed_pins, live_rows, lock_path, sha256_of
 
-LABEL_PREFIX = "org.gpu-repo-family"
+LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
+PLATFORM = "linux/amd64"
 SOURCES = ("Dockerfile", "recipe", "gpu_smoke", "ca")
 
 
@@ -94,7 +95,7 @@ def labels(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
         "created": facts["created"],
         "base.name": catalog["operating_system"],
     }
-    return {f"org.opencontainers.image.{key}": value for key, value in standard.items()} | {
+    return {f"{OCI_PREFIX}.{key}": value for key, value in standard.items()} | {
         f"{LABEL_PREFIX}.{key}": value for key, value in own.items()
     }
 
@@ -145,7 +146,7 @@ def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, sta
         },
         "labels": labels(catalog, row),
         "tags": [f"{registry}/{row['name']}:{tag}"],
-        "platforms": ["linux/amd64"],
+        "platforms": [PLATFORM],
     }
 
 

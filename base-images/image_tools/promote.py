@@ -9,7 +9,7 @@ from typing import Any
 
 from . import registry
 from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
-from .plan import LABEL_PREFIX
+from .plan import LABEL_PREFIX, OCI_PREFIX, PLATFORM, labels
 from .push import Pushed, push_row, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
 from .sbom import package_changes, packages_id, write_sbom
@@ -64,6 +64,27 @@ def check_place(pushed: Pushed, row: dict[str, Any], arguments: argparse.Namespa
     return manifest
 
 
+def check_labels(catalog: dict[str, Any], row: dict[str, Any], image: str, older: bool) -> None:
+    """Raise ImageError when an image does not say of itself that it is this row's: its repository is a name only.
+
+    older: the image that one goes back to may come from an older row; then only what no row changes is compared.
+    """
+    found = registry.config(image)
+    told = (found.get("config") or {}).get("Labels") or {}
+    platform = f"{found.get('os')}/{found.get('architecture')}"
+    wanted = labels(catalog, row)
+    for key in ("created", "description"):  # about the time and in words: nothing that an image can do
+        del wanted[f"{OCI_PREFIX}.{key}"]
+    if older:
+        wanted = {key: wanted[key] for key in (f"{OCI_PREFIX}.title", f"{LABEL_PREFIX}.framework")}
+    wrong = [
+        f"{key} is {told.get(key, 'missing')}, not {value}" for key, value in wanted.items() if told.get(key) != value
+    ]
+    wrong += [f"it is for {platform}, not {PLATFORM}"] if platform != PLATFORM else []
+    if wrong:
+        raise ImageError(f"{image}: is not what the row {row['name']} says: {'; '.join(wrong)}; no tag was set")
+
+
 def check_moving(repository: str, moving: str) -> None:
     """Raise ImageError when the moving tag is not what a promotion gave it, which then has a dated tag too.
 
@@ -111,6 +132,7 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}{'' if again else '; nothing to do'}")
         return
     manifest = check_place(pushed, row, arguments)
+    check_labels(catalog, row, pushed.image, bool(arguments.digest))
     if arguments.smoke:
         smoke = check_record(told_record(Path(arguments.smoke)), row, pushed, require)
         pull(pushed.image)

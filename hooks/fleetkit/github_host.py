@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetkit import clients
 from fleetkit.children import FleetError, HostRule
-from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, verdict
+from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, signed_for, verdict
 
 
 class GitHub:
@@ -73,6 +73,11 @@ class GitHub:
         if pull is not None:
             pull.edit(state="closed", body=f"{pull.body or ''}\n{TAKEN_BACK}\n")
         return pull is not None
+
+    def open_branches(self) -> list[str]:
+        """Return the branches of the open pull requests that this tool made."""
+        pulls = self.github.get_repo(self.path).get_pulls(state="open")
+        return [branch for pull in pulls if (branch := signed_for(pull.body))]
 
     def _checks(self, commit: str) -> list[str]:
         at = self.repository.get_commit(commit)

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetkit import clients
 from fleetkit.children import HostRule
-from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, verdict
+from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, signed_for, verdict
 
 
 def moment(text: str | None) -> datetime | None:
@@ -72,6 +72,11 @@ class GitLab:
         if found is not None:
             self._close(found, "")
         return found is not None
+
+    def open_branches(self) -> list[str]:
+        """Return the branches of the open merge requests that this tool made."""
+        found = self.project.mergerequests.list(state="opened", get_all=True)
+        return [branch for one in found if (branch := signed_for(one.description))]
 
     def _checks(self, commit: str) -> list[str]:
         told = self.project.commits.get(commit, lazy=True).statuses.list(get_all=True)

@@ -46,10 +46,16 @@ def signed(text: str, branch: str) -> str:
     return f"{text.rstrip()}\n\n<!-- fleet: {branch} -->\n"
 
 
+def signed_for(text: str | None) -> str:
+    """Return the branch of a request that this tool made, "" where another made it."""
+    found = OURS.search(text or "")
+    return found[1] if found else ""
+
+
 def is_older(text: str | None, branch: str) -> bool:
     """Tell whether this is the text of an update's request for another version."""
-    found = OURS.search(text or "")
-    return found is not None and found[1] != branch and "/revert-" not in found[1] + branch
+    theirs = signed_for(text)
+    return theirs not in ("", branch) and "/revert-" not in theirs + branch
 
 
 def closed_by_a_person(text: str | None) -> bool:

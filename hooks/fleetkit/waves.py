@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from fleetkit.branches import branch_of, is_merged
 from fleetkit.children import WAVES, Child, Fleet, FleetError
 from fleetkit.hosts import connect
+from fleetkit.open_requests import is_update, open_in_fleet
 from fleetkit.requests import Look
 from fleetkit.state import State
 
@@ -125,6 +126,11 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_fai
     pushed = [child for child in fleet.children if records[child.name].get("pushed", {}).get("open")]
     merged = {child.name for child in pushed if is_merged(state, child, plan["to"])}
     open_now = {child.name for child in pushed} - merged
+    number = len(open_now)
+    if max_open is not None:  # this folder may know nothing of what an earlier run opened
+        told = open_in_fleet(state, fleet)
+        number = sum(map(len, told.values()))
+        open_now = {name for name, branches in told.items() if any(map(is_update, branches))}
     again = [child for child in planned if child.name in open_now]
     new = [child for child in planned if child.name not in open_now | merged]
     hosted = [child for child in new if fleet.host_of(child).kind != "git"]
@@ -136,4 +142,4 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_fai
             file=sys.stderr,
         )
         new = [child for child in new if child.name not in held]
-    return again + (new if max_open is None else new[: max(0, max_open - len(open_now))])
+    return again + (new if max_open is None else new[: max(0, max_open - number)])

@@ -1,1 +1,1 @@
-"""GitHub's and GitLab's pipelines of children, executed by local runners; README.md says what those leave out."""
+"""Pipelines of children and of this repository, executed by local runners; docs/ci.md says what those leave out."""

@@ -1,4 +1,4 @@
-"""Children with GitHub's and GitLab's files, on the farm of the Jenkins pipelines' tests."""
+"""Children with the files of all systems, on the farm of the Jenkins pipelines' tests."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.ci import github, gitlab
+from tests.ci import github, gitlab, jenkins
 from tests.ci.runs import Run
+from tests.jenkins import jvm
 from tests.jenkins.conftest import leave_out
 from tests.jenkins.pipelines.conftest import builds, index, make_child, python_of, registry, servers  # noqa: F401
 from tests.shared import once
@@ -41,7 +42,7 @@ def gitlab_tools(shared: Path) -> Path:
 
 @pytest.fixture(params=["github", "gitlab"])
 def system(request: pytest.FixtureRequest) -> str:
-    """Return each system in turn."""
+    """Return each system in turn; a test that is also about Jenkins names its own."""
     return str(request.param)
 
 
@@ -50,4 +51,8 @@ def run(system: str, request: pytest.FixtureRequest) -> Runs:
     """Return what runs a build of a kind on the system."""
     if system == "github":
         return github.run
+    if system == "jenkins":
+        if missing := jvm.missing():
+            leave_out(f"no Jenkinsfile can be run: {missing}")
+        return jenkins.run
     return partial(gitlab.run, tools=request.getfixturevalue("gitlab_tools"))

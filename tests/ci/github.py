@@ -1,6 +1,6 @@
 """Run a child's GitHub workflow with `act` on this machine: its jobs, their steps and their conditions.
 
-act knows nothing of what GitHub itself guards (README.md). So the labels are mapped here, a fork's run gets no secret,
+act knows nothing of what GitHub itself guards (docs/ci.md). So the labels are mapped here, a fork's run gets no secret,
 and tests ask what reached the registry.
 """
 
@@ -50,16 +50,21 @@ def act(
     labels: tuple[str, ...] = tuple(LABELS),
     options: tuple[str, ...] = (),
     more: Mapping[str, str] | None = None,
+    inputs: Mapping[str, str] | None = None,
 ) -> Run:
-    """Run the first of the workflows, which may call the others, in a repository; `more` is each job's environment."""
+    """Run the first of the workflows, which may call the others, in a repository; `more` is each job's environment.
+
+    inputs: what the person who starts it by hand gives; else it is started by a push or a pull request.
+    """
     folder = agents.folder / f"act-{next(NUMBERS)}"
     folder.mkdir()
     if not git(source, "remote").strip():
         git(source, "remote", "add", "origin", f"https://github.com/{OWNER}/{source.name}.git")
     event = folder / "event.json"
-    event.write_text(json.dumps(_event(kind, source.name)))
+    event.write_text(json.dumps(_event(kind, source.name) | ({} if inputs is None else {"inputs": inputs})))
     jobs = {name: job for file in workflows for name, job in _jobs(source / file).items() if "runs-on" in job}
-    command = [str(BIN / "act"), "pull_request" if kind in ("change", "fork") else "push", "--eventpath", str(event)]
+    name = "pull_request" if kind in ("change", "fork") else "push" if inputs is None else "workflow_dispatch"
+    command = [str(BIN / "act"), name, "--eventpath", str(event)]
     command += ["--workflows", workflows[0], "--no-cache-server", "--action-cache-path", str(folder / "cache")]
     command += ["--json", *options]
     command += [word for label in labels for word in ("--platform", f"{label}=-self-hosted")]

@@ -1,6 +1,6 @@
 """Run a child's .gitlab-ci.yml with `gitlab-ci-local` on this machine: its jobs, rules, needs and artifacts.
 
-It knows nothing of what GitLab itself guards (README.md). So a fork's run gets no variable, and tests ask what reached
+It knows nothing of what GitLab itself guards (docs/ci.md). So a fork's run gets no variable, and tests ask what reached
 the registry.
 """
 

@@ -1,10 +1,11 @@
-"""Each fault of a build on GitHub and GitLab: nothing is released. Jenkins has the same in tests/jenkins/pipelines.
+"""Each fault of a build, on all three systems and in all three types: nothing is released.
 
 A runner may end with 0 where a job never ran, so what reached registry, index and cluster is asked, not the exit code.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from tests.ci.conftest import Runs
 from tests.ci.runs import quick_checks
 from tests.conftest import git
 from tests.jenkins.pipelines import farm
+from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
 from tests.jenkins.pipelines.children import Builds
 from tests.jenkins.pipelines.conftest import commit
 
@@ -31,31 +33,6 @@ class Fault:
     words: str
     kind: str = ""  # main, or a tag for a library
     real_checks: bool = False
-
-
-def gpu(fault: str) -> Callable[[Builds], None]:
-    return lambda it: (it.agents.labels["gpu"] / f"smoke-{fault}").touch()
-
-
-def in_smoke(line: str) -> Callable[[Builds], None]:
-    """Put a line into scripts/smoke, before it does anything."""
-
-    def of(it: Builds) -> None:
-        script = it.child / "scripts" / "smoke"
-        head = 'source "$(dirname "$0")/lib.sh"\n'
-        assert head in script.read_text()
-        script.write_text(script.read_text().replace(head, f"{head}{line}\n", 1))
-
-    return of
-
-
-def red_in_the_container(it: Builds) -> None:
-    text = 'import os\n\n\ndef test_it():\n    assert "STANDIN_ROW" not in os.environ, "in the container alone"\n'
-    (it.child / "tests" / "test_quick.py").write_text(text)
-
-
-def without_gpu(it: Builds) -> None:
-    (it.agents.labels["gpu"] / "nvidiactl").unlink()
 
 
 def leftovers(it: Builds) -> None:
@@ -101,7 +78,7 @@ FAULTS = {
     "registry or index is busy": Fault(servers_are_busy, "not "),
     "process is killed": Fault(in_smoke("kill -9 $$"), "illed"),
     "test fails in the container alone": Fault(red_in_the_container, "in the container alone", real_checks=True),
-    "fork": Fault(fork_that_edits_scripts, "request of a fork", kind="fork", real_checks=True),
+    "fork": Fault(fork_that_edits_scripts, "tested; no push, no GPU and no credential", kind="fork", real_checks=True),
     "fork that edits the pipeline": Fault(fork_that_edits_the_pipeline, "", kind="fork"),
     "branch": Fault(lambda _: None, "", kind="branch"),
     "script does nothing": Fault(in_smoke("exit 0"), "report"),
@@ -113,17 +90,42 @@ OF_IMAGES = {
     "report of another push": Fault(in_smoke(foreign("pushed", "....")), "about the push of beef"),
     "login of staging alone": Fault(release_with_the_login_of_staging, "denied"),
 }
+SYSTEMS = ("github", "gitlab", "jenkins")
+TABLE = {  # what every pipeline has to hold back, on every system and in every type
+    "smoke test fails",
+    "smoke test skips",
+    "report is missing",
+    "report of another commit",
+    "registry or index is busy",
+    "process is killed",
+    "test fails in the container alone",
+    "fork",
+}
+NOT_ON = {"jenkins": {"fork that edits the pipeline"}}  # Jenkins takes the file of the branch that it goes to
+# The table on Jenkins is in `make test` too, in parts (tests/jenkins/pipelines).
 FAST = {"smoke test fails": "batch", "fork": "batch"}
-FAULTY = [
-    pytest.param(project_type, fault, marks=[] if FAST.get(fault) == project_type else pytest.mark.slow)
+CELLS = [
+    (system, project_type, fault)
+    for system in SYSTEMS
     for project_type in TYPES
     for fault in FAULTS | (OF_IMAGES if project_type != "library" else {})
+    if fault not in NOT_ON.get(system, ())
+]
+FAULTY = [
+    pytest.param(*cell, marks=[] if cell[0] != "jenkins" and FAST.get(cell[2]) == cell[1] else pytest.mark.slow)
+    for cell in CELLS
 ]
 
 
-@pytest.mark.parametrize(("project_type", "fault"), FAULTY)
+def test_no_cell_of_the_table_is_missing() -> None:
+    cells = [cell for cell in CELLS if cell[2] in TABLE]
+    assert set(cells) == set(itertools.product(SYSTEMS, TYPES, TABLE))
+    assert len(cells) == 72
+
+
+@pytest.mark.parametrize(("system", "project_type", "fault"), FAULTY)
 def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_type: str, fault: str) -> None:
-    it, case = builds(project_type, ci=("github", "gitlab")), (FAULTS | OF_IMAGES)[fault]
+    it, case = builds(project_type, ci=SYSTEMS), (FAULTS | OF_IMAGES)[fault]
     if not case.real_checks:
         quick_checks(it.child)
     case.arrange(it)
@@ -143,7 +145,6 @@ def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_t
         assert "PASSWORD=" not in told.log, told.log
 
 
-@pytest.mark.slow
 def test_without_a_fault_the_same_build_releases(builds: Callable[..., Builds], run: Runs) -> None:
     """What the faults hold back is released without them."""
     it = builds("batch", ci=("github", "gitlab"))

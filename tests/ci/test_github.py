@@ -36,7 +36,8 @@ def test_a_command_gives_the_password(builds: Callable[..., Builds], command: st
 def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
     """What failed is named; a report that is missing or cut off never looks like tests that passed."""
     (tmp_path / "unit.xml").write_text(
-        '<testsuite><testcase name="good"/><testcase classname="t" name="bad"><failure/></testcase>'
+        '<testsuite><testcase name="good"/>'
+        '<testcase classname="t" name="bad[a|b`&#10;| all.xml | 9 | 0 | 0 |]"><failure/></testcase>'
         '<testcase name="left out"><skipped/></testcase></testsuite>'
     )
     (tmp_path / "cut.xml").write_text("<testsuite><testcase")
@@ -45,7 +46,7 @@ def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [
         "| unit.xml | 1 | 1 | 1 |",
-        "| ↳ t bad | | failed | |",
+        r"| ↳ `t bad[a\|b' \| all.xml \| 9 \| 0 \| 0 \|]` | | failed | |",
         "| cut.xml | no report | | |",
         "| gone.xml | no report | | |",
     ]

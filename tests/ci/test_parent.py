@@ -79,21 +79,49 @@ def test_main_promotes_the_digest_that_was_smoked(parent: Parent, system: str, r
     assert git(parent.source, "status", "--porcelain") == ""
 
 
-FAULTS: dict[str, tuple[str, str, str]] = {  # kind of build, what is wrong on the GPU, words
-    "smoke test fails": ("main", "fails", "GPU and CPU differ"),
-    "smoke test is silent": ("main", "silent", "the smoke report is empty"),
-    "pull request": ("change", "", ""),
-    "fork": ("fork", "", "request of a fork"),
+def gpu_agent(name: str, text: str = "") -> Callable[[Parent], object]:
+    """Put a file beside the engine and the `make` of the GPU agent, which breaks one of them (standins/)."""
+    return lambda parent: (parent.label("gpu") / name).write_text(text)
+
+
+def without_gpu(parent: Parent) -> None:
+    (parent.label("gpu") / "nvidiactl").unlink()
+
+
+def release_is_busy(parent: Parent) -> None:
+    parent.registry.fails("PUT", f"{parent.path}/{ROW}/manifests/", 503, times=99)
+
+
+def release_with_the_login_of_staging(parent: Parent) -> None:
+    parent.credentials["registry-release"] = farm.STAGING_LOGIN
+
+
+FOREIGN = """sed -i 's/"commit": "..../"commit": "beef/' build/images/smoke/*.json\n"""
+FAULTS: dict[str, tuple[str, Callable[[Parent], object], str]] = {  # kind of build, what goes wrong, words
+    "smoke test fails": ("main", gpu_agent("smoke-fails"), "GPU and CPU differ"),
+    "smoke test skips": ("main", gpu_agent("smoke-skips"), "every layer of the smoke test was skipped"),
+    "smoke test is silent": ("main", gpu_agent("smoke-silent"), "the smoke report is empty"),
+    "smoke test is killed": ("main", gpu_agent("smoke-digest-killed"), "illed"),
+    "report is missing": ("main", gpu_agent("smoke-digest-does-nothing"), "build/images/smoke"),
+    "report of another commit": ("main", gpu_agent("smoke-digest-then", FOREIGN), "about the commit beef"),
+    "no GPU on the GPU runner": ("main", without_gpu, "no tag was set"),
+    "promotion answers 503": ("main", release_is_busy, "503"),
+    "login of staging alone": ("main", release_with_the_login_of_staging, "denied"),
+    "pull request": ("change", lambda _: None, ""),
+    "fork": ("fork", lambda _: None, "request of a fork"),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_is_promoted(parent: Parent, run: Callable[[str], Run], fault: str) -> None:
-    kind, gpu, words = FAULTS[fault]
-    if gpu:
-        (parent.label("gpu") / f"smoke-{gpu}").touch()
-    told = run(kind)
+    kind, arrange, words = FAULTS[fault]
+    arrange(parent)
+    try:
+        told = run(kind)
+    finally:
+        parent.registry.keeper.faults.clear()
     assert words in told.log, told.log
+    assert "promote" not in {name.split()[0] for name in told.passed}, told.log
     assert parent.released(ROW) == set(), told.log
     assert len(parent.staged(ROW)) == (0 if kind == "fork" else 1), told.log

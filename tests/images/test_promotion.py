@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 from image_tools import promote, registry
-from image_tools.catalog import ImageError
+from image_tools.catalog import ImageError, find_row
+from image_tools.plan import labels
 
 from .conftest import CATALOG
 
 pytestmark = pytest.mark.images
 
 NAME = "plain-cu13"
+LABELS = labels(CATALOG, find_row(CATALOG, NAME))
+CREATED = "org.opencontainers.image.created"
 SMOKE = """#!/bin/sh
 echo "a stand-in for the smoke test: {word}"
 while [ $# -gt 0 ]; do
@@ -66,7 +69,7 @@ def make(client: object, tmp_path: Path) -> Iterator[Callable[..., None]]:
         (tmp_path / "Dockerfile").write_text(
             f"FROM {CATALOG['operating_system']}\nCOPY --chmod=755 smoke /usr/local/bin/gpu-smoke\n"
             f'RUN echo "{content}" > /content && touch -d @0 /content\n'
-            f'LABEL org.opencontainers.image.created="{label}"\n'
+            + "".join(f'LABEL {key}="{value}"\n' for key, value in (LABELS | {CREATED: label}).items())
         )
         subprocess.run(
             ["docker", "build", "--quiet", "--tag", tag, str(tmp_path)], check=True, stdout=subprocess.DEVNULL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from image_tools import promote, registry
 from image_tools.catalog import ImageError, find_row, lock_path, sha256_of
+from image_tools.plan import labels
 from image_tools.push import Pushed
 
 from .conftest import CATALOG
@@ -116,3 +118,39 @@ def test_a_rollback_records_the_lock_of_the_old_image(monkeypatch: pytest.Monkey
     made = registry.Manifest(DIGEST, (1,), "")
     entry = promote.entry(row, f"{REPOSITORY}@{DIGEST}", "2026.11.03", made, {}, bill, tmp_path / "released.json")
     assert entry["lock_sha256"] == "f" * 64 != sha256_of(lock_path(row["name"]))
+
+
+ROW = find_row(CATALOG, "plain-cu13")
+LABELS = labels(CATALOG, ROW)
+OWN, OCI = "org.gpu-repo-family", "org.opencontainers.image"
+
+
+@pytest.mark.parametrize(
+    ("changed", "older", "words"),
+    [
+        ({}, False, ""),
+        ({f"{OCI}.created": "2020-01-01", f"{OCI}.description": "another"}, False, ""),
+        ({f"{OCI}.title": "plain-cu12"}, False, f"{OCI}.title is plain-cu12, not plain-cu13"),
+        ({f"{OCI}.version": "2020.01"}, False, f"{OCI}.version is 2020.01, not"),
+        ({f"{OWN}.lock-sha256": "f" * 64}, False, f"{OWN}.lock-sha256 is ffff"),
+        ({f"{OWN}.cuda": None}, False, f"{OWN}.cuda is missing, not"),
+        ({"architecture": "arm64"}, False, "it is for linux/arm64, not linux/amd64"),
+        ({f"{OCI}.version": "2020.01", f"{OWN}.lock-sha256": "f" * 64}, True, ""),
+        ({f"{OCI}.title": "plain-cu12"}, True, f"{OCI}.title is plain-cu12"),
+        ({"architecture": "arm64"}, True, "it is for linux/arm64"),
+        (dict.fromkeys(LABELS), True, f"{OCI}.title is missing"),
+    ],
+)
+def test_an_image_has_to_say_that_it_is_the_rows(
+    changed: dict[str, str | None], older: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Repository and tag are names that anybody who may push can give; an older image may be of an older row."""
+    given = {key: value for key, value in (LABELS | changed).items() if value is not None}
+    config = {"os": "linux", "architecture": given.pop("architecture", "amd64"), "config": {"Labels": given}}
+    monkeypatch.setattr(registry, "config", lambda _: config)
+    if not words:
+        promote.check_labels(CATALOG, ROW, f"{REPOSITORY}@{DIGEST}", older)
+        return
+    with pytest.raises(ImageError, match=re.escape(words)) as error:
+        promote.check_labels(CATALOG, ROW, f"{REPOSITORY}@{DIGEST}", older)
+    assert str(error.value).endswith("; no tag was set")

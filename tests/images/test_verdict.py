@@ -95,6 +95,11 @@ FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "model skipped": (lambda r: layer(r, "model").update(state="skip"), "model skip"),
     "a layer is missing": (lambda r: r["report"]["layers"].remove(layer(r, "kernels")), "kernels missing"),
     "a layer beside fails": (lambda r: layer(r, "cublas").update(state="fail"), "cublas fail"),
+    "model twice": (
+        lambda r: r["report"]["layers"].insert(0, {"name": "model", "level": "model", "state": "fail"}),
+        "names a layer twice",
+    ),
+    "a layer without a name": (lambda r: layer(r, "model").update(name=["model"]), "one has no name"),
     "demanded less": (lambda r: r["report"].update(require="driver"), "demanded driver, not model"),
     "another digest": (lambda r: r.update(image=f"host/ml/torch-cu13@{OTHER}"), f"about the image {OTHER}"),
     "another commit": (lambda r: r.update(commit="d" * 40), "about the commit dddd"),
@@ -126,6 +131,7 @@ def test_the_parent_sets_no_tag_for_it(name: str, tmp_path: Path, monkeypatch: p
     told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
     (tmp_path / "pushed.json").write_text(json.dumps(told.__dict__))
     monkeypatch.setattr(promote, "check_place", lambda *_: None)
+    monkeypatch.setattr(promote, "check_labels", lambda *_: None)
     monkeypatch.setattr(promote, "pull", lambda *_: pytest.fail("it went on"))
     monkeypatch.setattr(promote.registry, "set_tag", lambda *_: pytest.fail("a tag was set"))
     asked = dict.fromkeys(("digest", "require", "staging"), "") | {"image": "torch-cu13", "registry": "host/ml"}
@@ -175,6 +181,13 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
     "probe did not run": ("probe", None, "scripts/probe"),
     "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
+    "counts that no test has": (
+        "unit.xml",
+        '<testsuite errors="1" failures="2"><testcase name="a"/></testsuite>',
+        "counts failures and errors",
+    ),
+    "an encoding that nobody knows": ("unit.xml", '<?xml version="1.0" encoding="utf-99"?><t/>', "no report of tests"),
+    "a smoke report without end": ("smoke.json", "[" * 100_000, "empty or no report"),
     "no smoke report": ("smoke.json", None, "empty or no report"),
     "an empty smoke report": ("smoke.json", "", "empty or no report"),
 }

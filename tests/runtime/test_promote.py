@@ -25,8 +25,13 @@ state["calls"].append(sys.argv[1:])
 place.write_text(json.dumps(state))
 words = [word for word in options if not word.startswith("--")]
 tag = words[-1].rpartition(":")[2]
-if action in state["faults"]:
-    sys.exit(state["faults"][action])
+if state["busy"].get(action):
+    state["busy"][action] -= 1
+    place.write_text(json.dumps(state))
+    sys.exit("level=fatal msg=received unexpected HTTP status: 503 Service Unavailable")
+asked = "labels" if action == "inspect" and "Labels" in words[0] else action
+if asked in state["faults"]:
+    sys.exit(state["faults"][asked])
 if action == "list-tags":
     print(json.dumps({"Tags": state["listed"] or list(state["tags"])}))
 elif action == "inspect" and tag not in state["tags"]:
@@ -44,7 +49,7 @@ class Registry:
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.place, self.capsys = folder / "registry.json", capsys
-        self.write(tags={}, listed=[], faults={}, ignores=False, calls=[])
+        self.write(tags={}, listed=[], faults={}, ignores=False, calls=[], busy={})
 
     def write(self, **state: Any) -> None:
         """Set parts of the state."""
@@ -86,14 +91,16 @@ def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(
         assert ask(tag) == (0, f"promote: {NAME}:{tag} is {NEW}\n")
     assert registry.read("tags")[tag][0] == NEW
     [copy, _] = [call for call in registry.read("calls") if call[0] == "copy"]
-    assert {"--preserve-digests", "--src-tls-verify=true", "--dest-tls-verify=true", f"docker://{PUSHED}"} <= set(copy)
+    assert {"--all", "--preserve-digests", f"docker://{PUSHED}"} <= set(copy)
+    assert {"--src-tls-verify=true", "--dest-tls-verify=true"} <= set(copy)
 
 
-def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int, str]]) -> None:
-    registry.write(tags={"v1.2.3": [OLD, ""]})
-    code, said = ask("v1.2.3", "--back")
+@pytest.mark.parametrize("tag", ["v1.2.3", "V1.2.3", "1.2.3", "vNext"])
+def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int, str]], tag: str) -> None:
+    registry.write(tags={tag: [OLD, ""]})
+    code, said = ask(tag, "--back")
     assert (code, f"is {OLD} already and a version never moves" in said) == (1, True), said
-    assert registry.read("tags")["v1.2.3"][0] == OLD
+    assert registry.read("tags")[tag][0] == OLD
 
 
 @pytest.mark.parametrize(
@@ -142,6 +149,41 @@ def test_a_registry_that_fails_is_said_with_its_own_words(
     registry.write(**state)
     code, told = ask("main")
     assert (code, said in told) == (3, True), told
+
+
+@pytest.mark.parametrize("action", ["inspect", "list-tags", "copy"])
+def test_a_busy_registry_is_asked_again_within_a_limit(
+    registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    monkeypatch.setattr(promote, "PAUSES_S", (0, 0))
+    registry.write(busy={action: 2})
+    code, said = ask("v1.2.3")
+    assert (code, said.count("the registry is busy, trying again")) == (0, 2), said
+    registry.write(busy={action: 3}, tags={})
+    code, said = ask("v1.2.3")
+    assert (code, "503" in said) == (3, True), said
+    assert registry.read("tags") == {}
+
+
+def test_a_registry_that_hangs_ends_the_promotion(
+    registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(command: list[str], **options: Any) -> None:
+        raise subprocess.TimeoutExpired(command, options["timeout"])
+
+    monkeypatch.setattr(promote, "PAUSES_S", ())
+    monkeypatch.setattr(promote.subprocess, "run", hang)
+    assert ask("main") == (3, f"promote: {NAME} does not answer: timeout: no answer within 120 s\n")
+
+
+def test_an_image_that_the_registry_does_not_describe_is_not_replaced(
+    registry: Registry, ask: Callable[..., tuple[int, str]]
+) -> None:
+    """Whether it is of a newer commit is not known then."""
+    registry.write(tags={"main": [OLD, ""]}, faults={"labels": "level=fatal msg=reading config: denied"})
+    code, said = ask("main")
+    assert (code, "does not answer: reading config: denied" in said) == (3, True), said
+    assert registry.read("tags")["main"][0] == OLD
 
 
 @pytest.mark.parametrize(

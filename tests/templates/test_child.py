@@ -179,6 +179,7 @@ class TestScripts:
         (["promote", "main"], "run that first"),
         (["deploy"], "take one of dev prod"),
         (["deploy", "nowhere"], "take one of dev prod"),
+        (["deploy", "../base"], "take one of dev prod"),
         (["deploy", "prod"], "run that first"),
         (["probe", "--wrong"], "unknown option --wrong"),
     ],

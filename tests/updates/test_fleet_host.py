@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from tests.updates.remotes import FIRST, SETTINGS, serve, write_fleet
+from tests.updates.remotes import FIRST, SETTINGS, Server, serve, write_fleet
 from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import Child
 
@@ -49,6 +50,35 @@ def test_an_empty_folder_goes_on_and_a_closed_request_stays_closed(tmp_path: Pat
 
 
 SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize("kind", ["git", "github", pytest.param("gitlab", marks=SLOW)])
+def test_an_empty_folder_opens_no_more_requests_than_allowed(tmp_path: Path, kind: str) -> None:
+    """What an earlier run opened is counted on the host, requests of an older version too."""
+    fleet = Fleet(tmp_path, {"one": {}, "two": {}, "three": {}})
+    with serve(kind) if kind != "git" else nullcontext(Server()) as server:
+        rule = {"match": f"file://{tmp_path}/remotes/", "kind": kind, "api": server.address, "token_env": "FLEET_TOKEN"}
+        write_fleet(tmp_path, fleet.waves, [rule] if kind != "git" else [])
+        fleet.environment["FLEET_TOKEN"] = server.token
+
+        def has_branch() -> list[str]:
+            return [name for name in fleet.bare if any(b.startswith("template/") for b in fleet.branches(name))]
+
+        fleet.plan()
+        assert fleet.run("apply", "--wave", "canary", "--max-open", "2").returncode == 0
+        assert has_branch() == ["one", "two"]
+        fleet.template.release("v2.0.10", FIRST | {"a.txt": "fixed twice\n"}, SETTINGS)
+        for room in (1, 2, 3):
+            shutil.rmtree(tmp_path / "state")
+            fleet.plan()
+            assert fleet.run("apply", "--wave", "canary", "--max-open", str(room)).returncode == 0
+            assert has_branch() == ["one", "two", *(["three"] if room == 3 else [])], room
+        assert all("template/v2.0.10" in fleet.branches(name) for name in fleet.bare), "no older one was replaced"
+        if kind == "git":
+            return
+        server.token = "another"
+        silent = fleet.run("apply", "--wave", "canary", "--max-open", "3")
+        assert "one does not tell its open requests and counts as one" in silent.stderr
 
 
 @pytest.mark.parametrize("way", ["squash", pytest.param("merge", marks=SLOW), pytest.param("rebase", marks=SLOW)])

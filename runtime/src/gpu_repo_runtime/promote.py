@@ -2,8 +2,9 @@
 
 usage: promote NAME@DIGEST REPOSITORY:TAG --commit HASH --committed TIME [--back]
 
-A tag vX.Y.Z never moves. Any other follows, and only to newer commits, unless --back is given. scripts/promote asks
-first whether the image may be released, and logs in. Exit codes: 0 done, 1 refused, 3 the registry did not do it.
+A tag that begins with v or a digit never moves. Any other follows, and only to newer commits, unless --back is given.
+scripts/promote asks first whether the image may be released, and logs in. Exit codes: 0 done, 1 refused, 3 the
+registry did not do it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,14 @@ import argparse
 import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
 LABELS = " ".join(f'{{{{index .Labels "org.opencontainers.image.{name}"}}}}' for name in ("revision", "created"))
+
+PAUSES_S = (2, 10)
+ANSWER_S, COPY_S = 120, 1200
+BUSY = re.compile(r"\b50[0-9]\b|unavailable|too many requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 
 
 class NotPromotedError(Exception):
@@ -32,11 +38,24 @@ class Repository:
     name: str
 
     def skopeo(self, action: str, *options: str, tls: tuple[str, ...] = ("tls-verify",)) -> tuple[int, str, str]:
-        """Run an action of skopeo; return exit code, what it printed and what it complained of."""
+        """Run an action of skopeo; return exit code, what it printed and what it complained of.
+
+        A registry that is busy, or does not answer in time, is asked again, twice.
+        """
         here = re.match(r"(localhost|127\.0\.0\.1)[:/]", self.name) is not None
         command = ["skopeo", action, *(f"--{option}={str(not here).lower()}" for option in tls), *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        return done.returncode, done.stdout.strip(), done.stderr.strip()
+        limit = COPY_S if action == "copy" else ANSWER_S
+        for pause in (*PAUSES_S, None):
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+                answer = done.returncode, done.stdout.strip(), done.stderr.strip()
+            except subprocess.TimeoutExpired:
+                answer = 1, "", f"timeout: no answer within {limit} s"
+            if answer[0] == 0 or pause is None or not BUSY.search(answer[2]):
+                break
+            print(f"promote: the registry is busy, trying again in {pause} s", file=sys.stderr)
+            time.sleep(pause)
+        return answer
 
     def digest(self, tag: str) -> str:
         """Return the digest that a tag has, "" when there is no such tag. Raises NotPromotedError."""
@@ -60,8 +79,10 @@ class Repository:
 
     def check_forwards(self, tag: str, commit: str, committed: str) -> None:
         """Raise NotPromotedError where a tag has an image of a newer commit; of one not known here the times decide."""
-        code, found, _ = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{self.name}:{tag}")
-        there, _, when = found.partition(" ") if code == 0 else ("", "", "")
+        code, found, complaint = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{self.name}:{tag}")
+        if code:  # no answer is no leave
+            raise self.silent(complaint)
+        there, _, when = found.partition(" ")
         if not re.fullmatch("[0-9a-f]{40,64}", there) or there == commit:
             return
         known = git("cat-file", "-e", there)
@@ -80,7 +101,7 @@ def promote(pushed: str, repository: Repository, tag: str, commit: str, committe
     """Set the tag to the digest that was pushed, and return it. Raises NotPromotedError."""
     digest, name = pushed.rpartition("@")[2], f"{repository.name}:{tag}"
     found = repository.digest(tag)
-    if re.match("v[0-9]", tag):
+    if re.match("[vV0-9]", tag):  # CI starts on every tag v*
         if found not in ("", digest):
             told = f"is {found} already and a version never moves: give this commit a new version instead of {digest}"
             raise NotPromotedError(1, f"{name} {told}")
@@ -88,7 +109,8 @@ def promote(pushed: str, repository: Repository, tag: str, commit: str, committe
         repository.check_forwards(tag, commit, committed)
     places = (f"docker://{pushed}", f"docker://{name}")
     verify = ("src-tls-verify", "dest-tls-verify")
-    code, _, complaint = repository.skopeo("copy", "--quiet", "--preserve-digests", *places, tls=verify)
+    # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
+    code, _, complaint = repository.skopeo("copy", "--quiet", "--all", "--preserve-digests", *places, tls=verify)
     if code:
         raise NotPromotedError(3, f"{complaint}\npromote: {name} was not set to {digest}; the reason stands above")
     found = repository.digest(tag)

@@ -74,7 +74,10 @@ def _not_passed(report: dict[str, Any], require: str) -> list[str]:
         problems.append(f"the smoke test demanded {asked or 'nothing'}, not {require}")
     if report.get("verdict") != "pass":
         problems.append(f"the smoke report says {report.get('verdict') or 'no verdict'}")
-    layers = {layer["name"]: layer for layer in report["layers"] if isinstance(layer, dict) and "name" in layer}
+    named = [layer for layer in report["layers"] if isinstance(layer, dict) and isinstance(layer.get("name"), str)]
+    layers = {layer["name"]: layer for layer in named}
+    if len(layers) != len(report["layers"]):
+        problems.append("the smoke report names a layer twice, or one has no name")
     if not any(layer.get("state") == "pass" for layer in layers.values()):
         problems.append("every layer of the smoke test was skipped or failed")
     reached = LEVELS[1 : LEVELS.index(require) + 1]
@@ -90,10 +93,16 @@ def _not_passed(report: dict[str, Any], require: str) -> list[str]:
 def junit_problems(file: Path) -> list[str]:
     """Return what speaks against a release in a JUnit report: nothing ran, or something failed."""
     try:
-        cases = list(ElementTree.parse(file).getroot().iter("testcase"))
-    except (OSError, ElementTree.ParseError):
+        root = ElementTree.parse(file).getroot()
+    except (OSError, ElementTree.ParseError, LookupError, ValueError):
         return [f"there is no report of tests in {file}"]
+    cases = list(root.iter("testcase"))
     found = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
+    for suite in root.iter("testsuite"):
+        if any(suite.get(kind, "0").strip() not in ("", "0") for kind in ("failures", "errors")) and not (
+            found["failure"] or found["error"]
+        ):
+            return [f"{file}: counts failures and errors that no test in it has"]
     if found["failure"] or found["error"]:
         return [f"{file}: {found['failure'] + found['error']} of {len(cases)} tests failed"]
     return [] if len(cases) > found["skipped"] else [f"{file}: no test ran, {len(cases)} were skipped"]
@@ -103,13 +112,13 @@ def read_json(file: Path) -> Any:
     """Return what a file holds, None when it is missing or no JSON."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 
 def _named(file: Path, lines: list[str]) -> list[str]:
     """Say whether a step left its proof, and about what: `lines`."""
-    found = file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
+    found = file.read_text(encoding="utf-8", errors="replace").split("\n") if file.is_file() else []
     if [line for line in found if line] == lines:
         return []
     return [f"{file}: is about {' '.join(found) or 'nothing'}" if found else f"{file} is missing: scripts/{file.name}"]

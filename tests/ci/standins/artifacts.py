@@ -24,9 +24,12 @@ def given(name: str) -> str:
 
 def upload(kept: Path) -> int:
     """Keep what is at the paths; its root is their nearest common folder, as in the real one."""
-    paths = [Path(line) for line in given("path").splitlines() if line.strip()]
+    lines = [line.strip() for line in given("path").splitlines() if line.strip()]
+    paths = [Path(line) for line in lines if not line.startswith("!")]
+    left_out = [Path(line[1:]) for line in lines if line.startswith("!")]
     root = Path(os.path.commonpath([path.parent if path.is_file() else path for path in paths]))
-    files = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+    found = [file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file()]
+    files = [file for file in found if not any(file.is_relative_to(path) for path in left_out)]
     if not files:
         print(f"no files were found at {', '.join(map(str, paths))}")
         return int(given("if-no-files-found") == "error")

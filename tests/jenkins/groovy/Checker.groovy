@@ -1,13 +1,9 @@
 package jenkinsfile
 
-import org.codehaus.groovy.ast.expr.BinaryExpression
 import org.codehaus.groovy.ast.expr.ClosureExpression
-import org.codehaus.groovy.ast.expr.ConstantExpression
 import org.codehaus.groovy.ast.expr.MethodCallExpression
 import org.codehaus.groovy.ast.expr.VariableExpression
-import org.codehaus.groovy.ast.stmt.ExpressionStatement
 import org.codehaus.groovy.control.MultipleCompilationErrorsException
-import org.codehaus.groovy.syntax.Types
 
 /** The static check of one Jenkinsfile: the structure of its `pipeline` block, names and types. Nothing is run. */
 class Checker {
@@ -108,7 +104,7 @@ class Checker {
         String name = Syntax.name(section)
         switch (name) {
             case 'agent': agent(section); break
-            case 'environment': environment(block(section)); break
+            case 'environment': new Variables(this).check(block(section)); break
             case 'post': sections(block(section), 'post condition', POST) { steps(it) }; break
             case 'when': when(section); break
             case 'stages': stageList(section, forked); break
@@ -159,35 +155,6 @@ class Checker {
             if (Syntax.arguments(one).size() != 1) { report(one, 'a label is one string', "write label '...'") }
         }
         if (types.size() > 1) { report(section, "the agent has more than one type: ${types.join(', ')}", 'keep one') }
-    }
-
-    private void environment(ClosureExpression block) {
-        Set<String> seen = []
-        if (block && !Syntax.statements(block)) { report(block, "'environment' is empty", "write NAME = '...'") }
-        Syntax.statements(block).each { statement ->
-            Object given = statement instanceof ExpressionStatement ? statement.expression : null
-            if (!(given instanceof BinaryExpression && given.operation.type == Types.EQUAL)) {
-                report(statement, 'this is no variable of the environment', "write NAME = '...'")
-                return
-            }
-            String name = given.leftExpression instanceof VariableExpression ? given.leftExpression.text : null
-            if (!(name ==~ IDENTIFIER)) {
-                report(given, "'${given.leftExpression.text}' cannot name a variable", 'use letters, digits and underscores')
-            } else if (!seen.add(name)) {
-                report(given, "the variable '${name}' is set twice", 'keep one of them')
-            }
-            joined(given.rightExpression, true)
-        }
-    }
-
-    private void joined(Object value, boolean alone) {
-        if (value instanceof BinaryExpression && value.operation.type == Types.PLUS) {
-            [value.leftExpression, value.rightExpression].each { joined(it, false) }
-        } else if (alone && value instanceof MethodCallExpression) {
-            if (Syntax.name(value) == 'credentials') { report(value, "'credentials' is not run here", 'use withCredentials', 'not run here') }
-        } else if (!Syntax.isText(value) && !(value instanceof ConstantExpression)) {
-            report(value, 'a value of the environment is no string', 'put it into "${...}"')
-        }
     }
 
     private void when(MethodCallExpression section) {

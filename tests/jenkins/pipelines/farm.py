@@ -100,7 +100,7 @@ class Registry(Server):
         self.keeper.faults.append(Fault(method, path, status, times))
 
     def _ask(self, path: str, method: str = "GET", data: bytes | None = None, kind: str = "") -> tuple[bytes, str]:
-        accept = "application/vnd.oci.image.manifest.v1+json"
+        accept = ", ".join(f"application/vnd.oci.image.{kind}.v1+json" for kind in ("manifest", "index"))
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}/v2/{path}", data, {"Accept": accept}, method=method
         )

@@ -5,6 +5,7 @@ farm.py says what is real here and what stands in. Never run: a Jenkins server, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -59,7 +60,10 @@ def test_what_runs_where_and_what_is_published(
     newest = {"Newest build of a branch": None} if kind in ("branch", "pull request") else {}
     assert ran(trace) == newest | CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
     smoke = trace.stage("GPU smoke test")
-    assert smoke.locks, "the GPU was used without its lock"
+    [slot] = smoke.locks
+    device = int(slot.rpartition("-")[2]) - 1
+    on_it = [command.script for command in smoke.commands if f"+ GPUS={device}" in command.output]
+    assert len(on_it) == len(smoke.commands), f"not on the GPU that {slot} is: {trace.log}"
     assert trace.stage("Test").reports[0].total >= 1
     assert smoke.reports[0].total >= 2
     assert not any(secret in trace.log for secret in SECRETS)
@@ -71,6 +75,9 @@ def test_what_runs_where_and_what_is_published(
     assert it.released() == {"main": {"main": digest}, "tag": {"v0.1.0": digest}}.get(kind, {})
     assert f"@{digest}" in said(trace, "GPU smoke test"), "the smoke test did not take the image by its digest"
     assert (f"/{it.child.name}@{digest}" in it.deployed()) == (kind == "main")
+    if kind == "main":  # of build 1, in which the shell knows no parameter
+        overlay = "prod" if project_type == "service" else "cron"
+        assert f"+ scripts/deploy {overlay}" in said(trace, "Deploy")
 
 
 @pytest.mark.parametrize(
@@ -177,9 +184,43 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     it, before = checked("service")
     trace = it.run(branch="main", approve=False, only=["Promote", "Approve", "Deploy"], after=before)
     assert trace.result == "ABORTED", trace.log
+    [asked] = [event for event in trace.events if event.step == "input"]
+    assert asked["submitter"] == "deployers"
+    assert asked["message"] == "Deploy deploy/overlays/prod with the credential kubeconfig?"
     assert "main" in it.released()
     assert "Deploy" not in trace.ran
     assert it.deployed() == ""
+
+
+def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -> None:
+    """As "Restart from Stage" does: the digest that was smoked is deployed, and nothing is built or pushed."""
+    it, before = checked("service")
+    [digest] = set(re.findall(r"@(sha256:[0-9a-f]{64})", said(before, "GPU smoke test")))
+    cluster = it.credentials["kubeconfig"]
+    text = cluster.read_text()
+    cluster.write_text("no cluster\n")
+    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
+    assert (trace.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), trace.log
+    cluster.write_text(text)
+    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
+    assert (trace.result, ran(trace)) == ("SUCCESS", {"Approve": None, "Deploy": "kubectl"}), trace.log
+    # Jenkins restarts the outer stages alone: no deployment without its approval.
+    assert {stage.path for stage in trace.stages("Approve") + trace.stages("Deploy")} == {
+        ("Deployment", "Approve"),
+        ("Deployment", "Deploy"),
+    }
+    assert f"/{it.child.name}@{digest}" in it.deployed()
+    assert "preserveStashes(" in (it.child / "Jenkinsfile").read_text()
+
+
+def test_waiting_is_not_counted_and_an_approval_holds_no_build_back() -> None:
+    """The limit of the smoke test starts with its GPU; a build that waits for a person lets the next one run."""
+    for file in (ROOT / "Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"):
+        text = file.read_text()
+        locks = text.count('lock(label: "gpu-')
+        assert locks == len(re.findall(r'lock\(label: "gpu-[^\n]*\{\s*timeout\(', text)) > 0, file
+        assert not re.search(r"(?m)^    options \{[^}]*timeout\(", text), f"{file}: a limit of the whole build"
+    assert "disableConcurrentBuilds" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
 def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Builds]) -> None:

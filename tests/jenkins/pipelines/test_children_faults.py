@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.answers import TYPES
+from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
 from tests.jenkins.pipelines.children import KINDS, RELEASING, Builds, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
@@ -32,17 +33,19 @@ class Fault:
     runs: tuple[str, ...] | None = None  # that stage, where nothing is said
 
 
-def without_gpu(it: Builds) -> None:
-    (it.agents.labels["gpu"] / "nvidiactl").unlink()
-
-
-def gpu(fault: str) -> Callable[[Builds], None]:
-    return lambda it: (it.agents.labels["gpu"] / f"smoke-{fault}").touch()
-
-
 def hanging_smoke(it: Builds) -> dict[str, Any]:
     gpu("hangs")(it)
     return {"timeouts": {GPU: 3}}
+
+
+def committed(arrange: Callable[[Builds], None]) -> Callable[[Builds], None]:
+    """Commit what is arranged in the child's files."""
+
+    def of(it: Builds) -> None:
+        arrange(it)
+        commit(it.child, "A fault")
+
+    return of
 
 
 def nothing_done(script: str) -> Callable[[Builds], None]:
@@ -79,6 +82,17 @@ def without_credentials(it: Builds) -> None:
 def failing_test(it: Builds) -> None:
     (it.child / "tests" / "test_quick.py").write_text("def test_it():\n    assert 1 == 2\n")
     commit(it.child, "Break it")
+
+
+def red_report(it: Builds) -> None:
+    """Let the tests fail, and their script end well: Jenkins calls such a build unstable."""
+    script = it.child / "scripts" / "test"
+    script.write_text(
+        "#!/bin/sh\nmkdir -p build/test-results build/proof\n"
+        'echo \'<testsuite><testcase name="a"/><testcase name="b"><failure/></testcase></testsuite>\' '
+        "| tee build/proof/unit.xml >build/test-results/unit.xml\n"
+    )
+    commit(it.child, "Hide the failure")
 
 
 def servers_down(it: Builds) -> None:
@@ -134,7 +148,12 @@ FAULTS = {
     "smoke test is silent": Fault(
         gpu("silent"), {"": GPU, "library": "Publish"}, {"": "No", "library": "the smoke report is empty"}, runs=(GPU,)
     ),
+    "smoke test is killed": Fault(committed(in_smoke("kill -9 $$")), {"": GPU}, {"": "illed"}),
+    "test fails in the container alone": Fault(
+        committed(red_in_the_container), {"": "Test"}, {"": "in the container alone"}
+    ),
     "unit test fails": Fault(failing_test, {"": "Test"}, {"": "assert 1 == 2"}),
+    "unit test fails and the script ends well": Fault(red_report, {"": "Test"}, {"": ""}, "UNSTABLE"),
     "credential is missing": Fault(
         without_credentials, {"": IMAGE, "library": "Publish"}, {"": "'registry-staging'", "library": "'package-index'"}
     ),

@@ -35,8 +35,8 @@ def main(arguments: list[str]) -> int:
             found = config(image(name))
             print(json.dumps([{"RootFS": {"Layers": found["rootfs"]["diff_ids"]}, "Config": found["config"]}]))
         case ["buildx", "bake", "--file", file, _, "--load", target]:
-            tag = json.loads(Path(file).read_text())["target"][target]["tags"][0]
-            return build_base(tag, Path("base-images") / target)
+            told = json.loads(Path(file).read_text())["target"][target]
+            return build_base(told["tags"][0], Path("base-images") / target, told["labels"])
         case ["save", "--output", file, name]:
             return save(image(name), Path(file))
         case ["build", *options]:
@@ -63,7 +63,7 @@ def build(options: list[str]) -> None:
     make(options[options.index("--tag") + 1], {"app/src": Path("src")}, labels | {"row": base[1] if base else ""})
 
 
-def build_base(name: str, row: Path) -> int:
+def build_base(name: str, row: Path, labels: dict[str, str]) -> int:
     """Make an image of a base image's lock and a list of Debian packages; `broken-ROW` beside the engine fails it."""
     if (HOME / f"broken-{row.name}").exists():
         return fail(f"the build of {row.name} failed")
@@ -77,7 +77,7 @@ def build_base(name: str, row: Path) -> int:
     files = {"var/lib/dpkg/status": system / "status", "etc/os-release": system / "os-release", "app/lock": row}
     with (HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        make(name, files, {"row": row.name})
+        make(name, files, labels | {"row": row.name})
     return 0
 
 

@@ -1,6 +1,10 @@
 #!/bin/sh
 # Stands in for `make lint` and `make test` of the parent; every other target is made, with the Python that is here.
+# Files beside it: `TARGET-killed` lets a target be killed, `TARGET-does-nothing` lets it end well at once, and what
+# stands in `TARGET-then` is done after it.
 for word in "$@"; do
+    if [ -e "$STANDIN_ENGINE/$word-killed" ]; then kill -9 $$; fi
+    if [ -e "$STANDIN_ENGINE/$word-does-nothing" ]; then exit 0; fi
     case $word in
         lint) exit 0 ;;
         test)
@@ -13,4 +17,7 @@ for word in "$@"; do
 done
 mkdir -p build
 touch build/ready # newer than the locks: there is no environment to set up
-exec "$STANDIN_MAKE" "$@" PYTHON="$STANDIN_PYTHON" READY=build/ready
+"$STANDIN_MAKE" "$@" PYTHON="$STANDIN_PYTHON" READY=build/ready || exit
+for word in "$@"; do
+    if [ -e "$STANDIN_ENGINE/$word-then" ]; then sh "$STANDIN_ENGINE/$word-then"; fi
+done
