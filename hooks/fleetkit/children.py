@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +149,10 @@ def load(place: Path) -> Fleet:
     if twice:
         raise FleetError(f"{place}: the name {twice[0]} stands twice: give one of them another name")
     return Fleet(children, hosts)
+
+
+def as_text(fleet: Fleet) -> str:
+    """Return a fleet file with every child and the hosts, which list nothing any more."""
+    children = [{key: value for key, value in asdict(child).items() if value} for child in fleet.children]
+    hosts = [{key: value for key, value in asdict(rule).items() if value and key != "owner"} for rule in fleet.hosts]
+    return yaml.safe_dump({"children": children, "hosts": hosts}, sort_keys=False, allow_unicode=True)
