@@ -174,6 +174,8 @@ def run_remind(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 def run_list(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Write the fleet as a file that names every child, for a machine that has no token."""
     options.to_file.parent.mkdir(parents=True, exist_ok=True)
+    options.to_file.unlink(missing_ok=True)
+    options.to_file.touch(mode=0o600)  # an address in it may hold a password
     options.to_file.write_text(as_text(fleet), encoding="utf-8")
     print(f"{options.to_file}: {len(fleet.children)} children")
     return 0

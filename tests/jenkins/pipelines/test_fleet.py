@@ -23,6 +23,11 @@ from tests.updates.tiny import TEN_LINES, Template, make_child
 BRANCH = "template/v2.0.0"
 TOKEN = "canary-of-the-fleet"
 REPORTS = ("fleet.html", "fleet.json", "fleet.xml")
+MAKE = """\
+#!/bin/sh
+echo "$1 ${{GITHUB_TOKEN:+with the token}}" >>{log}
+exec "$(dirname "$0")/make.sh" "$@"
+"""
 EDITS: dict[str, dict[str, str | None]] = {"clean": {"own.txt": "own\n"}, "conflict": {"a.txt": "mine\n" + TEN_LINES}}
 
 
@@ -50,7 +55,9 @@ class Fleet:
         git(self.source, "commit", "--quiet", "--message=The fleet")
         self.agent = folder / "agent"
         self.agent.mkdir()
-        shutil.copy(Path(__file__).with_name("standins") / "make.sh", self.agent / "make")
+        shutil.copy(Path(__file__).with_name("standins") / "make.sh", self.agent / "make.sh")
+        (self.agent / "make").write_text(MAKE.format(log=folder / "made.log"))
+        (self.agent / "make").chmod(0o755)
 
     def _child(self, name: str, edits: dict[str, str | None]) -> Path:
         child = make_child(self.template, self.folder / f"{name}-work", "--vcs-ref", "v1.0.0", edits=edits)
@@ -65,15 +72,15 @@ class Fleet:
 
     def run(self, **options: Any) -> Trace:
         """Run the pipeline; the credential is there unless `options` say otherwise."""
+        given = {"credentials": {"fleet-github": TOKEN}, "params": {"TEMPLATE": str(self.template.path)}}
         tools = {"STANDIN_MAKE": shutil.which("make") or "make", "STANDIN_PYTHON": sys.executable}
         return run_pipeline(
             self.source / "hooks" / "fleet.Jenkinsfile",
             self.source,
             workdir=self.folder / "work",
             labels={"linux": self.agent},
-            params={"TEMPLATE": str(self.template.path)},
             env=self.template.copier.environment() | tools,
-            **({"credentials": {"fleet-github": TOKEN}} | options),
+            **(given | options),
         )
 
     def pushed(self) -> set[str]:
@@ -103,6 +110,18 @@ def test_an_approved_plan_is_applied(fleet: Fleet) -> None:
     )
     assert text.stdout.startswith("fixed\n"), "the branch holds the planned update"
     assert TOKEN not in trace.log, "the token is masked"
+    made = [line.strip() for line in (fleet.folder / "made.log").read_text().splitlines()]
+    assert made == ["fleet-list with the token", "fleet-plan", "fleet-apply with the token"], trace.log
+
+
+@pytest.mark.slow
+def test_a_parameter_runs_nothing(fleet: Fleet) -> None:
+    mark = fleet.folder / "ran"
+    evil = f'$(shell touch {mark}-make)$(touch {mark}-shell)`touch {mark}-tick`"; touch {mark}-quote; #'
+    for name in ("TEMPLATE", "VERSION"):
+        trace = fleet.run(approve=True, params={"TEMPLATE": str(fleet.template.path)} | {name: evil})
+        assert trace.result == "FAILURE", trace.log
+    assert [place.name for place in fleet.folder.glob("ran-*")] == []
 
 
 def test_a_plan_that_nobody_approves_pushes_nothing(fleet: Fleet) -> None:
