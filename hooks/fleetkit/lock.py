@@ -26,6 +26,7 @@ from fleetkit.state import LOCKS, Record, State
 
 REF = f"refs/fleet/plan/{LOCKS}"
 EJECTED = f"src/gpu_repo_runtime/{MARK}"
+CAUSE = 300  # characters of the words of the resolver that a line shows
 SAID = re.compile(r"(?m)^lock: (.*)$")
 
 
@@ -106,6 +107,13 @@ def title_of(wish: Wish, changes: list[str]) -> str:
     )
 
 
+def why(words: str) -> str:
+    """Return in one line why the locks could not be made: the script's last words and the resolver's cause."""
+    lines = [line.strip() for line in SAID.findall(words) or words.splitlines() if line.strip()]
+    cause = next((line.strip() for line in words.splitlines() if line.strip().startswith(("cause:", "╰─▶"))), "")
+    return (lines[-1] if lines else "it failed without a word") + (f" ({cause[:CAUSE]})" if cause else "")
+
+
 def resolved(state: State, child: Child, wish: Wish, tests: Tests) -> dict[str, str]:
     """Return the locks as the child's own scripts/lock makes them now. Raises UpdateError."""
     log = state.folder / "logs" / f"{child.name}.log"
@@ -114,8 +122,7 @@ def resolved(state: State, child: Child, wish: Wish, tests: Tests) -> dict[str, 
     made = files_left(works, state.clone(child.name), "HEAD", log, PATTERN, LIMIT)
     if made is None:
         words = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        lines = [line.strip() for line in SAID.findall(words) or words.splitlines() if line.strip()]
-        raise UpdateError(f"scripts/lock: {lines[-1] if lines else 'it failed without a word'}")
+        raise UpdateError(f"scripts/lock: {why(words)}")
     for name, text in made.items():
         if wrong := why_no_lock(text):
             raise UpdateError(f"scripts/lock wrote something into {name} that is no lock: {wrong[:80]!r}")
