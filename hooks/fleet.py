@@ -39,11 +39,12 @@ from fleetkit.apply import apply_child
 from fleetkit.children import Child, Fleet, FleetError, as_text, load, shown
 from fleetkit.drift import drift_of, summary
 from fleetkit.git_rules import set_rules
-from fleetkit.isolation import Limits, Tests, choose_way
+from fleetkit.isolation import GRACE_SECONDS, Limits, Tests, choose_way
 from fleetkit.listing import with_listed
 from fleetkit.lock import lock_child, uv, wish_of
 from fleetkit.options import parser
 from fleetkit.plan import plan_child
+from fleetkit.pool import in_processes, time_limit
 from fleetkit.remind import Patience, remind_child
 from fleetkit.rollback import roll_back, take_locks_back
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
@@ -93,6 +94,12 @@ class Plan:
         self.tests = options.tests
 
     def __call__(self, child: Child) -> Record:
+        tests = self.tests.limits.seconds + GRACE_SECONDS if self.tests.command else 0
+        with time_limit(self.options.child_limit + tests):
+            return self.plan(child)
+
+    def plan(self, child: Child) -> Record:
+        """Plan one child; whatever goes wrong is in its record."""
         return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
 
 
@@ -203,6 +210,27 @@ def commits_of(plan: Record, to: str, records: list[Record]) -> dict[str, str]:
     return {name: commit for name, commit in (before | made).items() if commit}
 
 
+def plan_each(state: State, work: Plan, chosen: list[Child], jobs: int) -> list[Record]:
+    """Plan the children in processes of their own; the records come in the order of the children."""
+    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
+
+    def pool(size: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(size, context, start_worker, (str(state.folder / "cache"),))
+
+    def killed(child: Child) -> Record:
+        why = "its worker was killed, for memory perhaps: nothing of it was planned"
+        record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+        record |= {"outcome": "error", "message": why, "to": work.options.to}
+        state.write(child.name, record)
+        return record
+
+    done: dict[str, Record] = {}
+    told = in_processes(pool, jobs, work, chosen, killed)
+    for child, record in tqdm(told, total=len(chosen), desc="plan", unit="child", disable=not sys.stderr.isatty()):
+        done[child.name] = shown(record)
+    return [done[child.name] for child in chosen]
+
+
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Plan every child, write the report, print the outcomes."""
     if not options.template:
@@ -216,9 +244,7 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     before = state.plan()
     plan = {"to": options.to, "finished": False, "wave": options.wave, "commits": commits_of(before, options.to, [])}
     state.write_plan(plan)
-    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
-    with ProcessPoolExecutor(options.jobs, context, start_worker, (str(state.folder / "cache"),)) as pool:
-        records = each(pool, Plan(state, options), chosen, "plan")
+    records = plan_each(state, Plan(state, options), chosen, options.jobs)
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
     plan |= {"finished": True, "commits": commits_of(before, options.to, records)}
     state.write_plan(plan)

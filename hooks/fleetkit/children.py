@@ -39,6 +39,19 @@ def host_in(address: str) -> str:
     return found[1].lower() if found and ":" in address else ""
 
 
+def same_place(one: str, other: str) -> bool:
+    """Tell whether two addresses name one repository: by ssh or https, with or without .git, a user or a slash."""
+
+    def parts(address: str) -> tuple[str, str]:
+        found, plain = host_in(address), address.rstrip("/").removesuffix(".git")
+        if not found:
+            return "", plain.removeprefix("file://")
+        path = re.sub(r"^(?:[a-z+]+://)?(?:[^/@]*@)?[^/:]*(?::[0-9]+(?=/))?[/:]*", "", plain)
+        return found, path
+
+    return parts(one) == parts(other)
+
+
 def check_address(address: str) -> None:
     """Raise FleetError for an address that git would take for an option, or for a program to run."""
     scheme, found, _ = address.partition("://")

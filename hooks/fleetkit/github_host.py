@@ -70,7 +70,10 @@ class GitHub:
 
         try:
             return self.repository.create_pull(base=base, head=branch, title=title, body=text, draft=draft)
-        except GithubException as error:  # 422: an answer got lost, and the second try finds what the first one made
+        except GithubException as error:
+            if error.status == 422 and draft and "draft" in str(error).lower():  # this repository is offered none
+                return self._create(branch, base, f"Do not merge yet: {title}", text, False)
+            # 422: an answer got lost, and the second try finds what the first one made
             found = self._open(branch) if error.status == 422 else None
             if found is None:
                 raise

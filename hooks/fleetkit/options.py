@@ -53,6 +53,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     plan.add_argument("--template", required=True, help="the address of the template, as the children name it")
     plan.add_argument("--to", metavar="vX.Y.Z", help="the version to bring (default: the newest)")
     plan.add_argument("--wave", choices=WAVES)
+    plan.add_argument(
+        "--child-limit", type=amount, default=900, metavar="SECONDS", help="for one child, without its tests"
+    )
     add_test_options(plan)
     lock = commands.add_parser("lock")
     lock.add_argument(

@@ -15,7 +15,7 @@ from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import UpdateError, changes_between, last_line
 from gpu_repo_runtime.update.trial import Trial, trial
 
-from fleetkit.children import Child, shown
+from fleetkit.children import Child, same_place, shown
 from fleetkit.git_rules import guard
 from fleetkit.isolation import Tests, passes
 from fleetkit.state import Record, State
@@ -143,7 +143,7 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
 
     def update() -> Record:
         answers = read_answers(state.clone(child.name))
-        if answers["_src_path"] != source:
+        if not same_place(str(answers["_src_path"]), source):
             raise UpdateError(f"it follows another template, {answers['_src_path']}")
         if not COMMIT.fullmatch(answers["_commit"]):
             raise UpdateError(f".copier-answers.yml: _commit names no version: {answers['_commit']!r}")
