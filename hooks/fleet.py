@@ -17,46 +17,35 @@ that cannot be updated or pushed (the worst child decides); 1 nothing could be d
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
-from datetime import UTC, datetime
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import runtime_source  # noqa: F401
 
 # isort: split
-import yaml
-from fleetkit import drift_page, report
-from fleetkit.advisories import load_advisories
+from fleetkit import report
 from fleetkit.apply import apply_child
-from fleetkit.children import Child, Fleet, FleetError, as_text, load, shown
-from fleetkit.drift import drift_of, summary
+from fleetkit.children import Child, Fleet, FleetError, load, shown
 from fleetkit.git_rules import set_rules
 from fleetkit.isolation import GRACE_SECONDS, Limits, Tests, choose_way
 from fleetkit.listing import with_listed
 from fleetkit.lock import lock_child, uv, wish_of
 from fleetkit.options import parser
+from fleetkit.overview import CODES, each, report_of, run_drift, run_list, run_remind, run_status, tell
 from fleetkit.plan import plan_child
 from fleetkit.pool import in_processes, time_limit
-from fleetkit.remind import Patience, remind_child
 from fleetkit.rollback import roll_back, take_locks_back
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State, digest
-from fleetkit.status import status_of
 from fleetkit.waves import Rules, check_waves, to_push
 from gpu_repo_runtime.update.template_versions import UpdateError, versions
 from tqdm import tqdm
-
-ROOT = Path(__file__).resolve().parent.parent
-DRIFT = ("child", "version", "behind", "age", "image", "weaknesses", "open requests")
-CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3}
 
 
 def end_with(parent: int) -> None:
@@ -74,16 +63,6 @@ def start_worker(folder: str) -> None:
     share_checkouts(own / "checkouts")
     read_yaml_fast()
     compile_templates_once()
-
-
-def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Child], what: str) -> list[Record]:
-    """Do `work` for each child in the pool with a progress bar; the records come in the order of the children."""
-    members = list(children)
-    jobs = {pool.submit(work, child): child.name for child in members}
-    done: dict[str, Record] = {}
-    for job in tqdm(as_completed(jobs), total=len(jobs), desc=what, unit="child", disable=not sys.stderr.isatty()):
-        done[jobs[job]] = shown(job.result())
-    return [done[child.name] for child in members]
 
 
 class Plan:
@@ -113,79 +92,6 @@ def known(state: State, fleet: Fleet) -> list[Record]:
     """Return what is remembered of every child."""
     blank = [{"name": c.name, "url": c.url, "wave": c.wave, "owner": c.owner, "outcome": ""} for c in fleet.children]
     return [shown(record) | state.read(record["name"]) for record in blank]
-
-
-def tell(records: list[Record], columns: tuple[str, ...]) -> None:
-    """Print one line a child."""
-    for record in records:
-        words = [str(record.get(column, "") or "-") for column in columns]
-        print("  ".join(f"{word:<14}" for word in words).rstrip())
-
-
-def read_catalog() -> Record:
-    """Return the catalogue of the images."""
-    return dict(yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8")))
-
-
-def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Print where each child stands."""
-    catalog = read_catalog()
-    hosts = fleet.known_hosts()
-    with ThreadPoolExecutor(options.jobs * 4) as pool:
-        records = each(pool, lambda child: status_of(state, child, catalog, hosts), fleet.children, "status")
-    if options.json:
-        print(json.dumps(records, indent=1))
-    else:
-        print("child           version         behind          image           support         last outcome")
-        tell(records, ("name", "version", "behind", "image", "image_state", "outcome", "error"))
-    return CODES["error"] if any("error" in record for record in records) else 0
-
-
-def run_drift(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Write the page of drift and print its lines."""
-    advisories = load_advisories(options.advisories) if options.advisories else None
-    catalog, now = read_catalog(), datetime.now(UTC)
-    with ThreadPoolExecutor(options.jobs * 4) as pool:
-        records = each(pool, lambda c: drift_of(state, fleet, c, catalog, advisories, now), fleet.children, "drift")
-    data = summary(records, advisories, now)
-    folder = report_of(state, options)
-    rows = drift_page.write(data, folder)
-    if options.json:
-        print(json.dumps(drift_page.plain(data), indent=1))
-    else:
-        for row in rows:
-            row |= {"weak": f"{len(row['weaknesses'])} weak" if row["asked"] else "", "open": len(row["requests"])}
-        print("".join(f"{word:<16}" for word in DRIFT).rstrip())
-        tell(rows, ("name", "version", "behind", "age", "image", "weak", "open", "error"))
-        print(folder / "drift.html")
-    return CODES["error"] if any("error" in r or "requests_error" in r for r in records) else 0
-
-
-def run_remind(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Remind of the requests that are open for long."""
-    patience = Patience(options.days, options.every, not options.dry_run)
-    with ThreadPoolExecutor(options.jobs) as pool:
-        records = each(pool, lambda child: remind_child(fleet, child, patience), fleet.children, "remind")
-    if options.json:
-        print(json.dumps(drift_page.plain(records), indent=1))
-    else:
-        done = "would be reminded" if options.dry_run else "reminded"
-        lines = [
-            {"name": record["name"], "days": f"{one['days']} days", "done": done if one["reminded"] else "waits"} | one
-            for record in records for one in record["requests"]
-        ] + [record for record in records if "error" in record]  # fmt: skip
-        tell(lines, ("name", "days", "done", "address", "error"))
-    return CODES["error"] if any("error" in record for record in records) else 0
-
-
-def run_list(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Write the fleet as a file that names every child, for a machine that has no token."""
-    options.to_file.parent.mkdir(parents=True, exist_ok=True)
-    options.to_file.unlink(missing_ok=True)
-    options.to_file.touch(mode=0o600)  # an address in it may hold a password
-    options.to_file.write_text(as_text(fleet), encoding="utf-8")
-    print(f"{options.to_file}: {len(fleet.children)} children")
-    return 0
 
 
 def tests_of(fleet: Fleet, options: argparse.Namespace, always: bool) -> Tests:
@@ -273,11 +179,6 @@ def run_lock(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     tell(records, ("name", "outcome", "what"))
     print(f"plan {digest(plan)}")
     return worst(records)
-
-
-def report_of(state: State, options: argparse.Namespace) -> Path:
-    """Return the folder of the report: the one that was asked for, else that of the state."""
-    return Path(options.report or state.folder)
 
 
 def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,8 @@ def test_a_fix_of_one_package_reaches_every_child_and_changes_nothing_else(tmp_p
     assert "maths==1.0" in lock
     assert lock_branches(fleet, "held") == lock_branches(fleet, "none") == []
     assert json.loads((tmp_path / "state" / "locks" / "fleet.json").read_text())["counts"]["left out"] == 2
+    suite = ET.parse(tmp_path / "state" / "locks" / "fleet.xml").getroot()
+    assert (suite.get("failures"), suite.get("errors"), len(list(suite.iter("skipped")))) == ("0", "1", 2)
 
 
 def test_every_package_is_renewed_where_that_is_asked_for(tmp_path: Path) -> None:
