@@ -198,7 +198,7 @@ def _walk(context: Context) -> dict[str, Any]:
         walk.gather(context, progress)
     finally:
         progress.clear()
-    layers = walk.judge(context)
+    layers = walk.evaluate(context)
     return build(context, layers, started, time.monotonic() - began)
 
 

@@ -27,7 +27,7 @@ class LayerSpec(NamedTuple):
 
     name: str
     order: int
-    judge: Callable[[Context], Layer]
+    evaluate: Callable[[Context], Layer]
     probe: Probe | None = None
     group: str = ""
     needs_driver: bool = True

@@ -60,7 +60,7 @@ def _bound(context: Context, probe: Probe) -> Step:
     return lambda session: probe(context, session)
 
 
-def judge(context: Context) -> list[Layer]:
+def evaluate(context: Context) -> list[Layer]:
     """Turn the facts into layers, from the bottom of the stack to its top."""
     layers = []
     for spec in all_layers():
@@ -78,7 +78,7 @@ def judge(context: Context) -> list[Layer]:
 def _guarded(spec: LayerSpec, context: Context) -> Layer:
     """Judge one layer; an answer that no rule foresaw becomes a finding instead of a traceback."""
     try:
-        return spec.judge(context)
+        return spec.evaluate(context)
     except Exception as error:
         fault = {"kind": "exception", "error": f"{type(error).__name__}: {error}"}
         return Layer(spec.name, spec.name, "driver", FAIL, findings=[fault_finding(context, fault)])

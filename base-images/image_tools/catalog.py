@@ -19,7 +19,7 @@ DEFAULT_REGISTRY = "registry.example.com/ml"
 
 
 class ImageError(Exception):
-    """A problem that a person can mend; the message says what happened and what to do."""
+    """A problem that a person can fix; the message says what happened and what to do."""
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def answers_lost(before: Answers, after: Answers, excused: set[tuple[str, str]])
             yield f"the answer {name}={value} has become {after[name]}"
 
 
-def judge(tree: Path, child: Path, fresh: Path, chosen: list[str], gone: set[str]) -> Iterator[str]:
+def problems_of(tree: Path, child: Path, fresh: Path, chosen: list[str], gone: set[str]) -> Iterator[str]:
     """Give what an update did wrong to the files of a child."""
     owners, new_owners = owners_in(child), owners_in(fresh)
     for path in sorted(files_under(child)):
@@ -189,7 +189,7 @@ def check_one(family: Path, tag: str, start: Start, excused: set[tuple[str, str]
                 known = {key: value for key, value in after.items() if not key.startswith("_")}
                 render(family, tag, known, folder / "fresh")
                 gone = {name for kind, name in excused if kind == "file"}
-                return wrong + list(judge(made.tree, child, folder / "fresh", chosen, gone))
+                return wrong + list(problems_of(made.tree, child, folder / "fresh", chosen, gone))
         except (UpdateError, subprocess.CalledProcessError, OSError, yaml.YAMLError, ValueError) as error:
             given = {("choice", f"{key}={value}") for key, value in start.answers.items()}
             if given & excused:

@@ -114,9 +114,9 @@ def test_a_new_layer_is_one_file(tmp_path: Path, machine: Machine) -> None:
         "from ..spec import LayerSpec\n"
         "from ..verdicts import Layer\n"
         "def probe(context, session):\n    return {'number': 7}\n"
-        "def judge(context):\n"
+        "def evaluate(context):\n"
         "    return Layer('extra', 'one more', '', summary=str(context.fact('extra', 'number'))).settle()\n"
-        "LAYERS = (LayerSpec('extra', 105, judge, probe, 'gpu', needs_driver=False),)\n"
+        "LAYERS = (LayerSpec('extra', 105, evaluate, probe, 'gpu', needs_driver=False),)\n"
     )
     env = {**machine.toolkit().environment(), "PYTHONPATH": str(tmp_path / "copy")}
     command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain", "--json", "out.json"]

@@ -42,7 +42,7 @@ class World:
         self.now += self._seconds(items)
         return self._model(items)
 
-    def judge(self, error: BaseException, index: int | None) -> ServiceError:
+    def classify(self, error: BaseException, index: int | None) -> ServiceError:
         if isinstance(error, MemoryError):
             return OutOfMemory("too little memory")
         if isinstance(error, RuntimeError) and "lost" in str(error):

@@ -34,7 +34,7 @@ class Owner:
             raise ValueError("poison")
         return [{}] * (len(texts) - 1) if "short" in texts else [{"text": text} for text in texts]
 
-    def judge(self, error: BaseException, index: int | None) -> Exception:
+    def classify(self, error: BaseException, index: int | None) -> Exception:
         kinds = {MemoryError: self.errors.OutOfMemory, RuntimeError: self.errors.DeviceLost}
         return kinds.get(type(error), self.errors.PredictionFailed)(f"texts.{index}: {error}")
 

@@ -39,7 +39,7 @@ class Model:
             raise ValueError
         return [{} for _ in batch]
 
-    def judge(self, error: BaseException, index: int | None) -> ServiceError:
+    def classify(self, error: BaseException, index: int | None) -> ServiceError:
         return ServiceError(type(error).__name__)
 
     def batch_done(self, batch: Any, seconds: float) -> None: ...

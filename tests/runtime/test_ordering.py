@@ -100,7 +100,7 @@ def test_a_plan_is_complete_and_thought_to_be_faster(
         return sum(cost.of(len(batch), max(batch)) for batch in batches)
 
     whole = [min(limit, len(lengths) - start) for start in range(0, len(lengths), limit)]
-    assert takes([lengths[i] for i in order], sizes[::-1]) <= ordering.WORTH * takes(lengths, whole) + 1e-9
+    assert takes([lengths[i] for i in order], sizes[::-1]) <= ordering.MAX_COST_RATIO * takes(lengths, whole) + 1e-9
 
 
 def test_texts_of_one_length_go_as_they_come(ordering: ModuleType) -> None:
@@ -132,8 +132,8 @@ def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(
         keeper.learn(batch, seconds(len(batch), max(call.sizes[index] for call, index in batch)))
         found = (old, place) in batch
         before, new = before + len(batch), len(batch)
-    turns = place // (LIMIT // serving("lanes").MOST_TURNS) + 1
-    assert before <= turns * (100 + clients + ordering.TOGETHER * LIMIT)
+    turns = place // (LIMIT // serving("lanes").MAX_TURNS_PER_BATCH) + 1
+    assert before <= turns * (100 + clients + ordering.PLANNED_BATCHES * LIMIT)
 
 
 def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(

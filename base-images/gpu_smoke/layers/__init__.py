@@ -1,1 +1,1 @@
-"""One module per layer of the GPU call stack: ``probe`` asks in a child process, ``judge`` decides from the facts."""
+"""One module per layer of the GPU call stack: ``probe`` asks in a child process, ``evaluate`` judges the facts."""

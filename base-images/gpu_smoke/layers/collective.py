@@ -60,7 +60,7 @@ def _all_reduce(nccl: Api, cudart: Api, count: int) -> int:
     return wrong
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on /dev/shm, the number of GPUs and the all-reduce."""
     layer = Layer(NAME, TITLE, LEVEL)
     facts = context.facts.get(NAME, {})
@@ -100,4 +100,4 @@ def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None
         layer.state, layer.level = SKIP, ""
 
 
-LAYERS = (LayerSpec(NAME, 150, judge, probe, "gpu", workload=True),)
+LAYERS = (LayerSpec(NAME, 150, evaluate, probe, "gpu", workload=True),)

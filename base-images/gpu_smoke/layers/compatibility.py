@@ -30,7 +30,7 @@ def verdict(runtime: int, driver: int, forward: bool) -> str:
     return "minor" if runtime // 1000 == driver // 1000 else "broken"
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide from the versions, and let the proof (cuInit, the runtime's answer, the kernels) overrule the tables."""
     layer = Layer(NAME, TITLE, LEVEL)
     runtime = _runtime(context)
@@ -120,4 +120,4 @@ def _proven(context: Context) -> bool:
     )
 
 
-LAYERS = (LayerSpec(NAME, 80, judge, carries=ALL),)
+LAYERS = (LayerSpec(NAME, 80, evaluate, carries=ALL),)

@@ -85,7 +85,7 @@ def _device(api: Api, number: int) -> Facts:
     return device
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Explain cuInit's code by what the other layers found."""
     layer = Layer(NAME, TITLE, LEVEL)
     facts = context.facts.get(NAME, {})
@@ -265,4 +265,4 @@ def number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")) if branch(version) else ()
 
 
-LAYERS = (LayerSpec(NAME, 50, judge, probe, "gpu", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 50, evaluate, probe, "gpu", carries=ALL),)

@@ -115,7 +115,7 @@ def covers(archs: list[str], capability: str) -> bool:
     return False
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on the build, the devices it sees, the architectures and the numbers."""
     plain = context.options.framework == "plain"
     # A plain image promises no framework: its model passes without one.
@@ -228,4 +228,6 @@ def idle(context: Context) -> str:
     return "" if context.options.framework in ADAPTERS else "plain: no framework in this image"
 
 
-LAYERS = (LayerSpec(NAME, 140, judge, probe, "framework", needs_driver=False, carries=ALL, workload=True, idle=idle),)
+LAYERS = (
+    LayerSpec(NAME, 140, evaluate, probe, "framework", needs_driver=False, carries=ALL, workload=True, idle=idle),
+)

@@ -124,7 +124,7 @@ def judge_devices(context: Context, layer: Layer, judge_one: Callable[[Context, 
     return devices
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on the kernels of every device."""
     layer = Layer(NAME, TITLE, LEVEL)
     devices = judge_devices(context, layer, _judge_device)
@@ -212,4 +212,4 @@ def _has_sass(context: Context, number: int) -> bool | None:
     return any(p.split(".")[0] == major and p.split(".")[-1] <= minor for p in promised)
 
 
-LAYERS = (LayerSpec(NAME, 90, judge, probe, "gpu", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 90, evaluate, probe, "gpu", carries=ALL),)

@@ -100,7 +100,7 @@ def _different(left: bytes, right: bytes) -> int:
     return len(left) - both.to_bytes(len(left), "big").count(0)
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on each device's memory."""
     layer = Layer(NAME, TITLE, LEVEL)
     devices = judge_devices(context, layer, _judge_device)
@@ -134,4 +134,4 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     return found
 
 
-LAYERS = (LayerSpec(NAME, 100, judge, probe, "gpu", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 100, evaluate, probe, "gpu", carries=ALL),)

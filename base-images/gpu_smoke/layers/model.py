@@ -118,7 +118,7 @@ def _same(left: Any, right: Any, tolerance: float) -> bool:
     return bool(left == right or abs(left - right) <= tolerance)
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on the model; without a GPU it may run, but it does not pass."""
     facts, entry = context.facts.get(NAME, {}), context.options.model
     layer = Layer(NAME, TITLE, LEVEL if entry else "")
@@ -147,4 +147,4 @@ def idle(context: Context) -> str:
     return "" if context.options.model else "no --model given"
 
 
-LAYERS = (LayerSpec(NAME, 160, judge, probe, "model", workload=True, idle=idle),)
+LAYERS = (LayerSpec(NAME, 160, evaluate, probe, "model", workload=True, idle=idle),)

@@ -33,7 +33,7 @@ def branch(version: str) -> int | None:
     return int(match.group()) if match else None
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on the module; where /proc does not show it (WSL, sandboxes), a driver that starts is proof enough."""
     layer = Layer(NAME, TITLE, LEVEL)
     fault = context.fact(NAME, "fault")
@@ -61,4 +61,4 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-LAYERS = (LayerSpec(NAME, 30, judge, probe, "host", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 30, evaluate, probe, "host", carries=ALL),)

@@ -77,7 +77,7 @@ def _all_withheld(context: Context) -> bool:
     return bool(gpus) and witness.slurm_without_gpus(context) and all(error == "EPERM" for error in gpus)
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on the nodes; cuInit's answer decides whether a missing nvidia-uvm matters."""
     layer = Layer(NAME, TITLE, LEVEL)
     fault = context.fact(NAME, "fault")
@@ -190,4 +190,4 @@ def _host_side(context: Context) -> list[Finding]:
     return found
 
 
-LAYERS = (LayerSpec(NAME, 20, judge, probe, "host", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 20, evaluate, probe, "host", carries=ALL),)

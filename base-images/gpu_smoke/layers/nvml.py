@@ -207,7 +207,7 @@ def _has(api: Api, name: str, *args: object) -> bool:
     return not api.missing((name,)) and api.code(name, *args) == 0
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on NVML's own code and on the health of each GPU."""
     layer = Layer(NAME, TITLE, LEVEL)
     facts = context.facts.get(NAME, {})
@@ -270,4 +270,4 @@ def _worn(context: Context, device: Facts, where: str) -> list[Finding]:
 
 
 # CUDA works without NVML, and NVML without libcuda: neither explains the other.
-LAYERS = (LayerSpec(NAME, 60, judge, probe, "gpu", apart_from=("user-driver", "driver-init")),)
+LAYERS = (LayerSpec(NAME, 60, evaluate, probe, "gpu", apart_from=("user-driver", "driver-init")),)

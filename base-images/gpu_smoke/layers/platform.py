@@ -10,7 +10,7 @@ NAME, TITLE, LEVEL = "platform", "platform", ""
 INJECTORS = ("CUDA_INJECTION64_PATH", "NSIGHT_CUDA_DEBUGGER")
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Name the platform, an unusable image.json and harmful variables."""
     layer = Layer(NAME, TITLE, LEVEL)
     row, env = context.row, context.env
@@ -29,4 +29,4 @@ def judge(context: Context) -> Layer:
     return layer.settle()
 
 
-LAYERS = (LayerSpec(NAME, 10, judge, needs_driver=False),)
+LAYERS = (LayerSpec(NAME, 10, evaluate, needs_driver=False),)

@@ -60,7 +60,7 @@ def _blocking(facts: Facts) -> bool:
     return any(entry["kind"] in BAD_FILES and entry["where"] == "path" for entry in facts.get("candidates", []))
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Explain the runtime's code; 35 has two causes, told apart by the driver version it read."""
     layer = Layer(NAME, TITLE, LEVEL)
     facts = context.facts.get(NAME, {})
@@ -137,4 +137,4 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     layer.findings += own or witness.on_gpu(context, rc, evidence, "GS505", **details)
 
 
-LAYERS = (LayerSpec(NAME, 70, judge, probe, "gpu", needs_driver=False, carries=ALL),)
+LAYERS = (LayerSpec(NAME, 70, evaluate, probe, "gpu", needs_driver=False, carries=ALL),)

@@ -208,7 +208,7 @@ class Load:
         return sum(have != wanted[row % kernel_text.PERIOD] for row, have in enumerate(found))
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide on each GPU's memory and products, and on what NVML says after the load."""
     layer = Layer(NAME, TITLE, LEVEL)
     devices = judge_devices(context, layer, _judge_device)
@@ -252,5 +252,5 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
 
 
 LAYERS = (
-    LayerSpec(NAME, 105, judge, probe, "gpu", carries=ALL, wanted=lambda context: context.options.thorough_s > 0),
+    LayerSpec(NAME, 105, evaluate, probe, "gpu", carries=ALL, wanted=lambda context: context.options.thorough_s > 0),
 )

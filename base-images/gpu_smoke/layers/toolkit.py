@@ -115,7 +115,7 @@ def _version(api: Api, family: str) -> str:
     return f"{number // 1000}.{number % 1000 // 100}.{number % 100}"
 
 
-def judge(context: Context, library: Library) -> Layer:
+def evaluate(context: Context, library: Library) -> Layer:
     """Decide on one library. One that no row promises and that is not installed is no fault, and no pass."""
     promised = library.family in context.row.libraries
     facts = context.facts.get(library.family, {})
@@ -263,7 +263,7 @@ def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, st
 
 
 def _spec(number: int, library: Library) -> LayerSpec:
-    judged = functools.partial(judge, library=library)
+    judged = functools.partial(evaluate, library=library)
     return LayerSpec(library.family, 110 + number, judged, probe(library), "gpu", needs_driver=False, carries=WORKLOADS)
 
 

@@ -54,7 +54,7 @@ def in_folder(path: str, name: str) -> bool:
     return f"/{name}/" in (path or "")
 
 
-def judge(context: Context) -> Layer:
+def evaluate(context: Context) -> Layer:
     """Decide which file libcuda is; a machine without a GPU needs none."""
     layer = Layer(NAME, TITLE, LEVEL)
     facts = context.facts.get(NAME, {})
@@ -134,4 +134,4 @@ def _bad_file(context: Context, entry: Facts, error: str) -> Finding:
     return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)
 
 
-LAYERS = (LayerSpec(NAME, 40, judge, probe, "gpu", carries=ALL),)
+LAYERS = (LayerSpec(NAME, 40, evaluate, probe, "gpu", carries=ALL),)

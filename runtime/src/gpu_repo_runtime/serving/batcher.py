@@ -106,7 +106,7 @@ class Batcher:
                 try:
                     more = self._turn()
                 except BaseException:  # of ours: whoever waits is told, and the next ones are served
-                    log.exception("the batcher made a mistake")
+                    log.exception("internal error in the batcher")
                     self._tell(self._give_up)
 
     def _turn(self) -> bool:

@@ -59,7 +59,7 @@ class Owner(Protocol):
         ``group`` is what ``submit`` was given for all of them.
         """
 
-    def judge(self, error: BaseException, index: int | None) -> ServiceError:
+    def classify(self, error: BaseException, index: int | None) -> ServiceError:
         """What an error of ``predict`` means: DeviceLost ends all, OutOfMemory asks for a smaller batch.
 
         ``index`` is the item's place in its request when it was alone in the batch.

@@ -16,7 +16,7 @@ class ServiceError(Exception):
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
-    title: ClassVar[str] = "The service made a mistake"
+    title: ClassVar[str] = "Internal error"
     headers: ClassVar[dict[str, str]] = {}
 
     def __init__(

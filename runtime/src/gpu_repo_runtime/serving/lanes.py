@@ -13,9 +13,9 @@ from operator import attrgetter
 from .call import Batch, Call
 
 # A turn is no smaller than this part of the largest batch, however many clients have many items waiting.
-MOST_TURNS = 8
+MAX_TURNS_PER_BATCH = 8
 # Lanes without a call in them that are kept.
-KEPT = 8
+EMPTY_LANES_KEPT = 8
 Turn = tuple["Flow", int, int, list[tuple[Call, int]]]
 
 
@@ -101,7 +101,7 @@ class Lanes:
 
     def forget(self, lane: Lane) -> None:
         """Drop a lane in which nothing waits; a few are kept, since making them takes time."""
-        if len(self._lanes) > KEPT and not lane.flows and not lane.planned:
+        if len(self._lanes) > EMPTY_LANES_KEPT and not lane.flows and not lane.planned:
             self._lanes.pop(lane.key, None)
 
     def take(self, lane: Lane, count: int, turns: list[Turn] | None = None) -> Batch:
@@ -169,4 +169,4 @@ class Lanes:
 
     def _turn_of(self, lane: Lane) -> int:
         """How many items a turn has: those who have many waiting share half of a batch, where they are few."""
-        return max(1, self.limit // MOST_TURNS, self.limit // (2 * lane.deep or 2))
+        return max(1, self.limit // MAX_TURNS_PER_BATCH, self.limit // (2 * lane.deep or 2))

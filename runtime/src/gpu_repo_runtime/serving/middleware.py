@@ -78,7 +78,7 @@ class RequestMiddleware:
                 stopped = NotReady("the service stopped before the answer was there", retry_after=1)
                 await problem(stopped, scope)(scope, receive, send_with_id)
         except (Exception, SystemExit):  # a route of the owner may raise that, and the service goes on
-            log.exception("the service made a mistake", extra={"fields": fields})
+            log.exception("internal error", extra={"fields": fields})
             if status:  # half an answer is out: only closing the connection can tell
                 raise
             fault = ServiceError("the log has the traceback under this request id")

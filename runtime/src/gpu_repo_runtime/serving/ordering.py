@@ -12,16 +12,16 @@ from .lanes import Lane, Lanes, Turn
 
 # How many batches are planned together at most. All of them go before any newer text, so that no text waits for more
 # than these, however many short ones arrive.
-TOGETHER = 8
+PLANNED_BATCHES = 8
 # How many where only clients wait who have more texts than one turn takes.
-ALONE = 4
+PLANNED_BULK_BATCHES = 4
 # Texts go in the order of arrival unless another one takes at most this share of its time and saves more seconds than
 # the planning takes.
-WORTH, LEAST = 0.8, 0.005
+MAX_COST_RATIO, MIN_SAVING_S = 0.8, 0.005
 # How much the last call counts in what is known of calls of its size.
-LAST = 0.2
+SMOOTHING = 0.2
 # A call smaller than any so far is taken for at least this share of the smallest one, so that small ones are tried.
-SMALLEST = 1 / 16
+MIN_SHARE_OF_SMALLEST = 1 / 16
 
 
 class Cost:
@@ -42,7 +42,7 @@ class Cost:
         characters = max(1, texts * longest)
         power = characters.bit_length()
         x, y = self._averages.get(power, (characters, seconds))
-        self._averages[power] = x + LAST * (characters - x), y + LAST * (seconds - y)
+        self._averages[power] = x + SMOOTHING * (characters - x), y + SMOOTHING * (seconds - y)
         points = sorted(self._averages.values())
         # More characters take no less time.
         highest = accumulate((y for _, y in points), max)
@@ -71,7 +71,7 @@ class Cost:
         at = bisect(self._line, (characters, float("inf")))
         x, y = self._line[max(0, at - 1)]
         if at == 0:
-            return y * max(characters / x, SMALLEST)
+            return y * max(characters / x, MIN_SHARE_OF_SMALLEST)
         if at == len(self._line):
             return y * characters / x
         x_after, y_after = self._line[at]
@@ -104,17 +104,21 @@ class Ordering:
 
     def _plan(self, lanes: Lanes, lane: Lane, limit: int) -> None:
         """Put the head of a lane in the order that takes the least time, where one is worth it."""
-        if self.cost.highest * TOGETHER <= LEAST:
+        if self.cost.highest * PLANNED_BATCHES <= MIN_SAVING_S:
             return
-        flows = islice(lane.flows.values(), TOGETHER * limit)
+        flows = islice(lane.flows.values(), PLANNED_BATCHES * limit)
         lengths = [size for flow in flows for call in flow.calls for size in call.sizes]
-        if sum(lengths) > WORTH * len(lengths) * max(lengths):  # about as long as each other: there is nothing to gain
+        if sum(lengths) > MAX_COST_RATIO * len(lengths) * max(
+            lengths
+        ):  # about as long as each other: there is nothing to gain
             return
         turns: list[Turn] = []
         stamp = lane.stamp
-        head = lanes.take_rounds(lane, limit, TOGETHER * limit, turns)
+        head = lanes.take_rounds(lane, limit, PLANNED_BATCHES * limit, turns)
         if all(flow.calls for flow, *_ in turns):  # nobody small is waiting, who would gain from a short plan
-            head += lanes.take_rounds(lane, ALONE * limit - len(head), ALONE * limit - len(head), turns)
+            head += lanes.take_rounds(
+                lane, PLANNED_BULK_BATCHES * limit - len(head), PLANNED_BULK_BATCHES * limit - len(head), turns
+            )
         if len(head) > limit and len(head) % limit:  # whole batches: what is left over may fill one later
             lanes.undo(lane, turns)
             turns.clear()
@@ -132,10 +136,10 @@ def plan(lengths: list[int], limit: int, cost: Cost) -> tuple[Sequence[int], lis
     """
     batches = [lengths[start : start + limit] for start in range(0, len(lengths), limit)]
     as_they_come = sum(cost.of(len(batch), max(batch)) for batch in batches)
-    enough = min(WORTH * as_they_come, as_they_come - LEAST)
+    enough = min(MAX_COST_RATIO * as_they_come, as_they_come - MIN_SAVING_S)
     # No order does better than without padding.
     padded = sum(len(batch) * max(batch) for batch in batches)
-    if sum(lengths) <= WORTH * padded and sum(cost.by_characters(sum(batch)) for batch in batches) <= enough:
+    if sum(lengths) <= MAX_COST_RATIO * padded and sum(cost.by_characters(sum(batch)) for batch in batches) <= enough:
         order = sorted(range(len(lengths)), key=lengths.__getitem__)
         seconds, sizes = _cut([lengths[i] for i in order], limit, cost)
         if seconds <= enough:

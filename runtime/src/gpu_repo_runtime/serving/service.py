@@ -300,7 +300,7 @@ class _Engine:
             self._service.tracing.model_called(started, len(items))
         return answers
 
-    def judge(self, error: BaseException, index: int | None) -> ServiceError:
+    def classify(self, error: BaseException, index: int | None) -> ServiceError:
         """Sort an error of the model; the log gets the traceback when one text alone raised it."""
         if device.is_device_lost(error):
             return DeviceLost(f"{type(error).__name__}: {first_line(error)}")

@@ -93,7 +93,7 @@ class Trial:
 
     def _judge(self, error: BaseException, index: int | None) -> ServiceError:
         try:
-            return self._owner.judge(error, index)
+            return self._owner.classify(error, index)
         except BaseException:  # an error whose words cannot be had
             log.exception("the model raised %s, about which nothing can be said", type(error).__name__)
             reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]

@@ -10,7 +10,7 @@ from .lanes import Lane, Lanes
 from .ordering import Ordering
 
 # While others wait, calls that are kept apart get one second of the model for so many of the others.
-OTHERS = 3
+QUARANTINE_RATIO = 3
 
 
 class Waiting:
@@ -129,7 +129,7 @@ class Waiting:
             return
         with self._changed:
             if self._lanes.first(lambda lane: not lane.quarantine):
-                self._owed += OTHERS * seconds
+                self._owed += QUARANTINE_RATIO * seconds
 
     def _take_again(self, limit: int) -> Batch:
         here = [entry for entry in self._again if not entry[0].gone]

@@ -227,7 +227,7 @@ def write(child: Path, tree: Path, journal: Journal) -> None:
                 take_back(folder, child, journal.paths)
             except OSError as second:
                 raise UpdateError(
-                    f"the update could neither be written ({error}) nor taken back ({second}): mend that and run this "
+                    f"the update could neither be written ({error}) nor taken back ({second}): fix that and run this "
                     "again, which finishes it"
                 ) from error
             raise UpdateError(f"the update could not be written and was taken back: {error}") from error
