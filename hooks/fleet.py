@@ -1,10 +1,14 @@
 """Bring a version of the template to many children: see where they stand, plan, push by waves, take back.
 
   status    where each child stands: version, releases behind, image, last outcome
+  drift     write drift.html, drift.json and drift.md: age, end of life, weaknesses in locks, requests that wait
   plan      make every update in a clone, run the child's tests if asked, classify; pushes nothing
+  lock      resolve every child's locks anew in a clone, under its own constraints; pushes nothing
   apply     push what the finished plan holds for one wave and open a request for each; conflicts become drafts
+  remind    write a comment under requests that are open for long
   rollback  close the requests of a version, and open a reverting one where it was merged
   report    write fleet.html, fleet.json and fleet.xml of what is known
+  list      write the fleet with the children that its hosts list; the one command that needs their tokens to plan
 
 A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed, 6 a child
 that cannot be updated or pushed (the worst child decides); 1 nothing could be done, 2 wrong usage.
@@ -13,39 +17,35 @@ that cannot be updated or pushed (the worst child decides); 1 nothing could be d
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import runtime_source  # noqa: F401
 
 # isort: split
-import yaml
 from fleetkit import report
 from fleetkit.apply import apply_child
-from fleetkit.children import WAVES, Child, Fleet, FleetError, load, shown
+from fleetkit.children import Child, Fleet, FleetError, load, shown
 from fleetkit.git_rules import set_rules
-from fleetkit.isolation import Limits, Tests, choose_way
+from fleetkit.isolation import GRACE_SECONDS, Limits, Tests, choose_way
 from fleetkit.listing import with_listed
-from fleetkit.numbers_given import amount, at_least_one, count, share
+from fleetkit.lock import lock_child, uv, wish_of
+from fleetkit.options import parser
+from fleetkit.overview import CODES, each, report_of, run_drift, run_list, run_remind, run_status, tell
 from fleetkit.plan import plan_child
-from fleetkit.rollback import roll_back
+from fleetkit.pool import in_processes, time_limit
+from fleetkit.rollback import roll_back, take_locks_back
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State, digest
-from fleetkit.status import status_of
 from fleetkit.waves import Rules, check_waves, to_push
 from gpu_repo_runtime.update.template_versions import UpdateError, versions
 from tqdm import tqdm
-
-ROOT = Path(__file__).resolve().parent.parent
-CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3}
 
 
 def end_with(parent: int) -> None:
@@ -65,16 +65,6 @@ def start_worker(folder: str) -> None:
     compile_templates_once()
 
 
-def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Child], what: str) -> list[Record]:
-    """Do `work` for each child in the pool with a progress bar; the records come in the order of the children."""
-    members = list(children)
-    jobs = {pool.submit(work, child): child.name for child in members}
-    done: dict[str, Record] = {}
-    for job in tqdm(as_completed(jobs), total=len(jobs), desc=what, unit="child", disable=not sys.stderr.isatty()):
-        done[jobs[job]] = shown(job.result())
-    return [done[child.name] for child in members]
-
-
 class Plan:
     """The work of one child in a plan, for worker processes."""
 
@@ -83,6 +73,12 @@ class Plan:
         self.tests = options.tests
 
     def __call__(self, child: Child) -> Record:
+        tests = self.tests.limits.seconds + GRACE_SECONDS if self.tests.command else 0
+        with time_limit(self.options.child_limit + tests):
+            return self.plan(child)
+
+    def plan(self, child: Child) -> Record:
+        """Plan one child; whatever goes wrong is in its record."""
         return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
 
 
@@ -98,35 +94,18 @@ def known(state: State, fleet: Fleet) -> list[Record]:
     return [shown(record) | state.read(record["name"]) for record in blank]
 
 
-def tell(records: list[Record], columns: tuple[str, ...]) -> None:
-    """Print one line a child."""
-    for record in records:
-        words = [str(record.get(column, "") or "-") for column in columns]
-        print("  ".join(f"{word:<14}" for word in words).rstrip())
+def tests_of(fleet: Fleet, options: argparse.Namespace, always: bool) -> Tests:
+    """Return the tests of the children and how they are kept apart. Raises FleetError where they cannot be.
 
-
-def run_status(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Print where each child stands."""
-    catalog = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
-    hosts = fleet.known_hosts()
-    with ThreadPoolExecutor(options.jobs * 4) as pool:
-        records = each(pool, lambda child: status_of(state, child, catalog, hosts), fleet.children, "status")
-    if options.json:
-        print(json.dumps(records, indent=1))
-    else:
-        print("child           version         behind          image           support         last outcome")
-        tell(records, ("name", "version", "behind", "image", "image_state", "outcome", "error"))
-    return CODES["error"] if any("error" in record for record in records) else 0
-
-
-def tests_of(fleet: Fleet, options: argparse.Namespace) -> Tests:
-    """Return the tests of the children and how they are kept apart. Raises FleetError where they cannot be."""
+    `always`: code of the children runs even where no tests were asked for.
+    """
     hidden = tuple(rule.token_env for rule in fleet.hosts)
     for name in options.test_env:
         if name in hidden:
             raise FleetError(f"--test-env {name}: this is the token of a host, and no child may see it")
     limits = Limits(options.test_limit, int(options.test_memory * 2**30), int(options.test_disk * 2**30))
-    way = "none" if options.tests_without_isolation or not options.test else choose_way(options.test_see)
+    runs = always or bool(options.test)
+    way = "none" if options.tests_without_isolation or not runs else choose_way(options.test_see)
     return Tests(options.test, limits, way, tuple(options.test_see), tuple(options.test_env), hidden)
 
 
@@ -137,6 +116,27 @@ def commits_of(plan: Record, to: str, records: list[Record]) -> dict[str, str]:
     return {name: commit for name, commit in (before | made).items() if commit}
 
 
+def plan_each(state: State, work: Plan, chosen: list[Child], jobs: int) -> list[Record]:
+    """Plan the children in processes of their own; the records come in the order of the children."""
+    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
+
+    def pool(size: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(size, context, start_worker, (str(state.folder / "cache"),))
+
+    def killed(child: Child) -> Record:
+        why = "its worker was killed, for memory perhaps: nothing of it was planned"
+        record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+        record |= {"outcome": "error", "message": why, "to": work.options.to}
+        state.write(child.name, record)
+        return record
+
+    done: dict[str, Record] = {}
+    told = in_processes(pool, jobs, work, chosen, killed)
+    for child, record in tqdm(told, total=len(chosen), desc="plan", unit="child", disable=not sys.stderr.isatty()):
+        done[child.name] = shown(record)
+    return [done[child.name] for child in chosen]
+
+
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Plan every child, write the report, print the outcomes."""
     if not options.template:
@@ -145,25 +145,45 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     options.to = options.to or (newest[-1] if newest else "")
     if options.to not in newest:
         raise FleetError(f"the template has no version {options.to}: there are {', '.join(newest) or 'none'}")
-    options.tests = tests_of(fleet, options)
+    options.tests = tests_of(fleet, options, always=False)
     chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
     before = state.plan()
     plan = {"to": options.to, "finished": False, "wave": options.wave, "commits": commits_of(before, options.to, [])}
     state.write_plan(plan)
-    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
-    with ProcessPoolExecutor(options.jobs, context, start_worker, (str(state.folder / "cache"),)) as pool:
-        records = each(pool, Plan(state, options), chosen, "plan")
+    records = plan_each(state, Plan(state, options), chosen, options.jobs)
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
     plan |= {"finished": True, "commits": commits_of(before, options.to, records)}
     state.write_plan(plan)
-    report.write(state, known(state, fleet), options.report, f"Fleet plan to {options.to}")
+    report.write(state, known(state, fleet), report_of(state, options), f"Fleet plan to {options.to}")
     tell(records, ("name", "outcome", "from", "to", "message"))
     print(f"plan {digest(plan)}")
     return worst(records)
 
 
+def run_lock(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Plan the renewal of every child's locks, write the report, print the outcomes."""
+    wish, tests = wish_of(options.package, options.upgrade), tests_of(fleet, options, always=True)
+    uv()
+    state, chosen = state.locks(), [child for child in fleet.children if options.wave in (None, child.wave)]
+    before = state.plan()
+    resume = before.get("to") == wish.name and not before.get("finished")
+    plan = {"to": wish.name, "finished": False, "wave": options.wave, "commits": commits_of(before, wish.name, [])}
+    state.write_plan(plan)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        records = each(pool, lambda child: lock_child(state, child, wish, tests, resume), chosen, "lock")
+    plan |= {"finished": True, "commits": commits_of(before, wish.name, records)}
+    state.write_plan(plan)
+    report.write(state, known(state, fleet), report_of(state, options), f"Fleet plan: {wish.name}")
+    for record in records:
+        record["what"] = ", ".join(record.get("changes", [])[:3]) or record.get("message", "")
+    tell(records, ("name", "outcome", "what"))
+    print(f"plan {digest(plan)}")
+    return worst(records)
+
+
 def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Push the planned updates of one wave."""
+    """Push the planned updates, or locks, of one wave."""
+    state = state.locks() if options.locks else state
     plan = state.plan()
     if options.plan not in (None, digest(plan)):
         raise FleetError(f"the plan here is {digest(plan)} and not the one that was approved, {options.plan}")
@@ -174,102 +194,54 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: apply_child(state, fleet, child), due, "apply")
     tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "apply_error"))
-    report.write(state, known(state, fleet), options.report, f"Fleet after apply of {plan['to']}, wave {options.wave}")
+    report.write(
+        state, known(state, fleet), report_of(state, options), f"Fleet after apply of {plan['to']}, wave {options.wave}"
+    )
     failed = any("apply_error" in record for record in records)
     wave = [record for record in known(state, fleet) if record["wave"] == options.wave]
     return CODES["error"] if failed else worst(wave)
 
 
 def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Take a version back."""
+    """Take a version back, or the locks that are offered."""
     chosen = [child for child in fleet.children if options.wave in (None, child.wave) and not child.paused]
+    locks = state.locks() if options.locks else None
+
+    def undo(child: Child) -> Record:
+        return take_locks_back(locks, fleet, child) if locks else roll_back(state, fleet, child, options.to)
+
     with ThreadPoolExecutor(options.jobs) as pool:
-        records = each(pool, lambda child: roll_back(state, fleet, child, options.to), chosen, "rollback")
+        records = each(pool, undo, chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
     if not any(record.get("rollback") or "rollback_error" in record for record in records):
-        raise FleetError(f"no child has {options.to}, merged or waiting: nothing was taken back")
+        has = "open renewal of its locks" if locks else f"{options.to}, merged or waiting"
+        raise FleetError(f"no child has {'an ' if locks else ''}{has}: nothing was taken back")
     return CODES["error"] if any("rollback_error" in record for record in records) else 0
 
 
 def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Write the report of what is known."""
-    records = known(state, fleet)
-    report.write(state, records, options.report, "Fleet")
-    print(options.report / "fleet.html")
+    state = state.locks() if options.locks else state
+    records, folder = known(state, fleet), report_of(state, options)
+    report.write(state, records, folder, "Fleet, locks" if options.locks else "Fleet")
+    print(folder / "fleet.html")
     return worst(records)
 
 
-def add_test_options(plan: argparse.ArgumentParser) -> None:
-    """Add what the children's tests may take and see."""
-    plan.add_argument("--test-limit", type=amount, default=1800, metavar="SECONDS")
-    plan.add_argument("--test-memory", type=amount, default=8, metavar="GIB", help="of one child (default: 8)")
-    plan.add_argument("--test-disk", type=amount, default=8, metavar="GIB", help="of one child, in memory (default: 8)")
-    plan.add_argument(
-        "--test-see", action="append", default=[], metavar="PLACE", help="a file or folder that tests may read"
-    )
-    plan.add_argument("--test-env", action="append", default=[], metavar="NAME", help="a variable that tests may see")
-    plan.add_argument(
-        "--tests-without-isolation", action="store_true", help="let tests reach everything that you can reach"
-    )
-
-
-def parser() -> argparse.ArgumentParser:
-    """Return the options."""
-    top = argparse.ArgumentParser(
-        prog="fleet", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    top.add_argument("--fleet", type=Path, default=Path("fleet.yml"), help="fleet.yml, or a folder of repositories")
-    top.add_argument("--state", type=Path, default=Path("build/fleet"), help="where the tool remembers")
-    top.add_argument("--report", type=Path, help="where the report goes (default: the state's folder)")
-    top.add_argument("--jobs", type=at_least_one, default=os.cpu_count() or 1)
-    commands = top.add_subparsers(dest="command", required=True)
-    status = commands.add_parser("status")
-    status.add_argument("--json", action="store_true")
-    plan = commands.add_parser("plan")
-    plan.add_argument("--template", required=True, help="the address of the template, as the children name it")
-    plan.add_argument("--to", metavar="vX.Y.Z", help="the version to bring (default: the newest)")
-    plan.add_argument("--wave", choices=WAVES)
-    plan.add_argument(
-        "--test", metavar="COMMAND", help="the child's own tests, for example 'scripts/setup && scripts/test'"
-    )
-    add_test_options(plan)
-    apply = commands.add_parser("apply")
-    apply.add_argument("--wave", choices=WAVES, required=True)
-    apply.add_argument(
-        "--threshold", type=share, default=0.9, metavar="0..1",
-        help="share of the earlier waves that must be merged or green (default: 0.9)",
-    )  # fmt: skip
-    apply.add_argument(
-        "--max-failed", type=share, default=0.2, metavar="0..1",
-        help="share of the children with a verdict that may be red (default: 0.2)",
-    )  # fmt: skip
-    apply.add_argument(
-        "--soak",
-        type=amount,
-        default=0,
-        metavar="HOURS",
-        help="how long the earlier waves have had it (default: 0)",
-    )
-    apply.add_argument("--plan", metavar="sha256:...", help="apply this plan only: what `fleet plan` printed")
-    apply.add_argument("--max-open", type=count, help="no more open requests than this in the fleet")
-    rollback = commands.add_parser("rollback")
-    rollback.add_argument("--to", required=True, metavar="vX.Y.Z", help="the version to take back")
-    rollback.add_argument("--wave", choices=WAVES)
-    commands.add_parser("report")
-    return top
-
-
-RUN = {"status": run_status, "plan": run_plan, "apply": run_apply, "rollback": run_rollback, "report": run_report}
+RUN = {
+    "status": run_status, "drift": run_drift, "plan": run_plan, "lock": run_lock, "apply": run_apply,
+    "remind": run_remind, "rollback": run_rollback, "report": run_report, "list": run_list,
+}  # fmt: skip
+READS = ("status", "drift", "report", "list", "remind")  # these may run beside one that writes
 
 
 def main() -> int:
     """Run one command and return the exit code."""
-    options = parser().parse_args()
+    options = parser(__doc__).parse_args()
     set_rules()
     try:
         fleet, state = with_listed(load(options.fleet)), State(options.state)
-        options.report = options.report or state.folder
-        if options.command in ("status", "report"):
+        if options.command in READS:
             return RUN[options.command](state, fleet, options)
         with state.alone():
             return RUN[options.command](state, fleet, options)

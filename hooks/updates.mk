@@ -24,6 +24,10 @@ typed = $(if $(findstring command line,$(origin $(1))),$(call given,$(1),$(2)))
 
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet "$${FLEET_FILE:-fleet.yml}"
 
+.PHONY: fleet-list
+fleet-list: $(READY) ## write build/listed.yml: fleet.yml with the children that its hosts list (needs their tokens; the plan then needs none)
+	@$(FLEET) list build/listed.yml
+
 .PHONY: fleet-plan
 fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION=vX.Y.Z FLEET_FILE=fleet.yml TEST_OPTIONS='--test-env NAME')
 	@$(FLEET) plan --template "$$TEMPLATE" $(call given,VERSION,to) --test 'scripts/setup && scripts/test' $(if $(findstring command line,$(origin TEST_OPTIONS)),$(TEST_OPTIONS)); \

@@ -6,15 +6,19 @@ import subprocess
 
 from gpu_repo_runtime.update.template_versions import last_line
 
-from fleetkit.branches import branch_of, is_ours, push, remote_refs, take
+from fleetkit.branches import branch_for, is_ours, push, remote_refs, take
 from fleetkit.children import Child, Fleet, FleetError
 from fleetkit.clients import reason
 from fleetkit.hosts import connect
 from fleetkit.state import Record, State
 
+LISTED = 100  # packages that the text of a request names
+
 
 def words(record: Record) -> tuple[str, str]:
     """Return title and text of the request."""
+    if record.get("locks"):
+        return words_of_locks(record)
     lines = [f"The template went from {record['from']} to {record['to']}.", ""]
     lines += [record["changelog"], ""] if record.get("changelog") else []
     for kind in ("conflict", "at risk", "opted out"):
@@ -25,10 +29,20 @@ def words(record: Record) -> tuple[str, str]:
     return f"Update the template to {record['to']}", "\n".join(lines)
 
 
+def words_of_locks(record: Record) -> tuple[str, str]:
+    """Return title and text of the request that renews locks."""
+    lines = ["The locks were resolved anew, under the versions that pyproject.toml and the base image allow.", ""]
+    lines += ["Changed:", "", *(f"- `{change}`" for change in record["changes"][:LISTED])]
+    left = len(record["changes"]) - LISTED
+    lines += [f"- and {left} more"] if left > 0 else []
+    lines += ["", record["message"]] if record.get("message") else []
+    return record["title"], "\n".join(lines)
+
+
 def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
     """Push the planned commit of one child and open its request; what is there already is not done again."""
     record = state.read(child.name)
-    branch = branch_of(record["to"])
+    branch = branch_for(state, child, record["to"])
     try:
         if record["commit"] != state.planned(child.name):
             raise FleetError(f"its record names {record['commit'][:12]}, which is not what the plan made: plan again")

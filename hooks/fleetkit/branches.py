@@ -6,18 +6,25 @@ import subprocess
 from pathlib import Path
 
 import yaml
-from gpu_repo_runtime.update.git_calls import UpdateError, git
+from gpu_repo_runtime.update.git_calls import UpdateError, call, git
 from gpu_repo_runtime.update.template_versions import version_of
 
 from fleetkit.children import Child
 from fleetkit.git_rules import AUTHOR
+from fleetkit.lockfiles import locks_at
 from fleetkit.plan import refresh
-from fleetkit.state import State
+from fleetkit.state import Record, State
 
 
 def branch_of(version: str) -> str:
     """Return the branch that carries the update to a version."""
     return f"template/{version}"
+
+
+def branch_for(state: State, child: Child, to: str) -> str:
+    """Return the branch that carries what is planned for a child: locks have one for each content."""
+    record = state.read(child.name)
+    return str(record["branch"]) if record.get("branch") and record.get("to") == to else branch_of(to)
 
 
 def remote_refs(state: State, child: Child) -> dict[str, str]:
@@ -44,13 +51,32 @@ def take(state: State, child: Child, commit: str) -> None:
     clone = state.clone(child.name)
     if not (clone / ".git").exists():
         refresh(child, clone)
+    if call(clone, "cat-file", "-e", f"{commit}^{{commit}}").returncode and state.bundle(child.name).exists():
         plans = "+refs/fleet/plan/*:refs/fleet/plan/*"
         git(clone, "fetch", "--quiet", "--no-tags", "--", str(state.bundle(child.name)), plans)
     git(clone, "cat-file", "-e", f"{commit}^{{commit}}")
 
 
+def holds_locks(state: State, child: Child, record: Record) -> bool:
+    """Tell whether the child's default branch has the locks that were planned for it, or descends from them."""
+    if not record.get("commit"):
+        return record.get("outcome") == "up to date"
+    clone = state.clone(child.name)
+    try:
+        now = refresh(child, clone)
+        take(state, child, record["commit"])
+    except (subprocess.CalledProcessError, UpdateError):
+        return False
+    if call(clone, "merge-base", "--is-ancestor", record["commit"], now).returncode == 0:
+        return True
+    return locks_at(clone, now) == locks_at(clone, record["commit"])
+
+
 def is_merged(state: State, child: Child, to: str) -> bool:
     """Tell whether the child's default branch follows version `to` by now, or a later one."""
+    record = state.read(child.name)
+    if record.get("locks") and record.get("to") == to:
+        return holds_locks(state, child, record)
     try:
         commit = refresh(child, state.clone(child.name))
         answers = yaml.safe_load(git(state.clone(child.name), "show", f"{commit}:.copier-answers.yml"))

@@ -7,13 +7,16 @@ and the folder is gone. Only the standard library: it runs with `python -I`, out
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +54,20 @@ def show(source: Path, root: Path, read_only: bool = True) -> None:
         run("mount", "-o", ",".join(["remount,bind,ro,nosuid", *kept]), str(target))
 
 
+def show_all(places: Iterable[Path], root: Path) -> None:
+    """Make what is there of `places` visible under `root`."""
+    for source in places:
+        if os.path.lexists(source):
+            show(source, root)
+
+
 def build_root(spec: dict[str, Any]) -> None:
     """Make the new root and go into it; what was there before is out of reach."""
     root = Path(spec["root"])
     run("mount", "--make-rprivate", "/")
     run("mount", "-t", "tmpfs", "-o", "size=4m,mode=755,nosuid", "cell", str(root))
     system = [Path(name) for name in SYSTEM] + [Path("/etc", name) for name in SETTINGS]
-    for source in (*system, *(Path(name) for name in spec["readable"])):
-        if os.path.lexists(source):
-            show(source, root)
+    show_all(system, root)
     for name in DEVICES:
         show(Path("/dev", name), root, read_only=False)
     for name, target in {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}.items():
@@ -72,9 +80,10 @@ def build_root(spec: dict[str, Any]) -> None:
     run("cp", "-a", spec["tree"], str(work / "tree"))
     if spec["uid"] is not None:
         run("chown", "-R", "-h", f"{spec['uid']}:{spec['uid']}", *(str(entry) for entry in work.iterdir()))
-    for link, target in {"tmp": "/cell/tmp", "var/tmp": "/cell/tmp", "dev/shm": "/cell/shm"}.items():
-        (root / link).parent.mkdir(exist_ok=True)
-        (root / link).symlink_to(target)
+    for place, own in {"tmp": "tmp", "var/tmp": "tmp", "dev/shm": "shm"}.items():
+        (root / place).mkdir(parents=True)
+        run("mount", "--bind", str(work / own), str(root / place))
+    show_all((Path(name) for name in spec["readable"]), root)  # after /tmp, where one of them may lie
     for name in ("proc", "old"):
         (root / name).mkdir()
     run("mount", "-t", "proc", "-o", "nosuid,nodev,noexec", "proc", str(root / "proc"))
@@ -124,6 +133,30 @@ def watch(job: subprocess.Popen[bytes], spec: dict[str, Any]) -> int:
         return STOPPED
 
 
+def take(spec: dict[str, Any]) -> None:
+    """Hand out the files that the command is to leave, as JSON (name to text); what is no plain text is left out.
+
+    It reads as the user of the command, so that a link shows nothing that the command could not see.
+    """
+    if spec["uid"] is not None:
+        os.setgroups([])
+        os.setresgid(spec["uid"], spec["uid"], spec["uid"])
+        os.setresuid(spec["uid"], spec["uid"], spec["uid"])
+    found = {}
+    for place in sorted(Path("/cell/tree").glob(spec["take"])):
+        try:
+            file = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            continue
+        with os.fdopen(file, "rb") as opened:
+            about = os.fstat(file)
+            if stat.S_ISREG(about.st_mode) and about.st_size <= spec["take_limit"]:
+                with contextlib.suppress(UnicodeError):
+                    found[place.name] = opened.read(spec["take_limit"]).decode()
+    with os.fdopen(spec["take_into"], "w", encoding="utf-8") as out:
+        json.dump(found, out)
+
+
 def main() -> int:
     """Run the command of the JSON that comes in: not an argument, which everybody on this machine could read."""
     spec = json.load(sys.stdin)
@@ -136,7 +169,10 @@ def main() -> int:
         [*drop, "bash", "-c", spec["command"]], cwd="/cell/tree", env=spec["environment"], stdin=subprocess.DEVNULL,
         preexec_fn=lambda: limit(spec["memory"]),
     )  # fmt: skip
-    return watch(job, spec)
+    code = watch(job, spec)
+    if code == 0 and spec.get("take"):
+        take(spec)
+    return code
 
 
 if __name__ == "__main__":

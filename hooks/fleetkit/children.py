@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,19 @@ def host_in(address: str) -> str:
         return ""
     found = ADDRESS.match(address)
     return found[1].lower() if found and ":" in address else ""
+
+
+def same_place(one: str, other: str) -> bool:
+    """Tell whether two addresses name one repository: by ssh or https, with or without .git, a user or a slash."""
+
+    def parts(address: str) -> tuple[str, str]:
+        found, plain = host_in(address), address.rstrip("/").removesuffix(".git")
+        if not found:
+            return "", plain.removeprefix("file://")
+        path = re.sub(r"^(?:[a-z+]+://)?(?:[^/@]*@)?[^/:]*(?::[0-9]+(?=/))?[/:]*", "", plain)
+        return found, path
+
+    return parts(one) == parts(other)
 
 
 def check_address(address: str) -> None:
@@ -149,3 +162,10 @@ def load(place: Path) -> Fleet:
     if twice:
         raise FleetError(f"{place}: the name {twice[0]} stands twice: give one of them another name")
     return Fleet(children, hosts)
+
+
+def as_text(fleet: Fleet) -> str:
+    """Return a fleet file with every child and the hosts, which list nothing any more."""
+    children = [{key: value for key, value in asdict(child).items() if value} for child in fleet.children]
+    hosts = [{key: value for key, value in asdict(rule).items() if value and key != "owner"} for rule in fleet.hosts]
+    return yaml.safe_dump({"children": children, "hosts": hosts}, sort_keys=False, allow_unicode=True)

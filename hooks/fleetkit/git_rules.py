@@ -16,7 +16,8 @@ AUTHOR = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "Template updates"), ("EMAIL", "template-updates@example.invalid"))
 }
-OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": "ssh -oBatchMode=yes"}  # ask nobody for a password
+PATIENCE = "-oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4"  # a host that hangs is given up
+OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": f"ssh -oBatchMode=yes {PATIENCE}"}  # ask for no password
 PROTOCOLS = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "GIT_LFS_SKIP_SMUDGE": "1"}  # ext:: runs a program
 SETTINGS = {
     "core.hooksPath": "/dev/null",
@@ -24,6 +25,10 @@ SETTINGS = {
     "init.templateDir": "",
     "submodule.recurse": "false",
     "fetch.recurseSubmodules": "false",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "http.lowSpeedLimit": "1",
+    "http.lowSpeedTime": "60",
 }
 ATTRIBUTES = "* !filter !diff !merge\n"  # what stands here wins over every .gitattributes of the child
 

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from fleetkit import clients
 from fleetkit.children import FleetError, HostRule
-from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, signed_for, verdict
+from fleetkit.requests import (
+    REMINDER,
+    TAKEN_BACK,
+    Look,
+    Opened,
+    branch_in,
+    closed_by_a_person,
+    is_older,
+    signed,
+    verdict,
+)
 
 
 class GitHub:
@@ -17,12 +28,39 @@ class GitHub:
         self.github = clients.github(rule)
         self.path = path
 
-    def _all(self, branch: str) -> list[Any]:
+    def _repository(self) -> Any:
         self.repository = self.github.get_repo(self.path)
         if self.repository.archived:
             raise FleetError("its repository is archived: take it from the fleet, or pause it")
+        return self.repository
+
+    def _all(self, branch: str) -> list[Any]:
+        self._repository()
         owner = self.repository.full_name.split("/")[0]  # it may have moved since its address was written down
         return list(self.repository.get_pulls(state="all", head=f"{owner}:{branch}"))
+
+    def opened(self) -> list[Opened]:
+        """Return the open pull requests of this tool."""
+        pulls = [(branch_in(pull.body), pull) for pull in self._repository().get_pulls(state="open")]
+        return [
+            Opened(
+                branch, pull.title, str(pull.html_url), pull.created_at, bool(pull.draft),
+                tuple(asked.login for asked in pull.requested_reviewers or ()),
+            )
+            for branch, pull in pulls if branch and branch == pull.head.ref
+        ]  # fmt: skip
+
+    def reminded(self, branch: str) -> datetime | None:
+        """Return when the open pull request got its last reminder."""
+        pull = self._open(branch)
+        told = pull.get_issue_comments() if pull else []
+        return max((comment.created_at for comment in told if REMINDER in (comment.body or "")), default=None)
+
+    def remind(self, branch: str, text: str) -> None:
+        """Write a comment under the open pull request; one that was closed meanwhile gets none."""
+        pull = self._open(branch)
+        if pull is not None:
+            pull.create_issue_comment(text)
 
     def _open(self, branch: str) -> Any:
         return next((pull for pull in self._all(branch) if pull.state == "open"), None)
@@ -32,7 +70,10 @@ class GitHub:
 
         try:
             return self.repository.create_pull(base=base, head=branch, title=title, body=text, draft=draft)
-        except GithubException as error:  # 422: an answer got lost, and the second try finds what the first one made
+        except GithubException as error:
+            if error.status == 422 and draft and "draft" in str(error).lower():  # this repository is offered none
+                return self._create(branch, base, f"Do not merge yet: {title}", text, False)
+            # 422: an answer got lost, and the second try finds what the first one made
             found = self._open(branch) if error.status == 422 else None
             if found is None:
                 raise
@@ -77,7 +118,7 @@ class GitHub:
     def open_branches(self) -> list[str]:
         """Return the branches of the open pull requests that this tool made."""
         pulls = self.github.get_repo(self.path).get_pulls(state="open")
-        return [branch for pull in pulls if (branch := signed_for(pull.body))]
+        return [branch for pull in pulls if (branch := branch_in(pull.body))]
 
     def _checks(self, commit: str) -> list[str]:
         at = self.repository.get_commit(commit)

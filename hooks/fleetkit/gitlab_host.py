@@ -7,7 +7,17 @@ from typing import Any
 
 from fleetkit import clients
 from fleetkit.children import HostRule
-from fleetkit.requests import TAKEN_BACK, Look, closed_by_a_person, is_older, signed, signed_for, verdict
+from fleetkit.requests import (
+    REMINDER,
+    TAKEN_BACK,
+    Look,
+    Opened,
+    branch_in,
+    closed_by_a_person,
+    is_older,
+    signed,
+    verdict,
+)
 
 
 def moment(text: str | None) -> datetime | None:
@@ -24,6 +34,31 @@ class GitLab:
 
     def _all(self, branch: str) -> list[Any]:
         return list(self.project.mergerequests.list(source_branch=branch, get_all=True))
+
+    def opened(self) -> list[Opened]:
+        """Return the open merge requests of this tool."""
+        every = self.project.mergerequests.list(state="opened", get_all=True)
+        found = [(branch_in(one.description), one) for one in every]
+        return [
+            Opened(
+                branch, one.title, str(one.web_url), moment(getattr(one, "created_at", None)),
+                one.title.startswith("Draft: "),
+                tuple(asked["username"] for asked in getattr(one, "reviewers", None) or ()),
+            )
+            for branch, one in found if branch and branch == one.source_branch
+        ]  # fmt: skip
+
+    def reminded(self, branch: str) -> datetime | None:
+        """Return when the open merge request got its last reminder."""
+        found = self._open(branch)
+        told = found.notes.list(get_all=True) if found else []
+        return max((at for note in told if REMINDER in note.body and (at := moment(note.created_at))), default=None)
+
+    def remind(self, branch: str, text: str) -> None:
+        """Write a note under the open merge request; one that was closed meanwhile gets none."""
+        found = self._open(branch)
+        if found is not None:
+            found.notes.create({"body": text})
 
     def _open(self, branch: str) -> Any:
         return next((found for found in self._all(branch) if found.state == "opened"), None)
@@ -76,7 +111,7 @@ class GitLab:
     def open_branches(self) -> list[str]:
         """Return the branches of the open merge requests that this tool made."""
         found = self.project.mergerequests.list(state="opened", get_all=True)
-        return [branch for one in found if (branch := signed_for(one.description))]
+        return [branch for one in found if (branch := branch_in(one.description))]
 
     def _checks(self, commit: str) -> list[str]:
         told = self.project.commits.get(commit, lazy=True).statuses.list(get_all=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Protocol
 
 from fleetkit.children import Child, FleetError, HostRule
 from fleetkit.github_host import GitHub
 from fleetkit.gitlab_host import GitLab
-from fleetkit.requests import Look
+from fleetkit.requests import Look, Opened
 
 
 class Host(Protocol):
@@ -30,6 +31,15 @@ class Host(Protocol):
 
     def merge_when_green(self, branch: str, commit: str) -> str:
         """Merge the open request of `branch`, or let its host do so once it is green; return what was done."""
+
+    def opened(self) -> list[Opened]:
+        """Return the open requests of this tool."""
+
+    def reminded(self, branch: str) -> datetime | None:
+        """Return when the open request of `branch` got its last reminder."""
+
+    def remind(self, branch: str, text: str) -> None:
+        """Write a comment under the open request of `branch`."""
 
 
 class PlainGit:
@@ -58,6 +68,17 @@ class PlainGit:
     def merge_when_green(self, branch: str, commit: str) -> str:
         """Do nothing."""
         return ""
+
+    def opened(self) -> list[Opened]:
+        """Return none."""
+        return []
+
+    def reminded(self, branch: str) -> datetime | None:
+        """Return that there was none."""
+        return None
+
+    def remind(self, branch: str, text: str) -> None:
+        """Do nothing."""
 
 
 def project_path(child: Child, rule: HostRule) -> str:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO
+from typing import IO, Any
 
 from gpu_repo_runtime.update.git_calls import git
 from gpu_repo_runtime.update.template_versions import last_line
@@ -62,8 +62,26 @@ def environment(tests: Tests) -> dict[str, str]:
     return {"PATH": ":".join(path), "HOME": "/cell/home", "TMPDIR": "/cell/tmp"} | AUTHOR | given
 
 
-def start(tests: Tests, tree: Path, place: Path) -> subprocess.Popen[bytes]:
+@dataclass(frozen=True)
+class Left:
+    """Which files of its top folder a command is to leave, how long each may be, and where they are written to."""
+
+    pattern: str
+    limit: int
+    into: Path
+
+
+def start(tests: Tests, tree: Path, place: Path, left: Left | None = None) -> subprocess.Popen[bytes]:
     """Start the tests on a copy of `tree`; `place` is an empty folder that the cell takes as its root."""
+    with left.into.open("wb") if left else contextlib.nullcontext() as out:
+        taken = {"take": left.pattern, "take_limit": left.limit, "take_into": out.fileno()} if left and out else {}
+        return start_with(tests, tree, place, taken, (out.fileno(),) if out else ())
+
+
+def start_with(
+    tests: Tests, tree: Path, place: Path, taken: dict[str, Any], files: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """Start the cell with its orders; `files` are the open files that it gets, none of them the command's."""
     as_user = tests.way == "user"
     spec = {
         "command": tests.command,
@@ -75,13 +93,15 @@ def start(tests: Tests, tree: Path, place: Path) -> subprocess.Popen[bytes]:
         "seconds": tests.limits.seconds,
         "uid": FIRST_USER + os.getpid() % USERS if as_user else None,
         "environment": environment(tests),
-    }
+    } | taken
     apart = ["unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child"]
     apart += [] if as_user else ["--user", "--map-root-user"]
     python = str(Path(sys.base_prefix, "bin", "python3"))
     command = ["setpriv", "--pdeathsig=KILL", *apart, python, "-I", str(CELL)]
     path = {"PATH": os.environ.get("PATH", os.defpath)}
-    job = subprocess.Popen(command, env=path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    job = subprocess.Popen(
+        command, env=path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=files
+    )
     assert job.stdin is not None
     with contextlib.suppress(BrokenPipeError), job.stdin as told:  # its own words say why it ended
         told.write(json.dumps(spec).encode())
@@ -99,10 +119,10 @@ def keep_words(words: IO[bytes], log: Path) -> None:
             out.write(b"\n[more was printed and is not kept]\n")
 
 
-def run_apart(tests: Tests, tree: Path, log: Path) -> int:
+def run_apart(tests: Tests, tree: Path, log: Path, left: Left | None = None) -> int:
     """Run the tests on a copy of `tree` and return their exit code; `log` holds their words."""
     with TemporaryDirectory(prefix="cell-") as folder:
-        job = start(tests, tree, Path(folder))
+        job = start(tests, tree, Path(folder), left)
         assert job.stdout is not None
         reader = threading.Thread(target=keep_words, args=(job.stdout, log), daemon=True)
         reader.start()
@@ -165,6 +185,24 @@ def run_here(tests: Tests, tree: Path, log: Path) -> int:
     command = ["timeout", "--kill-after=5", str(tests.limits.seconds), "bash", "-c", tests.command or "true"]
     with log.open("ab") as out:
         return subprocess.run(command, cwd=tree, env=visible, stdout=out, stderr=out, check=False).returncode
+
+
+def files_left(tests: Tests, clone: Path, ref: str, log: Path, pattern: str, limit: int) -> dict[str, str] | None:
+    """Run a command on the commit that `ref` names; return the files of its top folder that match, None if it fails.
+
+    They are the words of the child, to be looked at before they are used.
+    """
+    with TemporaryDirectory(prefix="tests-") as folder:
+        tree, into = Path(folder, "tree"), Path(folder, "left")
+        export(clone, ref, tree)
+        if tests.way != "none":
+            done = run_apart(tests, tree, log, Left(pattern, limit, into)) == 0
+            return dict(json.loads(into.read_text(encoding="utf-8"))) if done else None
+        if run_here(tests, tree, log):
+            return None
+        plain = [place for place in sorted(tree.glob(pattern)) if place.is_file() and not place.is_symlink()]
+        short = [place for place in plain if place.stat().st_size <= limit]
+        return {place.name: place.read_text(encoding="utf-8", errors="replace") for place in short}
 
 
 def passes(tests: Tests, clone: Path, ref: str, log: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from fleetkit import clients
-from fleetkit.children import Child, Fleet, FleetError, HostRule, child_of
+from fleetkit.children import Child, Fleet, FleetError, HostRule, child_of, same_place
 
 ANSWERS = ".copier-answers.yml"
 
@@ -63,7 +63,7 @@ def follows(answers: bytes, template: str) -> bool:
         source = str(yaml.safe_load(answers)["_src_path"])
     except (yaml.YAMLError, KeyError, TypeError, UnicodeError):
         return template.encode() in answers
-    return plain(source) == plain(template)
+    return same_place(source, template)
 
 
 def plain(address: str) -> str:

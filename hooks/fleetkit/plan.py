@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from gpu_repo_runtime.update.answers import read_answers
@@ -14,13 +15,22 @@ from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import UpdateError, changes_between, last_line
 from gpu_repo_runtime.update.trial import Trial, trial
 
-from fleetkit.children import Child, shown
+from fleetkit.children import Child, same_place, shown
 from fleetkit.git_rules import guard
 from fleetkit.isolation import Tests, passes
 from fleetkit.state import Record, State
 
 COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._+-]*")
-OUTCOMES = ("error", "at risk", "test failed", "conflict", "clean", "up to date", "paused")  # the worst first
+OUTCOMES = (
+    "error",
+    "at risk",
+    "test failed",
+    "conflict",
+    "clean",
+    "left out",
+    "up to date",
+    "paused",
+)  # the worst first
 
 
 def refresh(child: Child, clone: Path) -> str:
@@ -45,18 +55,24 @@ def refresh(child: Child, clone: Path) -> str:
     return git(clone, "rev-parse", "HEAD").strip()
 
 
+def commit_tree(state: State, child: Child, place: Path, tree: str, message: str, ref: str) -> str:
+    """Commit a tree on HEAD of `place` to `ref`, keep it in the child's bundle and return the commit."""
+    # The date of the child's commit makes a plan of the same child the same commit, in another folder too.
+    date = git(place, "show", "--no-patch", "--format=%cI", "HEAD").strip()
+    dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
+    command = ["git", "commit-tree", tree, "-p", "HEAD", "-m", message]
+    made = subprocess.run(command, cwd=place, env=os.environ | dates, check=True, capture_output=True, text=True)
+    commit = made.stdout.strip()
+    git(place, "update-ref", ref, commit)
+    git(place, "bundle", "create", "--quiet", str(state.bundle(child.name)), ref, f"^{commit}^")
+    return commit
+
+
 def keep(state: State, child: Child, trial: Trial) -> Record:
     """Commit the result of a trial on a ref of its own in the clone and keep its patch."""
     message = f"Update the template from {trial.old} to {trial.new.tag}"
-    # The date of the child's commit makes a plan of the same child the same commit, in another folder too.
-    date = git(trial.tree, "show", "--no-patch", "--format=%cI", "HEAD").strip()
-    dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    command = ["git", "commit-tree", trial.commit_tree(), "-p", "HEAD", "-m", message]
-    made = subprocess.run(command, cwd=trial.tree, env=os.environ | dates, check=True, capture_output=True, text=True)
-    commit = made.stdout.strip()
     ref = f"refs/fleet/plan/{trial.new.tag}"
-    git(trial.tree, "update-ref", ref, commit)
-    git(trial.tree, "bundle", "create", "--quiet", str(state.bundle(child.name)), ref, f"^{commit}^")
+    commit = commit_tree(state, child, trial.tree, trial.commit_tree(), message, ref)
     patch = state.folder / "patches" / f"{child.name}.patch"
     patch.write_text(trial.patch(), encoding="utf-8", errors="surrogateescape")
     return {
@@ -92,8 +108,8 @@ def try_update(state: State, child: Child, to: str, tests: Tests) -> Record:
         return record | {"outcome": outcome_of(made, passed), "log": log.name if log.exists() else ""}
 
 
-def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -> Record:
-    """Plan one child and remember it; a plan of the same child commit and version is kept as it is.
+def planned(state: State, child: Child, wanted: Record, make: Callable[[], Record], keep_known: bool = True) -> Record:
+    """Plan one child by `make` and remember it; a plan of the same child commit and wish is kept as it is.
 
     Whatever goes wrong with this child is its outcome "error" with one line that says why.
     """
@@ -106,17 +122,11 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
     else:
         try:
             record["child_commit"] = refresh(child, state.clone(child.name))
-            wanted = {"child_commit": record["child_commit"], "wanted": to, "test": shown(tests.command)}
-            same = all(before.get(key) == value for key, value in wanted.items())
-            if same and before.get("outcome") not in ("error", "paused", None):
-                return before
             record |= wanted
-            answers = read_answers(state.clone(child.name))
-            if answers["_src_path"] != source:
-                raise UpdateError(f"it follows another template, {answers['_src_path']}")
-            if not COMMIT.fullmatch(answers["_commit"]):
-                raise UpdateError(f".copier-answers.yml: _commit names no version: {answers['_commit']!r}")
-            record |= try_update(state, child, to, tests)
+            same = all(before.get(key) == record[key] for key in ("child_commit", *wanted))
+            if keep_known and same and before.get("outcome") not in ("error", "paused", None):
+                return before
+            record |= make()
         except UpdateError as error:
             record |= {"outcome": "error", "message": str(error)}
         except subprocess.CalledProcessError as error:
@@ -126,3 +136,17 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
     record["seconds"] = round(time.monotonic() - started, 2)
     state.write(child.name, record)
     return record
+
+
+def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -> Record:
+    """Plan the update of one child and remember it."""
+
+    def update() -> Record:
+        answers = read_answers(state.clone(child.name))
+        if not same_place(str(answers["_src_path"]), source):
+            raise UpdateError(f"it follows another template, {answers['_src_path']}")
+        if not COMMIT.fullmatch(answers["_commit"]):
+            raise UpdateError(f".copier-answers.yml: _commit names no version: {answers['_commit']!r}")
+        return try_update(state, child, to, tests)
+
+    return planned(state, child, {"wanted": to, "test": shown(tests.command)}, update)

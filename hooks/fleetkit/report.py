@@ -16,6 +16,7 @@ from fleetkit.state import Record, State
 PAGE = Path(__file__).with_name("report.html")
 PATCH_LIMIT = 200_000  # characters of a patch that the page shows; the whole is in patches/
 GOOD = ("clean", "up to date")
+SKIPPED = ("paused", "left out")
 
 
 def detail(state: State, record: Record) -> Record:
@@ -55,8 +56,8 @@ def junit(records: list[Record]) -> str:
             name=record["name"],
             time=str(record.get("seconds", 0)),
         )
-        if record.get("outcome") == "paused":
-            ET.SubElement(case, "skipped", message="paused in fleet.yml")
+        if record.get("outcome") in SKIPPED:
+            ET.SubElement(case, "skipped", message=record.get("message") or "paused in fleet.yml")
         elif is_bad(record):
             kind = "error" if record["outcome"] == "error" else "failure"
             ET.SubElement(case, kind, message=message_of(record), type=record["outcome"]).text = record.get("patch", "")
@@ -65,7 +66,7 @@ def junit(records: list[Record]) -> str:
 
 def is_bad(record: Record) -> bool:
     """Tell whether a person has to look at this child."""
-    return record.get("outcome") not in (*GOOD, "paused")
+    return record.get("outcome") not in (*GOOD, *SKIPPED)
 
 
 def write(state: State, records: list[Record], folder: Path, title: str) -> None:

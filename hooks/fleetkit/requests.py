@@ -9,6 +9,7 @@ from datetime import datetime
 
 OURS = re.compile(r"(?m)^<!-- fleet: (\S+) -->$")
 TAKEN_BACK = "<!-- fleet: taken-back -->"
+REMINDER = "<!-- fleet: reminder -->"
 RED = {"failure", "error", "timed_out", "action_required", "startup_failure", "failed", "canceled", "cancelled"}
 RUNNING = {
     "",
@@ -33,6 +34,28 @@ class Look:
     started: bool = False
 
 
+@dataclass(frozen=True)
+class Opened:
+    """An open request of this tool: its branch, title and address, since when it is open, who is asked."""
+
+    branch: str
+    title: str
+    address: str
+    since: datetime | None
+    draft: bool
+    reviewers: tuple[str, ...]
+
+    def days(self, now: datetime) -> int | None:
+        """Return for how many whole days it is open."""
+        return (now - self.since).days if self.since else None
+
+
+def branch_in(text: str | None) -> str:
+    """Return the branch that the text of a request names; nothing where the request is not one of this tool."""
+    found = OURS.search(text or "")
+    return found[1] if found else ""
+
+
 def verdict(told: Iterable[str]) -> tuple[str, bool]:
     """Return green, red or waiting for what the checks of a commit say, and whether any has been started."""
     said = set(told)
@@ -46,16 +69,15 @@ def signed(text: str, branch: str) -> str:
     return f"{text.rstrip()}\n\n<!-- fleet: {branch} -->\n"
 
 
-def signed_for(text: str | None) -> str:
-    """Return the branch of a request that this tool made, "" where another made it."""
-    found = OURS.search(text or "")
-    return found[1] if found else ""
+def kind_of(branch: str) -> str:
+    """Return what a branch of this tool brings: a revert, locks or an update."""
+    return next((kind for kind in ("revert", "locks") if f"/{kind}-" in branch), "update")
 
 
 def is_older(text: str | None, branch: str) -> bool:
-    """Tell whether this is the text of an update's request for another version."""
-    theirs = signed_for(text)
-    return theirs not in ("", branch) and "/revert-" not in theirs + branch
+    """Tell whether this is the text of a request that the one of `branch` stands in for: one of the same kind."""
+    found = branch_in(text)
+    return found not in ("", branch) and kind_of(branch) != "revert" and kind_of(found) == kind_of(branch)
 
 
 def closed_by_a_person(text: str | None) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 from fleetkit.children import FleetError, shown
 
 Record = dict[str, Any]
+LOCKS = "locks"  # how the name of a renewal of locks begins; no version begins so
 
 
 class State:
@@ -23,10 +24,16 @@ class State:
     All but the clones, which are large and can be made again, is what an apply on another machine needs.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clones: Path | None = None) -> None:
         self.folder = folder.resolve()
-        for name in ("children", "patches", "logs", "bundles", "clones", "cache"):
+        for name in ("children", "patches", "logs", "bundles", "cache"):
             (self.folder / name).mkdir(parents=True, exist_ok=True)
+        self.clones = clones or self.folder / "clones"
+        self.clones.mkdir(exist_ok=True)
+
+    def locks(self) -> State:
+        """Return the state of the renewals of locks: records and a plan of their own, on the same clones."""
+        return State(self.folder / "locks", self.clones)
 
     def read(self, name: str) -> Record:
         """Return what is known of a child; nothing at first."""
@@ -52,7 +59,7 @@ class State:
 
     def clone(self, name: str) -> Path:
         """Return where the clone of a child is kept."""
-        return self.folder / "clones" / name
+        return self.clones / name
 
     def bundle(self, name: str) -> Path:
         """Return where the commit that the plan made for a child is kept, without the child's own history."""

@@ -39,6 +39,11 @@ def files_of(child: Child, place: Path) -> dict[str, str]:
     return texts
 
 
+def place_of(state: State, child: Child) -> Path:
+    """Return where what was fetched of a child lies."""
+    return state.folder / "cache" / "status" / child.name
+
+
 def image_state(name: str, catalog: dict[str, Any]) -> str:
     """Return what the catalogue says of an image: supported, maintenance, retired or unknown."""
     return next((str(row["state"]) for row in catalog["images"] if row["name"] == name), "unknown")
@@ -68,10 +73,11 @@ def status_of(state: State, child: Child, catalog: dict[str, Any], hosts: set[st
     if child.paused:
         return record | {"outcome": "paused"}
     try:
-        texts = files_of(child, state.folder / "cache" / "status" / child.name)
+        texts = files_of(child, place_of(state, child))
+        record["fetched"] = True
         answers = yaml.safe_load(texts.get(".copier-answers.yml", "")) or {}
         record["version"] = answers["_commit"]
-        source = checked(str(answers["_src_path"]), hosts)
+        source = record["source"] = checked(str(answers["_src_path"]), hosts)
         released = versions(source)
         current = version_of(record["version"]) or version_held(source, record["version"])
         record["behind"] = sum(version > current for version in released) if current else None

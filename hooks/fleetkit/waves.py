@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from fleetkit.branches import branch_of, is_merged
+from fleetkit.branches import branch_for, is_merged
 from fleetkit.children import WAVES, Child, Fleet, FleetError
 from fleetkit.hosts import connect
 from fleetkit.open_requests import is_update, open_in_fleet
 from fleetkit.requests import Look
-from fleetkit.state import State
+from fleetkit.state import LOCKS, State
 
 PUSHED = ("clean", "conflict")  # edits at risk and failed tests are held back until a person looked at them
 FIRST = 5  # children that may have a version of which nobody knows yet whether it is good
@@ -30,14 +30,14 @@ class Rules:
     soak: float = 0.0
 
 
-def on_host(fleet: Fleet, child: Child, to: str) -> Look:
-    """Return how the update to a version fares in a child, by the requests on its host."""
-    return connect(child, fleet.host_of(child)).look(branch_of(to))
+def on_host(fleet: Fleet, child: Child, branch: str) -> Look:
+    """Return how what a branch brings fares in a child, by the requests on its host."""
+    return connect(child, fleet.host_of(child)).look(branch)
 
 
 def look_at(state: State, fleet: Fleet, child: Child, to: str) -> Look:
     """Return how the update to a version fares in a child, by its host, else by its default branch."""
-    look = on_host(fleet, child, to)
+    look = on_host(fleet, child, branch_for(state, child, to))
     return look if look.state or not is_merged(state, child, to) else Look("merged")
 
 
@@ -60,20 +60,27 @@ def named(looks: dict[str, Look], states: tuple[str, ...]) -> list[str]:
     return [name for name, look in looks.items() if look.state in states]
 
 
+def takes(state: State, child: Child, to: str) -> bool:
+    """Tell whether a child counts among those that are to have `to`."""
+    record = state.read(child.name)
+    return not child.paused and (record.get("to") != to or record.get("outcome") != "left out")
+
+
 def check_failures(looks: dict[str, Look], to: str, max_failed: float) -> None:
     """Raise FleetError where too many children that have a verdict have a bad one."""
     good, bad = named(looks, GOOD), named(looks, BAD)
+    back = "rollback --locks" if to.startswith(LOCKS) else f"rollback --to {to}"
     if bad and len(bad) / len(good + bad) > max_failed:
         raise FleetError(
             f"{to} failed in {len(bad)} of {len(good + bad)} children that have a verdict ({', '.join(bad[:5])}), and "
-            f"{max_failed:.0%} may fail: nothing more is pushed; look at them, or take it back with rollback --to {to}"
+            f"{max_failed:.0%} may fail: nothing more is pushed; look at them, or take it back with {back}"
         )
 
 
 def check_waves(state: State, fleet: Fleet, wave: str, to: str, rules: Rules) -> None:
     """Raise FleetError while the waves before `wave` have not shown that `to` is good."""
     for earlier in WAVES[: WAVES.index(wave)]:
-        members = [child for child in fleet.children if child.wave == earlier and not child.paused]
+        members = [child for child in fleet.children if child.wave == earlier and takes(state, child, to)]
         looks = looks_of(lambda child: look_at(state, fleet, child, to), members)
         good = named(looks, GOOD)
         check_failures(looks, to, rules.max_failed)
@@ -103,7 +110,7 @@ def room(state: State, fleet: Fleet, to: str, max_failed: float) -> int | None:
     members = [child for child in told if records[child.name].get("to") == to]
     taken = {child.name: Look("merged") for child in members if records[child.name].get("outcome") == "up to date"}
     asked = [child for child in members if child.name not in taken]
-    looks = taken | looks_of(lambda child: on_host(fleet, child, to), asked)
+    looks = taken | looks_of(lambda child: on_host(fleet, child, branch_for(state, child, to)), asked)
     check_failures(looks, to, max_failed)
     if named(looks, GOOD):
         return None

@@ -37,8 +37,8 @@ CHILD = (
     "runtime/src/gpu_repo_runtime/bench/*.py",
 )
 OPTIONS = {
-    r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py",),
-    r"(?:^|/)hooks/\w+\.py": ("hooks/*.py",),
+    r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py", "hooks/fleetkit/options.py"),
+    r"(?:^|/)hooks/\w+\.py": ("hooks/*.py", "hooks/fleetkit/options.py"),
     r"^benchmarks/|\bbenchmarks/": ("benchmarks/**/*.py",),
     r"^scripts/": CHILD,
     r"^gpu-smoke\b|gpu-smoke\.pyz": (),

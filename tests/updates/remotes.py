@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,7 @@ class Server:
     calls: list[tuple[str, str]] = field(default_factory=list)
     token: str = "secret"
     answers: dict[str, str | None] = field(default_factory=dict)  # what the host lists: path -> .copier-answers.yml
+    comments: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # by project and number of the request
     archived: set[str] = field(default_factory=set)
     checks: dict[str, list[str]] = field(default_factory=dict)  # what the pipeline of a project says
     troubles: list[tuple[int, dict[str, str], str]] = field(default_factory=list)  # given in place of the next answers
@@ -102,6 +104,15 @@ class Server:
 
 HEAD = "f" * 40  # the commit of every branch
 OPENED = "2026-01-02T03:04:05Z"
+
+
+def comment(server: Server, request: str, method: str, body: Any) -> tuple[int, Any]:
+    """Answer with the comments of a request, or take one more."""
+    known = server.comments.setdefault(request, [])
+    if method == "GET":
+        return 200, known
+    known.append({"id": len(known) + 1, "body": body["body"], "created_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"})
+    return 201, known[-1]
 
 
 def github(server: Server, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -139,6 +150,8 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
             return 422, {"message": "Reviews may only be requested from collaborators."}
         server.requests[found[1]][int(found[2]) - 1]["asked"] = body
         return 201, {}
+    if found := re.fullmatch(r"/repos/([^/]+/[^/]+)/issues/(\d+)/comments", path):
+        return comment(server, f"{found[1]}/{found[2]}", method, body)
     found = re.fullmatch(r"/repos/([^/]+/[^/]+)(/pulls)?(?:/(\d+))?", path)
     if not found:
         return 404, {"message": "Not Found"}
@@ -157,12 +170,16 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
             "number": len(known) + 1,
             "state": "open",
             "merged_at": None,
+            "requested_reviewers": [],
             "html_url": f"https://example.com/{project}/{len(known) + 1}",
         }
-        known.append(pull | {"url": f"{server.address}/repos/{project}/pulls/{pull['number']}"})
+        place, issue = (f"{server.address}/repos/{project}/{kind}/{pull['number']}" for kind in ("pulls", "issues"))
+        known.append(pull | {"url": place, "issue_url": issue})
         return 201, known[-1]
     if method == "PATCH":
         known[int(number) - 1].update(body)
+        return 200, known[int(number) - 1]
+    if number:
         return 200, known[int(number) - 1]
     head, state = query.get("head", [""])[0].partition(":")[2], query["state"][0]
     return 200, [pull for pull in known if state in (pull["state"], "all") and head in (pull["head"]["ref"], "")]
@@ -193,6 +210,8 @@ def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], 
         else:
             merged.update(state="merged", merged_at=OPENED)
         return 200, merged
+    if found := re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests/(\d+)/notes", path):
+        return comment(server, f"{unquote(found[1])}/{found[2]}", method, body)
     found = re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests(?:/(\d+))?", path)
     if not found:
         return 404, {"message": "404 Not found"}

@@ -101,6 +101,10 @@ def test_rollback_takes_exactly_one_version_back(tmp_path: Path, way: str) -> No
             child.git("cherry-pick", "FETCH_HEAD")
         child.git("push", "--quiet", str(fleet.bare["one"]), "HEAD:main")
     shutil.rmtree(tmp_path / "state")
+    signing = {"commit.gpgSign": "true", "gpg.program": "/bin/false", "log.showSignature": "true"}
+    fleet.environment["GIT_CONFIG_COUNT"] = str(len(signing))  # of the person who runs the tool
+    for number, (key, value) in enumerate(signing.items()):
+        fleet.environment |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     early = fleet.run("rollback", "--to", "v2.0.1")
     assert early.returncode == 6, early.stdout
     assert "it follows v2.0.10, which came after v2.0.1" in str(fleet.record("one")["rollback_error"])

@@ -56,7 +56,8 @@ class Fleet:
         git(self.source, "commit", "--quiet", "--message=The fleet")
         self.agent = folder / "agent"
         self.agent.mkdir()
-        make = f"#!/bin/sh\nSTANDIN_ENGINE='{self.agent}' exec '{farm.STANDINS}/make.sh' \"$@\"\n"
+        told = f"echo \"$1 ${{GITHUB_TOKEN:+with the token}}\" >>'{folder}/made.log'"
+        make = f"#!/bin/sh\n{told}\nSTANDIN_ENGINE='{self.agent}' exec '{farm.STANDINS}/make.sh' \"$@\"\n"
         (self.agent / "make").write_text(make)
         (self.agent / "make").chmod(0o755)
 

@@ -37,6 +37,18 @@ def test_an_approved_plan_is_applied(fleet: Fleet) -> None:
     )
     assert text.stdout.startswith("fixed\n"), "the branch holds the planned update"
     assert TOKEN not in trace.log, "the token is masked"
+    made = [line.strip() for line in (fleet.folder / "made.log").read_text().splitlines()]
+    assert made == ["fleet-list with the token", "fleet-plan", "fleet-apply with the token"], trace.log
+
+
+@pytest.mark.slow
+def test_a_parameter_runs_nothing(fleet: Fleet) -> None:
+    mark = fleet.folder / "ran"
+    evil = f'$(shell touch {mark}-make)$(touch {mark}-shell)`touch {mark}-tick`"; touch {mark}-quote; #'
+    for name in ("TEMPLATE", "VERSION"):
+        trace = fleet.run(approve=True, params={"TEMPLATE": str(fleet.template.path)} | {name: evil})
+        assert trace.result == "FAILURE", trace.log
+    assert [place.name for place in fleet.folder.glob("ran-*")] == []
 
 
 def test_a_plan_that_nobody_approves_pushes_nothing(fleet: Fleet) -> None:
