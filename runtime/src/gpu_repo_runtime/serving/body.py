@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from starlette.types import Message, Receive, Scope
 
+from .connection import is_whole
 from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, ServiceError, UpgradeAsked
 from .settings import Settings
 
@@ -35,22 +36,30 @@ async def read_body(
         raise NotJson(f"send the header {wanted}")
     if length is not None and int(length) > settings.body_limit:
         raise _too_large(settings)
-    body, more = b"", True
-    try:
-        async with asyncio.timeout(settings.body_seconds):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone("the client hung up before its body was complete")
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(body) > settings.body_limit:
-                    raise _too_large(settings)
-    except TimeoutError:
-        raise _too_slow(settings) from None
+    if is_whole(receive):
+        body = await _rest(receive, settings)
+    else:
+        try:
+            async with asyncio.timeout(settings.body_seconds):
+                body = await _rest(receive, settings)
+        except TimeoutError:
+            raise _too_slow(settings) from None
     if upgrade and not body:  # httptools skips the body of such a request, which Java's HttpClient sends by default
         raise UpgradeAsked("send no header Upgrade: the client is to speak HTTP/1.1 from the start")
     return body, media_type
+
+
+async def _rest(receive: Receive, settings: Settings) -> bytes:
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone("the client hung up before its body was complete")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > settings.body_limit:
+            raise _too_large(settings)
+    return body
 
 
 class LimitedBody:

@@ -11,10 +11,12 @@ import select
 import socket
 import struct
 from asyncio import TimerHandle
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Receive
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 log = logging.getLogger(__name__)
 # Time for a client that is still sending to notice the answer; a second of it when the service stops.
@@ -90,6 +92,8 @@ class Connection(HttpToolsProtocol):
             if timer:
                 timer.cancel()
         super().connection_lost(exc)
+        if self.cycle is not None and self.cycle.disconnected:
+            _gone(self.cycle)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of a request, or of one that nobody waits for any more."""
@@ -148,6 +152,7 @@ class Connection(HttpToolsProtocol):
         if self._busy():
             cycle.disconnected = True
             cycle.message_event.set()
+            _gone(cycle)
         self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
         self.transport.close()
 
@@ -217,6 +222,36 @@ class Connection(HttpToolsProtocol):
             return self.transport.abort()
         seconds = min(1.0, 2 * seconds or 0.02)
         self._probe = self.loop.call_later(seconds, self._look_for_client, seconds)
+
+
+def is_whole(receive: Receive) -> bool:
+    """Whether ``receive`` is of a connection that has the whole body, so that reading it never waits."""
+    cycle = getattr(receive, "__self__", None)
+    return type(cycle) is RequestResponseCycle and not cycle.more_body
+
+
+def when_gone(receive: Receive, call: Callable[[], None] | None) -> bool:
+    """Have ``call`` called when the client goes; False where ``receive`` is not of a connection and has to be asked.
+
+    None: not any more; a connection that waits for its next request is to hold nothing of the last one.
+
+    A task that asks costs more than all else that a small request needs.
+    """
+    cycle = getattr(receive, "__self__", None)
+    if type(cycle) is not RequestResponseCycle or cycle.more_body:
+        return False
+    if cycle.disconnected and call:
+        call()
+        return True
+    cycle.flow.resume_reading()  # of a connection that is not read nothing is heard
+    cycle.when_gone = call  # type: ignore[attr-defined]
+    return True
+
+
+def _gone(cycle: RequestResponseCycle) -> None:
+    if call := getattr(cycle, "when_gone", None):
+        cycle.when_gone = None  # type: ignore[attr-defined]
+        call()
 
 
 def _readable(transport: Any) -> bool:

@@ -38,6 +38,7 @@ class Metrics:
         self.requests = Counter(
             "service_requests", "Requests by route and HTTP status", ["route", "status"], registry=registry
         )
+        self._answers: dict[tuple[str, int], Counter] = {}
         self.rejected = Counter(
             "service_rejected", "Requests refused or given up, by reason", ["reason"], registry=registry
         )
@@ -68,6 +69,13 @@ class Metrics:
         Gauge("service_batch_limit", "Largest batch the model gets now", registry=registry).set_function(limit)
         registry.register(Shortages(shortages))
         registry.register(GpuMemory(memory))
+
+    def answered(self, route: str, status: int) -> None:
+        """Count an answer."""
+        counter = self._answers.get((route, status))
+        if counter is None:  # finding it by its labels takes longer than counting
+            counter = self._answers[route, status] = self.requests.labels(route, str(status))
+        counter.inc()
 
     def batch_done(self, batch: Batch, seconds: float) -> None:
         """Count one call of the model that took ``seconds`` and ended now."""

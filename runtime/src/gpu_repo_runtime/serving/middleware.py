@@ -89,7 +89,7 @@ class RequestMiddleware:
     def _finish(self, scope: Scope, method: str, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         metrics = self._service.metrics
-        metrics.requests.labels(route, str(status)).inc()
+        metrics.answered(route, status)
         if status == 200 and "batch" in scope["fields"]:
             metrics.request_seconds.observe(seconds)
         if route not in QUIET or status == 500:

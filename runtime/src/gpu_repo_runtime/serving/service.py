@@ -18,6 +18,7 @@ from ..words import first_line, words_of
 from . import startup, tracing
 from .batcher import Batcher
 from .call import Call
+from .connection import when_gone
 from .errors import (
     EXIT_DEVICE_LOST,
     ClientGone,
@@ -238,7 +239,7 @@ class Service:
         return self.batcher.submit(inputs, sizes=sizes, group=group, client=client)
 
     async def _wait(self, call: Call, receive: Receive | None) -> Call:
-        watcher = asyncio.create_task(self._drop_when_gone(call, receive)) if receive else None
+        watcher = self._watch(call, receive) if receive else None
         seconds = self.settings.request_seconds
         late = DeadlineExceeded(f"no answer within {seconds:g} s")
         deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
@@ -256,6 +257,8 @@ class Service:
             deadline.cancel()
             if watcher:
                 watcher.cancel()
+            elif receive:
+                when_gone(receive, None)
         return call
 
     def client_of(self, scope: Scope) -> Hashable:
@@ -268,10 +271,18 @@ class Service:
         address = scope.get("client")
         return tuple(address) if address else None
 
-    async def _drop_when_gone(self, call: Call, receive: Receive) -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        self.batcher.drop(call, ClientGone("the client hung up"))
+    def _watch(self, call: Call, receive: Receive) -> asyncio.Task[None] | None:
+        """Drop the call when its client goes; the task that has to ask for that, where one is needed."""
+
+        def drop() -> None:
+            self.batcher.drop(call, ClientGone("the client hung up"))
+
+        async def ask() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            drop()
+
+        return None if when_gone(receive, drop) else asyncio.create_task(ask())
 
     def enter(self, state: str, reason: str) -> None:
         """Change the state, and the metric that shows it."""

@@ -10,8 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -34,7 +33,8 @@ class Writer:
         self._told = self.dropped
         self._put, self._written = 0, 0  # characters; the second is the thread's own
         self._lock = threading.RLock()  # a signal may come while a line is put
-        self._queue: SimpleQueue[str] = SimpleQueue()
+        self._lines: list[str] = []
+        self._asleep, self._wake = True, SimpleQueue[None]()
         threading.Thread(target=self._work, name="log", daemon=True).start()
 
     def put(self, text: str) -> None:
@@ -44,7 +44,10 @@ class Writer:
                 self.dropped += 1
                 return
             self._put += len(text)
-            self._queue.put(text)
+            self._lines.append(text)
+            if self._asleep:
+                self._asleep = False
+                self._wake.put(None)
 
     def flush(self, seconds: float) -> None:
         """Wait until everything is written, but no longer than ``seconds``."""
@@ -54,20 +57,16 @@ class Writer:
 
     def _work(self) -> None:
         while True:
-            first = self._queue.get()
+            self._wake.get()
             time.sleep(GATHER_SECONDS)
-            lines = [first, *self._waiting()]
+            with self._lock:
+                lines, self._lines, self._asleep = self._lines, [], True
             if not self._write("".join(lines)):
                 self.dropped += "".join(lines).count("\n") or 1
             self._written += sum(map(len, lines))
             missing = self.dropped - self._told
             if missing and self._write(f"{missing} lines of the log were dropped here: nobody read them in time\n"):
                 self._told += missing
-
-    def _waiting(self) -> Iterator[str]:
-        with suppress(Empty):
-            while True:
-                yield self._queue.get_nowait()
 
     def _write(self, text: str) -> bool:
         rest = text.encode(errors="backslashreplace")
