@@ -17,9 +17,9 @@ demo-update: $(READY) ## show an update: a child of the release before, an owner
 	@$(PYTHON) hooks/demo_update.py --type $(TYPE)
 
 # What a pipeline's parameter may hold is never text of a recipe: the shell reads it from the environment, as it stands.
-# $(call given,NAME,option) is --option "$NAME" where NAME is set; $(call typed,...) only where it is typed behind make,
+# $(call given,NAME,option) is --option="$NAME" where NAME is set; $(call typed,...) only where it is typed behind make,
 # since a variable of a build must not take a check away.
-given = $(if $(value $(1)),--$(2) "$$$(1)")
+given = $(if $(value $(1)),--$(2)="$$$(1)")
 typed = $(if $(findstring command line,$(origin $(1))),$(call given,$(1),$(2)))
 
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet "$${FLEET_FILE:-fleet.yml}"
@@ -30,12 +30,12 @@ fleet-list: $(READY) ## write build/listed.yml: fleet.yml with the children that
 
 .PHONY: fleet-plan
 fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION=vX.Y.Z FLEET_FILE=fleet.yml TEST_OPTIONS='--test-env NAME')
-	@$(FLEET) plan --template "$$TEMPLATE" $(call given,VERSION,to) --test 'scripts/setup && scripts/test' $(if $(findstring command line,$(origin TEST_OPTIONS)),$(TEST_OPTIONS)); \
+	@$(FLEET) plan --template="$$TEMPLATE" $(call given,VERSION,to) --test 'scripts/setup && scripts/test' $(if $(findstring command line,$(origin TEST_OPTIONS)),$(TEST_OPTIONS)); \
 	code=$$?; case $$code in 3 | 4 | 5 | 6) echo "make: some children need a person (exit code $$code), see build/fleet/fleet.html" ;; *) exit $$code ;; esac
 
 .PHONY: fleet-apply
 fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest MAX_OPEN=number)
-	@$(FLEET) apply --wave "$${WAVE:-none given}" $(call given,MAX_OPEN,max-open); \
+	@$(FLEET) apply --wave="$${WAVE:-none given}" $(call given,MAX_OPEN,max-open); \
 	code=$$?; case $$code in 3 | 4 | 5) echo "make: what could be pushed was; some children need a person (exit code $$code)" ;; *) exit $$code ;; esac
 
 .PHONY: bench-fleet

@@ -60,7 +60,7 @@ def test_what_a_person_gives_is_text(target: str, tmp_path: Path) -> None:
     before = {"python", "Makefile", "base-images", "hooks"}
     words = told(target, tmp_path, given)
     for name, option in TARGETS[target].items():
-        assert words[words.index(f"--{option}") + 1] == given[name], name
+        assert f"--{option}={given[name]}" in words, name
     made = {path.name for path in tmp_path.iterdir()} - before
     assert not made, f"{target} ran what it was given: {made}"
 
@@ -69,8 +69,8 @@ def test_what_a_person_gives_is_text(target: str, tmp_path: Path) -> None:
 def test_a_variable_of_a_build_takes_no_check_away(target: str, tmp_path: Path) -> None:
     """Typed behind make, by a person at a terminal, it does."""
     for name, value in CHECKS_AWAY[target].items():
-        assert value not in told(target, tmp_path, {name: value}), name
-        assert value in told(target, tmp_path, {}, f"{name}={value}"), name
+        assert not any(value in word for word in told(target, tmp_path, {name: value})), name
+        assert any(value in word for word in told(target, tmp_path, {}, f"{name}={value}")), name
 
 
 @pytest.mark.parametrize("file", ["Jenkinsfile", "hooks/fleet.Jenkinsfile", ".gitlab-ci.yml", "fleet.yml", "image.yml"])

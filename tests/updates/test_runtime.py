@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from tests.updates.program import Program
 from tests.updates.test_update import RELEASED, family, start  # noqa: F401 - a fixture
 
 BATCH, SERVICE = AnswerSet("batch", "plain"), AnswerSet("service", "plain")
+VERSION = re.compile(r'(?m)^version = "[^"]+"')
 BEFORE = [version for version in RELEASED if version < "v0.3.0"]
 
 
@@ -94,7 +96,7 @@ def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     other = Family(tmp_path / "other", family.copier, [], family.work_tree)
     family.git("clone", "--quiet", str(family.path), str(other.path))
     other.git("checkout", "--quiet", family.work_tree)
-    other.change("runtime/pyproject.toml", lambda text: text.replace('version = "0.3.0"', 'version = "9.9.9"'))
+    other.change("runtime/pyproject.toml", lambda text: VERSION.sub('version = "9.9.9"', text))
     other.change("runtime/pyproject.toml", lambda text: text.replace("serving = [\n", 'serving = [\n  "six>=1.16",\n'))
     subprocess.run([sys.executable, "hooks/build_wheel.py"], cwd=other.path, check=True, capture_output=True)
     other.release("v9.9.9")

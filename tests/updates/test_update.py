@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import yaml
 from gpu_repo_runtime.update.ownership import owners_in
 from releases import next_version, released
 
-from tests.answers import TYPES, AnswerSet
+from tests.answers import COMPONENTS, TYPES, AnswerSet
 from tests.shared import once
 from tests.updates.copiers import ROOT, copier_at
 from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
@@ -90,8 +91,12 @@ def recorded(child: Child) -> dict[str, object]:
 
 
 def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, object]:
-    """Return the answers to questions that nobody is asked and that came after the release: their defaults."""
+    """Return the answers to questions that nobody is asked and that came after the release: their defaults.
+
+    A child from before there was a choice keeps every component.
+    """
     unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
+    unasked["components"] = list(COMPONENTS)
     return {name: default for name, default in unasked.items() if name in now and name not in before}
 
 
@@ -150,7 +155,8 @@ def test_update_to_the_work_tree_equals_a_fresh_render(
     where = f"{version} {answers.id}"
     child = start(family, tmp_path / "child", version, answers)
     child.updated("--vcs-ref", family.work_tree)
-    fresh = start(family, tmp_path / "fresh", family.work_tree, answers)
+    kept = recorded(child).get("components", ())
+    fresh = start(family, tmp_path / "fresh", family.work_tree, replace(answers, components=tuple(kept)))
     assert child.unmerged() == set(), f"{where}: conflicts in a child without edits"
     owned = owners_in(fresh.path)
     for name in fresh.git("ls-files").splitlines():
