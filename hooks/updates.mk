@@ -42,6 +42,10 @@ fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
 	@$(PYTHON) -W ignore benchmarks/fleet/run.py
 
+.PHONY: host-apis
+host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)
+	@$(PYTHON) -m tests.updates.apis.cut
+
 .PHONY: audit
 audit: $(READY) ## ask the Python advisory database about every package of every lock
 	@$(PYTHON) hooks/audit.py

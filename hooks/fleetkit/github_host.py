@@ -137,6 +137,11 @@ class GitHub:
                 return Look(state, pull.created_at, started)
         return Look("closed" if any(closed_by_a_person(pull.body) for pull in pulls) else "")
 
+    def _way(self) -> str:
+        """Return how this repository lets requests be merged; it tells that only to those who may merge."""
+        ways = {"merge": "allow_merge_commit", "squash": "allow_squash_merge", "rebase": "allow_rebase_merge"}
+        return next((way for way, name in ways.items() if getattr(self.repository, name) is not False), "merge")
+
     def merge_when_green(self, branch: str, commit: str) -> str:
         """Merge what is green, or let GitHub do so; nothing before a check has started, nor another commit."""
         pull = self._open(branch)
@@ -146,7 +151,9 @@ class GitHub:
         if not started or state == "red":
             return ""
         if state == "green":
-            pull.merge(sha=commit)
+            pull.merge(sha=commit, merge_method=self._way())
             return "merged"
-        pull.enable_automerge(expected_head_oid=commit)
+        if self.repository.allow_auto_merge is False:  # then it is merged when apply comes by again
+            return ""
+        pull.enable_automerge(expected_head_oid=commit, merge_method=self._way().upper())
         return "merges when green"

@@ -137,5 +137,7 @@ class GitLab:
         state, started = verdict(self._checks(commit))
         if not started or state == "red":
             return ""
-        found.merge(sha=commit, **({} if state == "green" else {"merge_when_pipeline_succeeds": True}))
+        wait = {"auto_merge": True, "merge_when_pipeline_succeeds": True}  # the second until GitLab 17.11
+        place = f"{self.project.mergerequests.path}/{found.iid}/merge"
+        self.gitlab.http_put(place, post_data={"sha": commit} | ({} if state == "green" else wait))
         return "merged" if state == "green" else "merges when green"

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlencode, urlparse
 
 import yaml
 
+from tests.updates.contract import answer_to, request_faults
 from tests.updates.tiny import TEN_LINES, Child, Template, make_child
 
 EDITS: dict[str, dict[str, str | None]] = {
@@ -100,6 +101,8 @@ class Server:
     after: list[str] = field(default_factory=list)  # methods whose next trouble comes after the work is done
     page: int = 100
     people: tuple[str, ...] = ()
+    settings: dict[str, dict[str, bool]] = field(default_factory=dict)  # how a repository may be merged
+    faults: list[str] = field(default_factory=list)  # what the host's published description does not allow
 
 
 HEAD = "f" * 40  # the commit of every branch
@@ -135,13 +138,22 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
     found = re.fullmatch(r"/repos/([^/]+/[^/]+)/commits/([0-9a-f]+)(/status|/check-runs)?", path)
     if found:
         said = server.checks.get(found[1], [])
+        statuses = [state for state in said[:1] if state != "in_progress"]  # check runs are the rest
         if found[3] == "/status":
-            return 200, {"state": "pending", "statuses": [{"state": s} for s in said if s != "in_progress"]}
-        running = [{"status": s, "conclusion": None} for s in said if s == "in_progress"]
+            return 200, {"state": "pending", "statuses": [{"state": state} for state in statuses]}
+        runs = [
+            {"check_suite": {}, "status": one, "conclusion": None}
+            if one == "in_progress"
+            else {"check_suite": {}, "status": "completed", "conclusion": one}
+            for one in said[len(statuses) :]
+        ]
         at = f"{server.address}/repos/{found[1]}/commits/{found[2]}"
-        return 200, {"total_count": len(running), "check_runs": running} if found[3] else {"sha": found[2], "url": at}
+        return 200, {"total_count": len(runs), "check_runs": runs} if found[3] else {"sha": found[2], "url": at}
     found = re.fullmatch(r"/repos/([^/]+/[^/]+)/pulls/(\d+)/(merge|requested_reviewers)", path)
     if found and found[3] == "merge":
+        way = {"merge": "merge_commit"}.get(body.get("merge_method", "merge"), f"{body.get('merge_method')}_merge")
+        if not server.settings.get(found[1], {}).get(f"allow_{way}", True):
+            return 405, {"message": "Merge commits are not allowed on this repository."}
         server.requests[found[1]][int(found[2]) - 1].update(state="closed", merged_at=OPENED)
         return 200, {"merged": True, "sha": body["sha"], "message": "merged"}
     if found:
@@ -149,7 +161,7 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
         if not set(asked) <= set(server.people) and "reviewers" in body:
             return 422, {"message": "Reviews may only be requested from collaborators."}
         server.requests[found[1]][int(found[2]) - 1]["asked"] = body
-        return 201, {}
+        return 201, server.requests[found[1]][int(found[2]) - 1]
     if found := re.fullmatch(r"/repos/([^/]+/[^/]+)/issues/(\d+)/comments", path):
         return comment(server, f"{found[1]}/{found[2]}", method, body)
     found = re.fullmatch(r"/repos/([^/]+/[^/]+)(/pulls)?(?:/(\d+))?", path)
@@ -159,12 +171,13 @@ def github(server: Server, method: str, path: str, query: dict[str, list[str]], 
     known = server.requests.setdefault(project, [])
     if not pulls:
         at = {"url": f"{server.address}/repos/{project}", "archived": project in server.archived}
-        return 200, {"full_name": project, "name": project.split("/")[1]} | at
+        return 200, {"full_name": project, "name": project.split("/")[1]} | at | server.settings.get(project, {})
     if method == "POST":
         if any(pull["head"]["ref"] == body["head"] and pull["state"] == "open" for pull in known):
             return 422, {"message": "Validation Failed", "errors": [{"message": "A pull request already exists"}]}
         pull = body | {
             "head": {"ref": body["head"], "sha": HEAD},
+            "base": {"ref": body["base"]},
             "node_id": f"node{len(known) + 1}",
             "created_at": OPENED,
             "number": len(known) + 1,
@@ -205,8 +218,8 @@ def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], 
         return 200, [{"id": n, "status": s, "allow_failure": False} for n, s in enumerate(said)]
     if found := re.fullmatch(r"/api/v4/projects/([^/]+)/merge_requests/(\d+)/merge", path):
         merged = server.requests[unquote(found[1])][int(found[2]) - 1]
-        if body.get("merge_when_pipeline_succeeds"):
-            server.calls.append(("AUTOMERGE", query["sha"][0]))
+        if body.get("auto_merge"):
+            server.calls.append(("AUTOMERGE", body["sha"]))
         else:
             merged.update(state="merged", merged_at=OPENED)
         return 200, merged
@@ -236,7 +249,7 @@ def gitlab(server: Server, method: str, path: str, query: dict[str, list[str]], 
 
 @contextmanager
 def serve(kind: str) -> Iterator[Server]:
-    """Run the stand-in for "github" or "gitlab" on a free port."""
+    """Run the stand-in for "github" or "gitlab" on a free port; client and stand-in must keep to what it publishes."""
     state = Server()
     respond = {"github": github, "gitlab": gitlab}[kind]
 
@@ -246,6 +259,7 @@ def serve(kind: str) -> Iterator[Server]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or "null")
             state.calls.append((self.command, place.path))
+            state.faults += request_faults(kind, self.command, place.path, parse_qs(place.query), body)
             trouble = state.troubles.pop(0) if state.troubles else None
             if trouble and self.command not in state.after:
                 self.answer(*trouble)
@@ -255,6 +269,8 @@ def serve(kind: str) -> Iterator[Server]:
                 code, answer = 401, {"message": "401 Unauthorized"}
             else:
                 code, answer = respond(state, self.command, place.path, parse_qs(place.query), body)
+                answer, faults = answer_to(kind, self.command, place.path, code, answer)
+                state.faults += faults
             if trouble:
                 self.answer(*trouble)
                 return
@@ -286,6 +302,7 @@ def serve(kind: str) -> Iterator[Server]:
     thread.start()
     try:
         yield state
+        assert not state.faults, f"{kind}: {sorted(set(state.faults))}"
     finally:
         server.shutdown()
         server.server_close()

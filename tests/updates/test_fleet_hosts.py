@@ -13,10 +13,11 @@ import pytest
 from fleetkit import clients, numbers_given, waves
 from fleetkit.children import Child, Fleet, FleetError, HostRule
 from fleetkit.hosts import Host, connect
-from fleetkit.requests import Look, signed
+from fleetkit.requests import GREEN, RED, Look, signed, verdict
 from fleetkit.state import State
 from fleetkit.waves import Rules
 
+from tests.updates.contract import operation
 from tests.updates.remotes import HEAD, Server, serve
 
 KINDS = ("github", "gitlab")
@@ -146,6 +147,36 @@ def test_health_decides_what_is_merged(
         assert host.merge_when_green(BRANCH, HEAD) == merged
         assert (("AUTOMERGE", HEAD) in server.calls) is (merged == "merges when green")
         assert host.look(BRANCH).state == ("merged" if merged == "merged" else state)
+
+
+@pytest.mark.parametrize(
+    "said", ["waiting_for_resource", "waiting_for_callback", "canceling", "manual", "stale", "one day more"]
+)
+def test_only_what_is_known_to_be_good_is_green(said: str) -> None:
+    assert verdict(["success", said]) == ("waiting", True)
+    assert verdict(["success", "neutral", "skipped"]) == ("green", True)
+
+
+def test_every_conclusion_that_github_publishes_is_known() -> None:
+    _, rules = operation("github", "GET", f"/repos/acme/one/commits/{HEAD}/check-runs") or ("", {})
+    run = rules["answers"]["200"]["properties"]["check_runs"]["items"]["properties"]
+    assert set(run["conclusion"]["enum"]) - {None} <= GREEN | RED
+
+
+@pytest.mark.parametrize("allowed", ["squash", "rebase"])
+def test_a_pull_request_is_merged_in_a_way_that_its_repository_allows(
+    allowed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with host_of("github", monkeypatch) as (server, host):
+        server.settings["acme/one"] = {
+            "allow_merge_commit": False, "allow_squash_merge": allowed == "squash", "allow_rebase_merge": True,
+            "allow_auto_merge": False,
+        }  # fmt: skip
+        opened(host)
+        server.checks["acme/one"] = ["pending"]
+        assert host.merge_when_green(BRANCH, HEAD) == "", "GitHub's own automatic merge is switched off here"
+        server.checks["acme/one"] = ["success"]
+        assert host.merge_when_green(BRANCH, HEAD) == "merged"
 
 
 def fleet_of(monkeypatch: pytest.MonkeyPatch, looks: dict[str, Look], canaries: int) -> Fleet:

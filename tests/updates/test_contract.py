@@ -1,0 +1,58 @@
+"""The stand-in for a code host refuses what the host's published description does not allow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.updates.contract import answer_to, operation, request_faults
+
+PULLS = "/repos/acme/one/pulls"
+GOOD = {"title": "Update", "head": "template/v2.0.0", "base": "main", "body": "text", "draft": False}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "body", "words"),
+    [
+        ("GET", "/repos/acme/one/pull", {}, None, "not among the operations"),
+        ("DELETE", PULLS, {}, None, "not among the operations"),
+        ("GET", PULLS, {"status": ["all"]}, None, "parameter status is unknown"),
+        ("GET", PULLS, {"state": ["opened"]}, None, "'opened' is not one of"),
+        ("GET", PULLS, {"per_page": ["many"]}, None, "'many' is not of type 'integer'"),
+        ("POST", PULLS, {}, {"title": "Update", "head": "a"}, "'base' is a required property"),
+        ("POST", PULLS, {}, GOOD | {"draft": "yes"}, "'yes' is not of type 'boolean'"),
+        ("POST", PULLS, {}, GOOD | {"labels": ["template"]}, "field labels is unknown"),
+        ("PUT", f"{PULLS}/1/merge", {}, {"merge_method": "MERGE"}, "'MERGE' is not one of"),
+    ],
+)
+def test_a_request_that_the_host_does_not_know_is_told(
+    method: str, path: str, query: dict[str, list[str]], body: Any, words: str
+) -> None:
+    assert any(words in fault for fault in request_faults("github", method, path, query, body))
+
+
+def test_what_the_host_knows_is_no_fault() -> None:
+    assert request_faults("github", "GET", PULLS, {"state": ["all"], "per_page": ["100"]}, None) == []
+    assert request_faults("github", "POST", PULLS, {}, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "words"),
+    [
+        (201, {"number": "1"}, "$.number: '1' is not of type 'integer'"),
+        (201, {"base": "main"}, "$.base: 'main' is not of type 'object'"),
+        (204, {}, "it never answers with 204"),
+    ],
+)
+def test_an_answer_that_the_host_never_gives_is_told(code: int, answer: Any, words: str) -> None:
+    _, faults = answer_to("github", "POST", PULLS, code, answer)
+    assert any(words in fault for fault in faults), faults
+
+
+def test_an_answer_has_all_that_the_host_never_leaves_out() -> None:
+    whole, faults = answer_to("github", "POST", PULLS, 201, {"number": 7})
+    assert faults == []
+    _, rules = operation("github", "POST", PULLS) or ("", {})
+    assert set(rules["answers"]["201"]["required"]) <= set(whole)
+    assert whole["number"] == 7
