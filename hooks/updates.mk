@@ -22,7 +22,7 @@ demo-update: $(READY) ## show an update: a child of the release before, an owner
 given = $(if $(value $(1)),--$(2)="$$$(1)")
 typed = $(if $(findstring command line,$(origin $(1))),$(call given,$(1),$(2)))
 
-FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet "$${FLEET_FILE:-fleet.yml}"
+FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet="$${FLEET_FILE:-fleet.yml}"
 
 .PHONY: fleet-list
 fleet-list: $(READY) ## write build/listed.yml: fleet.yml with the children that its hosts list (needs their tokens; the plan then needs none)

@@ -20,9 +20,9 @@ PYTHON = '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n'
     [
         ("fleet-plan", "TEMPLATE", "--template="),
         ("fleet-plan", "VERSION", "--to="),
-        ("fleet-plan", "FLEET_FILE", ""),
+        ("fleet-plan", "FLEET_FILE", "--fleet="),
         ("fleet-apply", "WAVE", "--wave="),
-        ("fleet-list", "FLEET_FILE", ""),
+        ("fleet-list", "FLEET_FILE", "--fleet="),
     ],
 )
 def test_a_parameter_is_one_word_and_runs_nothing(tmp_path: Path, target: str, name: str, option: str) -> None:

@@ -45,6 +45,7 @@ class Repository:
         here = re.match(r"(localhost|127\.0\.0\.1)[:/]", self.name) is not None
         command = ["skopeo", action, *(f"--{option}={str(not here).lower()}" for option in tls), *options]
         limit = COPY_S if action == "copy" else ANSWER_S
+        answer = 1, "", ""
         for pause in (*PAUSES_S, None):
             try:
                 done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)

@@ -81,11 +81,11 @@ class Run:
             def wanted(index: int, file_index: int = file_index) -> bool:
                 return self._wants(file_index, index) and (file_index, index) not in self._ledger.records
 
-            columns, limits = self._plan.columns, self._plan.limits
+            first, columns, limits = unit[0], self._plan.columns, self._plan.limits
             if len(unit) > 1:
                 yield from parts_together(unit, file_index, columns, limits, self._watch.begin, wanted)
                 continue
-            for part in read_parts(self._watch.begin(unit[0]), file_index, columns, limits, start, wanted):
+            for part in read_parts(self._watch.begin(first), file_index, columns, limits, start, wanted):
                 if isinstance(part, Part):
                     yield part
 
