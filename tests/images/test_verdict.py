@@ -94,6 +94,7 @@ FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "all skipped": (lambda r: [e.update(state="skip") for e in r["report"]["layers"]], "every layer of the smoke test"),
     "model skipped": (lambda r: layer(r, "model").update(state="skip"), "model skip"),
     "a layer is missing": (lambda r: r["report"]["layers"].remove(layer(r, "kernels")), "kernels missing"),
+    "a layer without a level fails": (lambda r: layer(r, "platform").update(state="fail"), "failed: platform"),
     "a layer beside fails": (lambda r: layer(r, "cublas").update(state="fail"), "cublas fail"),
     "model twice": (
         lambda r: r["report"]["layers"].insert(0, {"name": "model", "level": "model", "state": "fail"}),

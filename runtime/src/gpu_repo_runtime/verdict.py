@@ -87,6 +87,9 @@ def _not_passed(report: dict[str, Any], require: str) -> list[str]:
     wanted += [name for name, layer in layers.items() if layer.get("level") in reached and name not in wanted]
     states = {name: layers.get(name, {}).get("state", "missing") for name in wanted}
     bad = [f"{name} {state}" for name, state in states.items() if state != "pass"]
+    failed = [name for name, layer in layers.items() if layer.get("state") == "fail" and name not in wanted]
+    if failed:
+        problems.append(f"layers of the smoke test failed: {', '.join(failed)}")
     return problems + ([f"layers that {require} demands did not pass: {', '.join(bad)}"] if bad else [])
 
 
