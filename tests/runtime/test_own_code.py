@@ -22,7 +22,8 @@ from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.auth import BearerToken
 from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.hooks import build_middleware
-from gpu_repo_runtime.serving.service import Choice, Service
+from gpu_repo_runtime.serving.engine import Choice
+from gpu_repo_runtime.serving.service import Service
 from gpu_repo_runtime.words import first_line, words_of
 from pydantic import BaseModel
 from starlette.middleware.base import BaseHTTPMiddleware

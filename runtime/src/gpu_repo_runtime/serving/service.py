@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import Receive, Scope
@@ -14,20 +13,17 @@ from starlette.types import Receive, Scope
 from .. import device
 from ..contract import Model, ran, refuse_async
 from ..interface import Interface, WrongAnswer
-from ..words import first_line, words_of
+from ..words import words_of
 from . import startup, tracing
 from .batcher import Batcher
 from .call import Call
 from .connection import when_gone
+from .engine import Choice, Engine, Errand
 from .errors import (
-    EXIT_DEVICE_LOST,
     ClientGone,
     DeadlineExceeded,
-    DeviceLost,
-    InputTooLarge,
     InvalidRequest,
     NotReady,
-    OutOfMemory,
     PredictionFailed,
     ServiceError,
 )
@@ -39,28 +35,6 @@ log = logging.getLogger(__name__)
 
 
 def _stay(_: int) -> None: ...
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The parameters of a request: inputs share a batch where they are equal, and 1, 1.0 and true are not."""
-
-    parameters: Any
-
-    def __hash__(self) -> int:
-        return hash(repr(self.parameters))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Choice):
-            return NotImplemented
-        return bool(self.parameters == other.parameters) and repr(self.parameters) == repr(other.parameters)
-
-
-@dataclass(frozen=True, eq=False)
-class Errand:
-    """A function of the owner to be called in the model's thread; no two share a batch."""
-
-    function: Callable[[], Any]
 
 
 class Service:
@@ -87,7 +61,7 @@ class Service:
             lambda: self.batcher.memory.shortages,
             self._memory,
         )
-        self.batcher = Batcher(_Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
+        self.batcher = Batcher(Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
 
     async def start(self) -> None:
         """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
@@ -291,49 +265,3 @@ class Service:
 
     def _memory(self) -> object | None:
         return device.memory(self.device) if self.state in ("ready", "draining") else None
-
-
-class _Engine:
-    """The service as its batcher sees it."""
-
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self.batch_done = service.metrics.batch_done
-
-    def predict(self, items: list[Any], group: Hashable) -> Sequence[Any]:
-        """Call the model with inputs of the same parameters, or do an errand of the owner."""
-        if isinstance(group, Errand):
-            group.function()
-            return items
-        started = time.perf_counter()
-        answers = self._service.interface.call(items, group.parameters if isinstance(group, Choice) else None)
-        if self._service.tracing:
-            self._service.tracing.model_called(started, len(items))
-        return answers
-
-    def classify(self, error: BaseException, index: int | None) -> ServiceError:
-        """Sort an error of the model; the log gets the traceback when one text alone raised it."""
-        if device.is_device_lost(error):
-            return DeviceLost(f"{type(error).__name__}: {first_line(error)}")
-        if device.is_out_of_memory(error):
-            log.warning("out of memory: trying with less", extra={"fields": {"error": first_line(error)}})
-            return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
-        if index is not None:
-            log.error("the model failed on an input", exc_info=error)
-        reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]
-        return PredictionFailed(f"the model failed on instances.{index}; the log has the traceback", errors=reason)
-
-    def too_large(self, index: int) -> ServiceError:
-        """Name the input."""
-        reason = [{"field": f"instances.{index}", "reason": "the model ran out of memory with this input alone"}]
-        return InputTooLarge(f"instances.{index} does not fit into memory; a smaller one may", errors=reason)
-
-    def release(self) -> None:
-        """Give cached device memory back."""
-        device.release(self._service.device)
-
-    def device_lost(self, error: DeviceLost) -> None:
-        """Turn liveness red and let the process end."""
-        log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
-        self._service.enter("failed", f"device lost: {error.detail}")
-        self._service.on_end(EXIT_DEVICE_LOST)
