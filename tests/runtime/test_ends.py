@@ -168,7 +168,7 @@ def test_a_client_that_does_not_read_its_answer_is_given_up(start: Start) -> Non
     assert service.predict("after")[0] == 200
 
 
-@pytest.mark.parametrize(("patience", "grace"), [("2", "20"), ("60", "3")])
+@pytest.mark.parametrize(("patience", "grace"), [("2", "20"), ("60", "5")])
 def test_an_answer_that_is_cut_off_at_the_end_is_told_by_the_exit_code(start: Start, patience: str, grace: str) -> None:
     service = start(BODY_SECONDS=patience, SHUTDOWN_SECONDS=grace, STANDIN_PADDING="20000000")
     connections = [unread(service) for _ in range(4)]
