@@ -5,8 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
-import subprocess
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,11 +17,10 @@ from fleetkit.children import FleetError
 from fleetkit.drift import image_end
 from fleetkit.state import Record
 
+from tests.updates.browser import opened
 from tests.updates.remotes import serve, write_fleet
 from tests.updates.small_fleet import Fleet
 
-CHROMIUM = shutil.which("chromium")
-OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1300,900"]
 EVIL = '</td><script>alert(1)</script>\x1b[2J\u202egpj.exe\x00 & "quoted" | `code`'
 LOCK = "starlette==0.48.0 \\\n    --hash=sha256:" + "0" * 64 + "\nmaths==1.0\n"
 FIX = {"id": "GHSA-1", "aliases": ["CVE-2026-1"], "summary": "Reads without end", "modified": "2026-10-01T00:00:00Z"}
@@ -167,15 +164,6 @@ def write_page(folder: Path) -> Path:
     asked = {"advisories": 18344, "unread": 2, "newest": "2026-11-20T10:00:00Z"}
     drift_page.write({"made": "2026-11-23T09:00:00+00:00", "advisories": asked, "children": records}, folder)
     return folder / "drift.html"
-
-
-def opened(page: Path, view: str) -> str:
-    """Return the page's document in Chromium at a view (the part of the address after #)."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (Debian: chromium), so the page was not opened")
-    profile = f"--user-data-dir={page.parent / 'profile'}"
-    command = [CHROMIUM, *OPTIONS, profile, "--dump-dom", f"{page.as_uri()}#{view}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 def names(document: str) -> list[str]:

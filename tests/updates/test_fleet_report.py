@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
-import pytest
 from fleetkit import report
 from fleetkit.state import Record, State
+
+from tests.updates.browser import opened
 
 CHROMIUM = shutil.which("chromium")
 PATCH = "diff --git a/Dockerfile b/Dockerfile\n@@ -1 +1 @@\n-old line\n+new </script><b>line</b>\n"
@@ -48,15 +48,6 @@ def write_page(folder: Path) -> Path:
     ]
     report.write(state, records, folder, "Fleet plan to v0.10.0")
     return folder / "fleet.html"
-
-
-def opened(page: Path, view: str) -> str:
-    """Return the page's document in Chromium at a view (the part of the address after #)."""
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (Debian: chromium), so the page was not opened")
-    profile = f"--user-data-dir={page.parent / 'profile'}"
-    command = [CHROMIUM, *OPTIONS, profile, "--dump-dom", f"{page.as_uri()}#{view}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
 def rows(document: str) -> list[str]:
