@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from gpu_repo_runtime.batch import member
 from gpu_repo_runtime.batch.exits import JobError
 from gpu_repo_runtime.batch.onray import Places, places_for
 
@@ -203,6 +204,27 @@ def whole(job: Job, folder: Path, tmp_path: Path) -> Output:
     return output
 
 
+@pytest.fixture
+def arguments(folder: Path, tmp_path: Path):
+    """Return what gives an output of a name, and the options of a run into it."""
+
+    def made(name: str) -> tuple[Output, tuple[object, ...]]:
+        output = Output(tmp_path / name)
+        return output, ("--input", folder, "--output", output.path, *OPTIONS)
+
+    return made
+
+
+def done(process: subprocess.Popen[str], code: int = 0) -> str:
+    said, _ = process.communicate(timeout=180)
+    assert process.returncode == code, said
+    return said
+
+
+def begun(output: Output):
+    return lambda: len(list(output.path.glob("_records/*"))) > 2
+
+
 def wait_for(found, process: subprocess.Popen[str]) -> None:
     deadline = time.monotonic() + 120
     while not found():
@@ -225,22 +247,14 @@ def members() -> list[int]:
     return found
 
 
+def test_in_a_new_folder_the_others_see_what_the_first_node_leaves(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(member, "PATIENCE", 0.0)
+    first = member.look(PACKAGE, str(tmp_path / "out"), "token", first=True)
+    assert member.look(PACKAGE, str(tmp_path / "out"), "token", first=False) == first
+
+
 @pytest.mark.slow
-def test_two_nodes_give_what_one_machine_gives_whatever_is_killed(cluster, folder, whole, tmp_path):
-    """One cluster, which is dear to start; the node is killed last."""
-
-    def arguments(name: str) -> tuple[Output, tuple[object, ...]]:
-        output = Output(tmp_path / name)
-        return output, ("--input", folder, "--output", output.path, *OPTIONS)
-
-    def done(process: subprocess.Popen[str], code: int = 0) -> str:
-        said, _ = process.communicate(timeout=180)
-        assert process.returncode == code, said
-        return said
-
-    def begun(output: Output):
-        return lambda: len(list(output.path.glob("_records/*"))) > 2
-
+def test_two_nodes_give_what_one_machine_gives_also_when_a_worker_is_killed(cluster, whole, arguments):
     undisturbed, options = arguments("undisturbed")
     said = done(cluster.run(*options))
     assert undisturbed.digest() == whole.digest(), said
@@ -256,20 +270,8 @@ def test_two_nodes_give_what_one_machine_gives_whatever_is_killed(cluster, folde
 
 
 @pytest.mark.slow
-def test_stops_bad_rows_and_a_lost_node(cluster, folder, whole, tmp_path):
+def test_stops_bad_rows_and_a_lost_node(cluster, folder, whole, arguments):
     """Started on a node of the cluster, as a RayJob is; the node is killed last."""
-
-    def arguments(name: str) -> tuple[Output, tuple[object, ...]]:
-        output = Output(tmp_path / name)
-        return output, ("--input", folder, "--output", output.path, *OPTIONS)
-
-    def done(process: subprocess.Popen[str], code: int = 0) -> str:
-        said, _ = process.communicate(timeout=180)
-        assert process.returncode == code, said
-        return said
-
-    def begun(output: Output):
-        return lambda: len(list(output.path.glob("_records/*"))) > 2
 
     resumed, options = arguments("driver killed")
     process = cluster.run_inside(*options)

@@ -24,9 +24,10 @@ def look(package: str, output: str, token: str, first: bool) -> dict[str, object
     """Return code, weights and versions of this node. Raises JobError when it does not see the shared output."""
     store = open_store(output)
     name = f"{MEMBERS}/{token}"
-    if first:
-        # A complete result has no place for it, and no work that could go wrong.
+    if first and store.read(SUCCESS) is None:
+        # One that completes meanwhile has no place for it, and no work that could go wrong.
         with contextlib.suppress(FinishedElsewhere, FileNotFoundError):
+            store.prepare()
             store.write(name, platform.node().encode())
     deadline = time.monotonic() + PATIENCE
     while not first and store.read(name) is None and store.read(SUCCESS) is None:
