@@ -87,7 +87,7 @@ def test_everything_of_theirs_stays_and_everything_of_ours_comes(
     _ours_works(folder, json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.usefixtures("no_index")
 def test_a_dry_run_leaves_nothing_and_updates_are_ordinary(old: Make, family: Family) -> None:
     folder = old(OLD)
@@ -151,7 +151,7 @@ def test_a_script_of_the_same_name_is_refused_and_named(old: Make) -> None:
     assert "wheels is a file, and the template has a folder of that name" in str(refused.value)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_version_that_never_heard_of_it_is_refused(
     old: Make, family: Family, capsys: pytest.CaptureFixture[str]
 ) -> None:

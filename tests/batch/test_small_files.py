@@ -227,6 +227,7 @@ def test_merge_says_what_is_missing_and_publishes(job, folder, out, capsys, monk
     assert rows_of(out) == expected(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
     whole = Output(tmp_path / "whole")

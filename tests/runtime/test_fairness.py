@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.simulated import World
+from tests.sampling import sampled
 
 SINGLE = 8
 
@@ -116,7 +117,7 @@ def test_one_client_whose_texts_make_the_model_fail_costs_the_others_little() ->
         assert world.answered("single") >= 0.7 * healthy, f"{world.answered('single')} of {healthy}"
 
 
-@pytest.mark.parametrize(("share", "least"), [(0.01, 0.45), (0.05, 0.15), (0.5, 0.06)])
+@pytest.mark.parametrize(("share", "least"), sampled([(0.01, 0.45), (0.05, 0.15), (0.5, 0.06)], [(0.05, 0.15)]))
 def test_poison_that_nothing_gives_away_is_found_by_halving(share: float, least: float) -> None:
     """Every text is new and from a new client; each is judged alone in the end, and healthy ones are all answered."""
     chance = random.Random(5)

@@ -148,6 +148,7 @@ def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
         assert (SECRET in log) == shown, level
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
     """The first socket would else become the standard output, and the log would be sent to a client."""
     environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}

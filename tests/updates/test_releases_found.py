@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from releases import released
 
 from tests.updates.copiers import ROOT, run_program
@@ -59,6 +60,7 @@ def test_a_child_of_plain_copier_without_tags_updates(template: Template, tmp_pa
     assert child.read("a.txt") == "b\n"
 
 
+@pytest.mark.slow
 def test_make_tags_lets_plain_copier_copy_and_update(template: Template, tmp_path: Path) -> None:
     child = two_releases(template, tmp_path)
     drop_tags(template)
@@ -143,6 +145,7 @@ def test_a_tag_that_was_moved_is_told_and_its_fix_arrives(template: Template, tm
     assert "moved" not in program.err
 
 
+@pytest.mark.slow
 def test_this_family_updates_from_a_clone_without_tags(tmp_path: Path, program: Program, template: Template) -> None:
     clone = Repository(tmp_path / "family", template.copier)
     template.path.mkdir()

@@ -212,9 +212,18 @@ FAST = dict.fromkeys(FAULTS, "batch") | dict.fromkeys(
     ),
     "library",
 )
-# `make test` runs every fault once, with a library or a batch job, whose pipeline is the service's; the rest is slow.
+
+
+def marks(project_type: str, fault: str) -> list[pytest.MarkDecorator]:
+    """Return what says which run has it."""
+    if (project_type, fault) == ("library", "smoke test lies"):
+        return []
+    return [pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release]
+
+
+# CI runs every fault once, with a library or a batch job, whose pipeline is the service's; `make test` runs one.
 FAULTY = [
-    pytest.param(project_type, fault, marks=[] if project_type == FAST[fault] else pytest.mark.slow)
+    pytest.param(project_type, fault, marks=marks(project_type, fault))
     for project_type in TYPES
     for fault in FAULTS
     if not any(fault in names for names in ONLY.values()) or fault in ONLY[project_type]
@@ -248,6 +257,7 @@ def test_a_fault_is_named_and_nothing_is_published(
     take_back(it)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_without_a_fault_the_same_stages_release(
     checked: Callable[[str], tuple[Builds, Trace]], project_type: str
