@@ -18,7 +18,7 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 	test -n "$$python" || { echo 'make: no Python 3.11, 3.12 or 3.13 here: install one, or say where with PYTHON3=/path/to/python' >&2; exit 1; }; \
 	echo "make: setting up .venv with $$($$python --version)" && $$python -m venv --clear .venv && \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r templates/shared/scripts/tools/uv.lock && \
-	.venv/bin/uv pip sync --quiet --python $(PYTHON) --require-hashes requirements-dev.lock
+	.venv/bin/uv pip sync --quiet --compile-bytecode --python $(PYTHON) --require-hashes requirements-dev.lock
 	@touch $@
 
 .PHONY: demo
