@@ -1,12 +1,16 @@
-"""A sampled table loses no row: each runs in the quick set or in the slow one."""
+"""No test gets lost between the sets: each is in one of them, and a sampled table loses no row."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
+from itertools import product
 from typing import Any
 
 import pytest
+from _pytest.mark.expression import Expression
 
+from tests.conftest import ROOT
 from tests.sampling import every, first_of_each, sampled
 
 ROWS = ["a1", "a2", "b1", "b2"]
@@ -37,3 +41,15 @@ def test_a_row_of_several_values_stays_one_row() -> None:
 def test_a_sample_of_nothing_is_refused(quick: Any) -> None:
     with pytest.raises(ValueError, match="not in the table, or nothing at all"):
         sampled(ROWS, quick)
+
+
+def test_each_test_is_in_one_set_and_before_a_change_lands_all_but_those_of_a_release_run() -> None:
+    recipes = (ROOT / "Makefile").read_text() + (ROOT / "base-images" / "images.mk").read_text()
+    chosen = re.findall(r"(?m)^(test[a-z-]*): .*\n(?:\t.*\n)*?\t.*-m pytest .*?-m (?:'([^']+)'|(\w+)) ", recipes)
+    sets = {name: Expression.compile(quoted or word) for name, quoted, word in chosen}
+    assert sets.keys() == {"test", "test-slow", "test-release", "test-images"}
+    for marks in product(*(("", mark) for mark in ("slow", "release", "images"))):
+        taken = [name for name, of in sets.items() if of.evaluate(lambda mark, marks=marks, **_: mark in marks)]
+        assert len(taken) == 1, f"a test marked {list(filter(None, marks))} is in {taken}"
+    run = re.findall(r"(?m)^(?:\w+=\w+ )?make (test[a-z-]*)", (ROOT / ".ci" / "run").read_text())
+    assert sorted(run) == ["test", "test-images", "test-slow"]
