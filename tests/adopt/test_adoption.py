@@ -18,6 +18,7 @@ from adoption.tree import read_tree
 from tests.adopt.conftest import Make
 from tests.adopt.test_detect import findings
 from tests.conftest import ROOT, git
+from tests.sampling import every, sampled
 from tests.shared import once
 from tests.updates.copiers import copier_at
 from tests.updates.family import Family, clone_family, release_next
@@ -189,7 +190,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("message", sampled(MESSAGES, every(3)))
 def test_a_package_that_does_not_resolve_is_widened_then_left_out_and_named(
     message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,6 +76,7 @@ def test_early_stopping(whole, tmp_path):
     assert result["epochs"] == result["best"]["epoch"] + 1 < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     sampled(

@@ -140,6 +140,7 @@ def test_what_would_replace_or_hide_the_base_is_refused(bench: Bench, case: str)
     refused(bench, bench.wheel("evil", **files), 1, "evil: ", phrase, "Ways out")
 
 
+@pytest.mark.slow
 def test_a_private_copy_of_the_same_cuda_runtime_is_taken(bench: Bench) -> None:
     """torchvision has a libcudart whose name carries a hash: nothing but its own modules can load that."""
     done = bench.install(bench.wheel("vision", **{"vision.libs/libcudart-1a2b3c4d.so.13.0": ""}))
@@ -164,6 +165,7 @@ def test_gpu_packages_are_known_by_all_their_names(bench: Bench, name: str) -> N
     refused(bench, f"{name}==1.0 --hash=sha256:{'0' * 64}\n", 1, NAMES[name], "Ways out")
 
 
+@pytest.mark.slow
 def test_packages_for_the_image_s_cuda_are_taken(bench: Bench) -> None:
     """What is made for the image's own CUDA installs, and so does a package with cu in its name."""
     lock = bench.wheel("cupy-cuda13x") + bench.wheel("accumulate") + bench.wheel("vision", "1.0+cu130")
@@ -212,6 +214,7 @@ def test_variables_that_lead_pip_elsewhere_count_for_nothing(bench: Bench) -> No
     assert not (bench.folder / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_a_configuration_does_not_lead_pip_elsewhere(bench: Bench) -> None:
     """A pip.conf may name the index; where packages go and how is not its to say."""
     configuration = bench.folder / "pip.conf"

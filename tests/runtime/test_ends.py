@@ -84,6 +84,7 @@ def test_a_request_that_comes_in_pieces_around_sigterm_is_answered(start: Start,
     assert service.exit_code(10) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "signals", sampled([[signal.SIGHUP], [signal.SIGTERM, signal.SIGHUP], [signal.SIGHUP, signal.SIGTERM]], every(3))
 )
@@ -202,6 +203,7 @@ def test_a_client_that_closes_its_half_of_the_connection_is_answered(
     assert answer.endswith(b"}")
 
 
+@pytest.mark.slow
 def test_all_that_was_asked_before_the_half_close_is_answered(start: Start) -> None:
     service = start(STANDIN_CALL_MS="50")
     with raw.connect(service) as connection:
@@ -210,6 +212,7 @@ def test_all_that_was_asked_before_the_half_close_is_answered(start: Start) -> N
         assert raw.read(connection).count(b"HTTP/1.1 200") == 3
 
 
+@pytest.mark.slow
 def test_half_a_request_that_is_all_there_will_be_is_refused_at_once(start: Start) -> None:
     service = start()
     for half in (b"GET /livez HT", raw.predict("text")[:-5]):
@@ -219,12 +222,14 @@ def test_half_a_request_that_is_all_there_will_be_is_refused_at_once(start: Star
             assert raw.read(connection).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.slow
 def test_a_request_after_a_broken_one_does_not_cost_the_answer_before_it(start: Start) -> None:
     service = start(STANDIN_CALL_MS="300")
     answer = raw.ask(service, raw.predict("text") + b"\x00 what is this?\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200"), answer
 
 
+@pytest.mark.slow
 def test_open_connections_do_not_keep_the_process(start: Start) -> None:
     """The process is gone when its answers are sent, whoever still keeps a connection open."""
     service = start()

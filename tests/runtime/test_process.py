@@ -80,6 +80,7 @@ def test_sigterm_finishes_long_requests_and_refuses_new_connections(start: Start
     assert service.exit_code(5) == 0
 
 
+@pytest.mark.slow
 def test_second_sigterm_ends_at_once(start: Start) -> None:
     service = start()
     with ThreadPoolExecutor() as pool:
@@ -148,6 +149,7 @@ def test_whatever_a_model_raises_on_load_ends_the_process_with_its_name(start: S
     assert error in line["traceback"]
 
 
+@pytest.mark.slow
 def test_sigterm_while_loading_ends_soon(start: Start) -> None:
     service = start(ready=False, STANDIN_LOAD_MS="60000")
     service.wait_for("/livez", 200)
@@ -193,6 +195,7 @@ def test_a_wrong_setting_refuses_to_start_in_one_line(start: Start, settings: di
     assert words in line
 
 
+@pytest.mark.slow
 def test_the_log_warns_of_variables_that_look_like_a_setting_and_of_no_others(start: Start) -> None:
     others = {"max_queue": "300", "DEVICE_PLUGIN_PORT": "1", "CUDA_VISIBLE_DEVICES": "0"}
     service = start(MAX_BATCHSIZE="64", LOGLEVEL="debug", **others)
@@ -226,6 +229,7 @@ def test_warm_up_finds_the_batch_that_fits(start: Start, fits: int, limit: int) 
     assert (status, len(answer["predictions"])) == (200, 64)
 
 
+@pytest.mark.slow
 def test_a_model_that_fits_not_even_one_text_refuses_to_start(start: Start) -> None:
     service = start(ready=False, STANDIN_FITS="0")
     assert service.exit_code(10) == 78
@@ -264,6 +268,7 @@ def test_a_model_that_cannot_be_imported_is_named_in_one_line(
     assert words in line
 
 
+@pytest.mark.slow
 def test_a_class_without_predict_is_refused_with_what_to_write(child: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
     next(copy.glob("*/model.py")).write_text(

@@ -47,7 +47,7 @@ class Model:
 """
 
 
-@pytest.fixture(params=["batch", "service"])
+@pytest.fixture(params=sampled(["batch", "service"], ["service"]))
 def project(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a folder with the smoke test of a rendered project."""
     child = render(AnswerSet(request.param, "plain"))
@@ -89,6 +89,7 @@ def test_an_answer_that_depends_on_its_neighbours_is_named(project: Path, model:
         assert f"'{example}': alone it is " in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["batch"], indirect=True)
 @pytest.mark.parametrize("kind", sampled(["image", "document"], ["document"]))
 def test_models_of_other_inputs_than_texts_pass(project: Path, kind: str) -> None:

@@ -86,12 +86,12 @@ class TestScripts:
 
     VERBS = ("setup", "lint", "test", "build", "smoke", "run", "shell", "lock", "update", "package", "publish")
 
-    @pytest.mark.parametrize("verb", VERBS)
+    @pytest.mark.parametrize("verb", sampled(VERBS, ["setup"]))
     def test_help_says_what_it_does(self, library, verb):
         text = run(library, f"scripts/{verb}", "--help")
         assert f"usage: scripts/{verb}" in text, text
 
-    @pytest.mark.parametrize("verb", ["setup", "lint", "build", "smoke"])
+    @pytest.mark.parametrize("verb", sampled(["setup", "lint", "build", "smoke"], ["setup"]))
     def test_a_wrong_option_is_refused(self, library, verb):
         text = run(library, f"scripts/{verb}", "--wrong", expect=2)
         assert "unknown" in text, text

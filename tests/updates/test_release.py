@@ -48,6 +48,7 @@ def test_a_release_changes_version_alone_and_is_tagged_and_pushed(family: Reposi
     assert run(family, "tags").stdout == "every release has its tag\n"
 
 
+@pytest.mark.slow
 def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
     done = run(family, "cut", "1.1.0rc1")
     assert done.returncode == 0, done.stderr
@@ -91,6 +92,7 @@ def test_uncommitted_changes_are_refused(family: Repository) -> None:
     assert "there are uncommitted changes" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_tag_that_is_elsewhere_is_named(family: Repository) -> None:
     family.git("tag", "v1.0.0", "HEAD")
     done = run(family, "tags")

@@ -315,6 +315,7 @@ def test_every_choice_is_tried_alone_and_each_distinct_set_once(tmp_path: Path) 
     assert names == [f"a {tools}" for tools in told] + [f"b {where} {tools}" for where in "xy" for tools in told]
 
 
+@pytest.mark.slow
 def test_what_no_version_allows_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Template, pro
     assert child.has(f"src/{answers.package_name}/model.py"), "the new type's files did not arrive"
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_is_refused(family: Template, program: Program, tmp_path: Path) -> None:
     child = start(family, tmp_path, AnswerSet("library", "plain"))
     child.edit({"src/other_name/x.py": "x = 1\n"})

@@ -214,16 +214,9 @@ FAST = dict.fromkeys(FAULTS, "batch") | dict.fromkeys(
 )
 
 
-def marks(project_type: str, fault: str) -> list[pytest.MarkDecorator]:
-    """Return what says which run has it."""
-    if (project_type, fault) == ("library", "smoke test lies"):
-        return []
-    return [pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release]
-
-
-# CI runs every fault once, with a library or a batch job, whose pipeline is the service's; `make test` runs one.
+# CI runs every fault once, with a library or a batch job, whose pipeline is the service's; a release runs the others.
 FAULTY = [
-    pytest.param(project_type, fault, marks=marks(project_type, fault))
+    pytest.param(project_type, fault, marks=pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release)
     for project_type in TYPES
     for fault in FAULTS
     if not any(fault in names for names in ONLY.values()) or fault in ONLY[project_type]

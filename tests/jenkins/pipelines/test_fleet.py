@@ -68,6 +68,7 @@ def test_no_more_is_open_than_allowed(fleet: Fleet) -> None:
         assert fleet.pushed() == {"clean"}, trace.log
 
 
+@pytest.mark.slow
 def test_without_the_token_nothing_runs(fleet: Fleet) -> None:
     trace = fleet.run(credentials={})
     assert trace.result == "FAILURE", trace.log
