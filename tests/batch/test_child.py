@@ -50,6 +50,7 @@ def test_both_commands_do_the_same(environment: dict[str, str], tmp_path: Path, 
     assert [row["text"] for row in Output(tmp_path / "out").rows()] == ["rain and wind"]
 
 
+@pytest.mark.slow
 def test_tests_of_version_0_2_go_on_working(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("rain and wind\n")
     command = [sys.executable, "-W", "ignore", "-c", EARLIER, str(tmp_path / "a.txt"), str(tmp_path / "out")]
@@ -91,6 +92,7 @@ def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Pa
     assert {path.name for path in place.iterdir()} >= {"a.txt", "out"}
 
 
+@pytest.mark.slow
 def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
     done = script(repository, repository / "sub", "scripts/probe")
     assert done.returncode == 0, done.stderr

@@ -89,6 +89,7 @@ NUMBERS = st.sampled_from(
 VALUES = NUMBERS | st.sampled_from([None, "absent", True, False, "", "7", "2020-01-01", [1], {"a": 1}, 10**40])
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(NUMBERS, min_size=1, max_size=3) | st.lists(VALUES.filter(lambda v: not isinstance(v, list | dict)),
        min_size=1, max_size=3), st.lists(NUMBERS | VALUES, max_size=8), st.integers(1, 4))  # fmt: skip

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 
 from tests.batch.conftest import PACKAGE, Job, Output, write_jsonl
+from tests.sampling import sampled
 
 MODEL = """
 import os
@@ -61,12 +62,13 @@ def threads(child: Path, tmp_path: Path, workers: int, asked: dict[str, str]) ->
     return {row["threads"] for row in out.rows()}
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", sampled([2, 3], [2]))
 def test_workers_share_the_cores(telling, cores, tmp_path, workers):
     share = max(1, cores.usable_cores() // workers)
     assert threads(telling, tmp_path, workers, {}) == {f"{share} {share} {share}"}
 
 
+@pytest.mark.slow
 def test_threads_that_were_asked_for_stay(telling, cores, tmp_path):
     share = max(1, cores.usable_cores() // 2)
     assert threads(telling, tmp_path, 2, {"OMP_NUM_THREADS": "7"}) == {f"7 {share} {share}"}

@@ -179,6 +179,7 @@ def _other_pythons() -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_oldest_and_newest_python_at_hand(machine: Machine) -> None:
     pythons = _other_pythons()
     if not pythons:
