@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from copier import run_copy
+from family import frameworks
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo"))
@@ -159,7 +160,7 @@ def main() -> int:
     """Run the demo; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--type", choices=list(NEXT), default="service")
-    parser.add_argument("--framework", choices=["plain", "torch", "tensorflow"], default="plain")
+    parser.add_argument("--framework", choices=list(frameworks()), default=next(iter(frameworks())))
     parser.add_argument("--framework-build", help="another build of the framework, for example torch==2.13.0")
     options = parser.parse_args()
     start = time.monotonic()

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
 
 TYPES = ("library", "batch", "service")
-FRAMEWORKS = ("plain", "torch", "tensorflow")
+CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
+FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])
+KUBEFLOW = tuple(one["name"] for one in CATALOG["frameworks"] if one.get("kubeflow"))
 DRIVERS = ("580", "525")
 COMPONENTS = ("gateway", "keda", "login")
 
@@ -63,10 +70,7 @@ def every_answer_set() -> list[AnswerSet]:
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
         if project_type != "library" or kubernetes
     ]
-    sets += [
-        AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow"))
-        for framework in ("torch", "tensorflow")
-    ]
+    sets += [AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow")) for framework in KUBEFLOW]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
     sets += [AnswerSet("service", "plain", components=COMPONENTS), AnswerSet("service", "plain", components=("keda",))]
     sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
