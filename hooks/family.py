@@ -1,4 +1,4 @@
-"""What the family offers: its frameworks (base-images/catalog.yml) and rows."""
+"""What the family offers: frameworks and images (base-images/catalog.yml), types of project (templates/types.yml)."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ def catalog() -> dict[str, Any]:
 def frameworks() -> dict[str, dict[str, Any]]:
     """Return what is known of each framework, by name; the first is the default."""
     return {one["name"]: one for one in catalog()["frameworks"]}
+
+
+def types() -> dict[str, dict[str, Any]]:
+    """Return what is known of each type of project, by name; the first is the default."""
+    listed = yaml.safe_load((ROOT / "templates" / "types.yml").read_text(encoding="utf-8"))
+    return {one["name"]: one for one in listed}

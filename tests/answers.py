@@ -10,7 +10,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 
-TYPES = ("library", "batch", "service")
+TYPES = tuple(one["name"] for one in yaml.safe_load((ROOT / "templates" / "types.yml").read_text(encoding="utf-8")))
 CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
 FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])
 KUBEFLOW = tuple(one["name"] for one in CATALOG["frameworks"] if one.get("kubeflow"))
