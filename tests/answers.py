@@ -64,11 +64,11 @@ class AnswerSet:
 
 
 def every_answer_set() -> list[AnswerSet]:
-    """Return types x frameworks x driver lines x Kubernetes, and sets with awkward texts and names."""
+    """Return types x frameworks x driver lines, types x frameworks without Kubernetes, and awkward texts and names."""
     sets = [
         AnswerSet(project_type, framework, driver, kubernetes)
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
-        if project_type != "library" or kubernetes
+        if kubernetes or (project_type != "library" and driver == DRIVERS[0])  # neither knows of the other
     ]
     sets += [AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow")) for framework in KUBEFLOW]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]

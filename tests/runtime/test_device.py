@@ -35,7 +35,14 @@ def framework(device: ModuleType, monkeypatch: pytest.MonkeyPatch, *imported: st
 
 
 @pytest.mark.parametrize(
-    ("imported", "asked"), [((), ".with_cupy"), (("torch",), ".with_torch"), (("tensorflow",), ".with_tensorflow")]
+    ("imported", "asked"),
+    [
+        ((), ".with_cupy"),
+        (("torch",), ".with_torch"),
+        (("tensorflow",), ".with_tensorflow"),
+        (("jax",), ".with_jax"),
+        (("jax", "torch"), ".with_torch"),
+    ],
 )
 def test_the_framework_that_the_model_imports_is_asked(
     device: ModuleType, monkeypatch: pytest.MonkeyPatch, imported: tuple[str, ...], asked: str

@@ -90,8 +90,8 @@ REFUSED = [
     ({"project_name": "a", "description": "two\nlines"}, "without line breaks"),
     ({"project_name": "a", "description": "x" * 201}, "1 to 200 characters"),
     ({"project_name": "a", "description": " "}, "1 to 200 characters"),
-    ({"project_name": "a", "framework": "jax"}, "not in ['plain', 'torch', 'tensorflow']"),
-    ({"project_name": "a", "project_type": "app"}, "not in ['service', 'batch', 'library']"),
+    ({"project_name": "a", "framework": "mxnet"}, f"not in {list(FRAMEWORKS)}"),
+    ({"project_name": "a", "project_type": "app"}, f"not in {list(TYPES)}"),
     ({"project_name": "a", "gpu_driver": "470"}, "not in ['580', '525']"),
     ({"project_name": "a", "gpu_driver": "new"}, "not in ['580', '525']"),
     ({"project_name": "a", "registry": "https://r.example.com"}, "for example registry.example.com/ml"),
@@ -150,14 +150,14 @@ def retired(template: Path, tmp_path: Path, *images: str) -> Path:
 def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):
     changed = retired(template, tmp_path, "torch-cu12")
     error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
-    for part in ("torch-cu12 for driver 525 is retired", "one of 580", "tensorflow, plain"):
+    for part in ("torch-cu12 for driver 525 is retired", "one of 580", "plain, tensorflow, jax"):
         assert part in error, f"torch on 525 with torch-cu12 retired: {error!r} lacks {part!r}"
     catalog = changed / "base-images" / "catalog.yml"
     rows = yaml.safe_load(catalog.read_text())
     catalog.write_text(yaml.safe_dump(rows | {"images": [r for r in rows["images"] if r["name"] != "torch-cu12"]}))
     git(changed, "commit", "--all", "--quiet", "--message=Drop torch-cu12")
     error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
-    for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "tensorflow, plain"):
+    for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "plain, tensorflow, jax"):
         assert part in error, f"torch on 525 without torch-cu12: {error!r} lacks {part!r}"
     assert refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="580") == ""
 
@@ -171,6 +171,8 @@ def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path)
         ("tensorflow", "525", "tensorflow-cu12"),
         ("plain", "580", "plain-cu13"),
         ("plain", "525", "plain-cu12"),
+        ("jax", "580", "plain-cu13"),
+        ("jax", "525", "plain-cu12"),
     ],
 )
 def test_the_image_follows_from_framework_and_driver(render, framework, driver, image):

@@ -176,7 +176,8 @@ def _driver_devices(context: Context) -> list[Facts]:
 
 def _build(context: Context, facts: Facts) -> list[Finding]:
     name, found = context.options.framework, []
-    expected = context.row.cuda if context.row.text("framework") == name else None
+    # A child may bring its framework to a plain image.
+    expected = context.row.cuda if context.row.text("framework") in (name, "plain") else None
     if not facts.get("cuda"):
         # Outside our images a CPU build beside a GPU may be what its owner wants.
         needed = expected or context.options.require in ("framework", "model")

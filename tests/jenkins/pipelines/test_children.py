@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.answers import FRAMEWORKS, TYPES
+from tests.answers import CATALOG, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
@@ -28,12 +28,14 @@ EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after t
 }
 FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by `make test`
 HELD_BACK = [("library", "main"), ("batch", "branch"), ("service", "pull request")]  # and what does not
+# A child on the rows of another framework has no other pipeline and no other image.
+OWN_ROWS = [one["name"] for one in CATALOG["frameworks"] if one["rows"] == one["name"]]
 EVERY = [
     pytest.param(
         *(framework, project_type, kind),
         marks=[] if framework == "plain" and (project_type, kind) in FAST else pytest.mark.slow,
     )
-    for framework in FRAMEWORKS
+    for framework in OWN_ROWS
     for project_type in TYPES
     for kind in KINDS
 ]

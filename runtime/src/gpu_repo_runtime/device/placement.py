@@ -29,7 +29,8 @@ def left_on_cpu(model: Any) -> list[str]:
             networks += [(path, where) for where in _devices(part)]
     if networks and all(where == "cpu" for _, where in networks):
         names = ", ".join(dict.fromkeys(path for path, _ in networks))
-        return [*sessions, f"{names} is on the CPU: put it on the device that load is given, .to(device) in PyTorch"]
+        how = ".to(device) in PyTorch, jax.device_put in JAX"
+        return [*sessions, f"{names} is on the CPU: put it on the device that load is given, {how}"]
     return sessions
 
 
