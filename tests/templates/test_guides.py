@@ -89,6 +89,7 @@ def repository(template: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(template, tmp_path / "repository"))
 
 
+@pytest.mark.slow
 def test_a_framework_takes_the_five_files_of_its_guide(repository: Path) -> None:
     named = [re.search(r"`([\w/.-]+)`", step) for step in guide("Add a framework")]
     files = [match[1].replace("NAME", "nimbus") for match in named if match]
@@ -109,6 +110,7 @@ def test_a_framework_takes_the_five_files_of_its_guide(repository: Path) -> None
     assert "nimbus" in program(repository, "hooks/demo.py", "--help")
 
 
+@pytest.mark.slow
 def test_a_type_takes_what_its_guide_says(repository: Path) -> None:
     steps = " ".join(guide("Add a project type"))
     said = ["templates/", "templates/shared/", "templates/types.yml", "templates/ownership.yml", "docs/", "mkdocs.yml"]

@@ -143,5 +143,6 @@ def _named(tree: Any) -> dict[str, Any]:
 
 def _to_bytes(arrays: dict[str, Any]) -> bytes:
     buffer = io.BytesIO()
-    np.savez(buffer, **{name: np.asarray(array) for name, array in arrays.items()})
+    found: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items()}
+    np.savez(buffer, **found)
     return buffer.getvalue()
