@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import AnswerSet
+from tests.answers import TYPES, AnswerSet
 from tests.runtime.services import RUNTIME
 from tests.sampling import sampled
 
@@ -76,7 +76,7 @@ def shell(child: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", script], cwd=child, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("project_type", sampled(["library", "batch", "service"], ["batch"]))
+@pytest.mark.parametrize("project_type", sampled(list(TYPES), ["batch"]))
 def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
     render: Callable[[AnswerSet], Path], project_type: str
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.answers import FRAMEWORKS, TYPES
+from tests.answers import CATALOG, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
@@ -37,9 +37,11 @@ def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecor
     return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release]
 
 
+# A child on the rows of another framework has no other pipeline and no other image.
+OWN_ROWS = [one["name"] for one in CATALOG["frameworks"] if one["rows"] == one["name"]]
 EVERY = [
     pytest.param(framework, project_type, kind, marks=marks(framework, project_type, kind))
-    for framework in FRAMEWORKS
+    for framework in OWN_ROWS
     for project_type in TYPES
     for kind in KINDS
 ]

@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -64,7 +64,7 @@ def profile_job(options: ProfileOptions) -> int:
     seconds = {"input": time.perf_counter() - begin}
     predictor = Predictor(caller, chosen, options.batch_sizes[-1], RESERVED)
     _predict(predictor, rows)
-    kinds, table = _traced(lambda: _predict(predictor, rows), chosen, folder)
+    kinds, table = device.traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
     outcomes = _predict(predictor, rows)
     whole = time.perf_counter() - begin
@@ -77,17 +77,6 @@ def profile_job(options: ProfileOptions) -> int:
     (folder / "profile.png").write_bytes(_chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
-
-
-def _traced(work: Callable[[], object], chosen: str, folder: Path) -> tuple[dict[str, float], str]:
-    """Do the work under the profiler of the framework in use; see traced_*.py for what comes back."""
-    if device.framework() == "torch":
-        from .traced_torch import traced
-    elif device.framework() == "tensorflow":
-        from .traced_tensorflow import traced
-    else:
-        from .traced_plain import traced
-    return traced(work, chosen, folder)
 
 
 def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
