@@ -174,7 +174,12 @@ FAULTS = {
     "report of another push": Fault(
         report_of_another('s/"pushed": "..../"pushed": "1999/'), RELEASE, {"": "about the push of 1999"}
     ),
-    "lint does nothing": Fault(nothing_done("lint"), {"": "Lint"}, {"": "No files"}),
+    "lint does nothing": Fault(
+        nothing_done("lint"),
+        RELEASE,
+        {"": "lint is missing: scripts/lint"},
+        runs=("Lint", "Test", "Package", IMAGE, GPU),
+    ),
     "test does nothing": Fault(nothing_done("test"), {"": "Test"}, {"": "No"}),
     "smoke does nothing": Fault(nothing_done("smoke"), {"": GPU}, {"": "No"}),
     "build does nothing": Fault(nothing_done("build"), {"": IMAGE}, {"": "there is no image"}),
