@@ -62,7 +62,10 @@ def test_the_environment_of_the_program_is_not_that_of_the_owners_hooks(wheel: P
     assert python("-c", program, wheel=wheel, cwd=tmp_path).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("program", sampled(["promote", "serving.probe", "summary", "verdict"], ["promote"]))
+PROGRAMS = ["environment", "locking", "promote", "serving.probe", "summary", "updating", "verdict"]
+
+
+@pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "promote"]))
 def test_what_is_asked_on_an_agent_or_in_an_image_needs_the_standard_library_alone(
     wheel: Path, tmp_path: Path, program: str
 ) -> None:
