@@ -29,6 +29,7 @@ import runtime_source  # noqa: E402, F401
 # isort: split
 import plumbum  # noqa: E402
 from gpu_repo_runtime.update import cli, template_versions, write_back  # noqa: E402
+from tqdm import tqdm  # noqa: E402
 
 from benchmarks.fleet.machine import machine  # noqa: E402
 from tests.updates.copiers import copier_at  # noqa: E402
@@ -136,16 +137,23 @@ def main() -> None:
     parser.add_argument("--histories", type=int, default=300)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1000, help="of the first history; each has the next one")
+    parser.add_argument(
+        "--minutes", type=float, default=60, help="begin no history after (the result says how many ran)"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     started = time.monotonic()
     seeds = range(options.seed, options.seed + options.histories)
     work = partial(one, first=options.seed, kill_every=options.histories // options.kills if options.kills else 0)
+    found = []
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        found = list(pool.imap_unordered(work, seeds))
+        for told in tqdm(pool.imap_unordered(work, seeds), total=len(seeds), disable=not sys.stderr.isatty()):
+            found.append(told)
+            if time.monotonic() - started > 60 * options.minutes:
+                break
     lost = [str(each["lost"]) for each in found if each["lost"]]
     hit = [way for each in found for way in each["hit"]]  # type: ignore[attr-defined]
-    told = {
+    result = {
         "machine": machine(),
         "first_seed": options.seed,
         "histories": len(found),
@@ -155,7 +163,7 @@ def main() -> None:
         "lost": lost,
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
-    RESULT.write_text(json.dumps(told, indent=1) + "\n")
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
     print(RESULT.read_text(), end="")
     sys.exit(1 if lost else 0)
 
