@@ -144,7 +144,7 @@ def test_a_renewal_takes_the_place_of_renewals_alone() -> None:
         assert {other for other in every if is_older(signed("text", other), branch)} == others
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_one_renewal_is_open_beside_the_update_and_a_newer_one_takes_its_place(tmp_path: Path, kind: str) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
@@ -217,7 +217,9 @@ def take_in(fleet: LockFleet, name: str, way: str) -> str:
     return before
 
 
-@pytest.mark.parametrize("way", ["merge", "squash", "rebase"])
+@pytest.mark.parametrize(
+    "way", ["squash", pytest.param("merge", marks=pytest.mark.slow), pytest.param("rebase", marks=pytest.mark.slow)]
+)
 def test_a_merged_renewal_is_reverted_from_an_empty_folder(tmp_path: Path, way: str) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
     add_package(fleet.index, *FIXES[0])

@@ -14,7 +14,7 @@ CHILDREN, KILLS = 40, 3
 RULES = ("--threshold", "0.5", "--max-failed", "0.5")  # every other child is an odd one
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_no_odd_child_stops_the_others(tmp_path: Path) -> None:
     """A good release, kills on the way, a bad release, and both taken back from an empty folder."""
     with whole_fleet(tmp_path, CHILDREN) as fleet:
