@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.updates.remotes import FIRST, SETTINGS, Server, serve, write_fleet
+from tests.updates.code_host import Server
+from tests.updates.host_server import serve
+from tests.updates.remotes import FIRST, SETTINGS, write_fleet
 from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import Child
 

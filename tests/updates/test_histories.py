@@ -6,14 +6,24 @@ import json
 import random
 import shutil
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
-from tests.updates.program import Program
 from tests.updates.tiny import Child, Template, make_child
 
 QUICK, ALL, CHUNK = 5, 300, 5
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
+
+
+class Update(Protocol):
+    """The safe update of one child, run in some way."""
+
+    out: str
+    err: str
+
+    def __call__(self, child: Child, *options: str) -> int:
+        """Update the child; return the exit code."""
 
 
 class History:
@@ -108,7 +118,7 @@ def settle(child: Child) -> None:
     child.commit("Update")
 
 
-def play(seed: int, template: Template, folder: Path, program: Program) -> None:
+def play(seed: int, template: Template, folder: Path, program: Update) -> None:
     """Play one history of three releases and two updates."""
     history = History(seed)
     child = None
@@ -140,7 +150,7 @@ def test_no_line_of_the_owner_disappears(
     first: int,
     template: Template,
     tmp_path: Path,
-    program: Program,
+    program: Update,
 ) -> None:
     for seed in range(first, first + CHUNK):
         place = tmp_path / str(seed)
