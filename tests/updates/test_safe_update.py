@@ -163,7 +163,7 @@ def break_nothing(template: Template, child: Child) -> None:
 @pytest.mark.parametrize(
     ("damage", "options", "message"),
     [
-        (break_dirty, (), "uncommitted changes: commit or stash"),
+        (break_dirty, (), "uncommitted changes: commit or stash them first (untracked)"),
         (break_answers, (), "cannot be read: restore it"),
         (break_missing_answers, (), "has no .copier-answers.yml"),
         (break_commit, (), "lacks _commit"),
