@@ -153,12 +153,16 @@ def main() -> int:
     try:
         return update(options.repository.resolve(), options)
     except UpdateError as error:
-        print(f"update: {without_password(str(error))}", file=sys.stderr)
+        reason = without_password(str(error))
     except subprocess.CalledProcessError as error:
         words = [word for word in error.cmd[1:] if not word.startswith("-") and "=" not in word]
-        print(f"update: git {words[0]}: {without_password(last_line(error.stderr))}", file=sys.stderr)
+        reason = f"git {words[0]}: {without_password(last_line(error.stderr))}"
     except OSError as error:
-        print(f"update: {error.strerror}: {error.filename or os.getcwd()}", file=sys.stderr)
+        reason = f"{error.strerror}: {error.filename or os.getcwd()}"
+    if options.json:
+        with suppress(UpdateError):
+            tell(json.dumps({"code": 1, "error": reason}, indent=2), sys.stdout, written=False)
+    print(f"update: {reason}", file=sys.stderr)
     return 1
 
 
