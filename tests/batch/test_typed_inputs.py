@@ -478,3 +478,12 @@ def test_inputs_of_large_parts_are_read_in_pieces(made, tmp_path, out, name, mon
     assert [(int(row["age"]), row["text"].split(" None")[0].rsplit(" ", 1)[0]) for row in out.rows()] == [
         (n, f"city {n}") for n in range(40)
     ]
+
+
+def test_an_input_beside_a_value_that_cannot_be_kept_is_in_quarantine(made, tmp_path, out):
+    pq.write_table(pa.table({"age": [1], "id": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"age": [2], "id": [2**60 + 1]}), tmp_path / "b.parquet")
+    options = ("--keep", "id", "--on-error", "quarantine", "--max-bad", 1)
+    assert made(TABLE)("--input", tmp_path / "*.parquet", "--output", out.path, *options) == 0
+    [bad] = out.quarantined()
+    assert json.loads(bad["raw"]) == {"age": 2, "id": 2**60 + 1}

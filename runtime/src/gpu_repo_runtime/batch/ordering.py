@@ -64,7 +64,7 @@ class Sorted:
         places = self.order[np.array(list(reasons), np.int64)]
         numbers, values = (_picked(self.part.table[name], places) for name in (ROW, TEXT))
         rows = zip(numbers.to_pylist(), values, reasons.values(), strict=True)
-        unfit = [BadRow(row, reason, raw=_raw(value)) for row, value, reason in rows]
+        unfit = [BadRow(row, reason, raw=as_raw(value)) for row, value, reason in rows]
         return sorted(self.part.bad + unfit, key=lambda bad: bad.row)
 
     def in_order_of_input(self, results: pa.Table, failed: list[int]) -> pa.Table:
@@ -85,7 +85,7 @@ class Sorted:
         return table
 
 
-def _raw(value: pa.Scalar) -> bytes | None:
+def as_raw(value: pa.Scalar) -> bytes | None:
     """Return what went to the model: a text or a line as it is, columns as JSON; None for what JSON does not have."""
     try:
         found = value.as_py()

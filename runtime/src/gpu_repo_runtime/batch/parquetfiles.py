@@ -1,6 +1,7 @@
 """Parts of a Parquet file. A row group without a wanted part is not read; the others are read batch by batch."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 from .exits import BadInput
 from .inputs import REQUEST, InputFile
 from .lines import TooLong, too_long
+from .ordering import as_raw
 from .parquetcuts import Cut, cut
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
 from .rowsizes import row_sizes
@@ -144,12 +146,14 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
     """Return the rows with text in the schema of a part, and the others as bad rows."""
     if not tables:
         return table_schema(columns).empty_table(), []
-    table, bad = _fitting(pa.concat_tables(tables), columns, name)
+    whole = pa.concat_tables(tables)
+    table, bad = _fitting(whole, columns, name)
+    long_ones: list[BadRow] = []
     sizes = _long_rows(table, columns, limits.row_size)
     if sizes.any():
         long = pa.array(sizes > 0)
         numbers = zip(table[ROW].filter(long).to_pylist(), sizes[sizes > 0].tolist(), strict=True)
-        bad += [BadRow(row, too_long(TooLong(size))) for row, size in numbers]
+        long_ones = [BadRow(row, too_long(TooLong(size))) for row, size in numbers]
         table = table.filter(pc.invert(long))
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
@@ -167,7 +171,17 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
             )
             bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
             table = table.filter(pa.array([not b for b in broken]))
-    return table, bad
+    return table, [replace(one, raw=_raw(one.row, whole, columns)) for one in bad] + long_ones
+
+
+def _raw(row: int, whole: pa.Table, columns: Columns) -> bytes | None:
+    """Return the columns of a row that are read, as JSON."""
+    place = int(np.searchsorted(whole[ROW].to_numpy(), row))
+    one = whole.slice(place, 1).combine_chunks()
+    inputs = one[TEXT].chunk(0)
+    fields = zip(inputs.type.names, inputs.flatten(), strict=True) if columns.typed else [(columns.text, inputs)]
+    found = pa.table({**dict(fields), **{name: one[name] for name in columns.kept.names}})
+    return as_raw(found.to_struct_array().combine_chunks()[0])
 
 
 def _text_of(columns: Columns) -> str:
