@@ -12,7 +12,7 @@ from tests.batch.ray_cluster import done, head, python_with_ray  # noqa: F401 - 
 from tests.templates.test_child import own_copy, run
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(("other", "what"), [("model.py", "code"), ("weights.bin", "weights")])
 def test_a_node_whose_code_or_weights_are_others_is_refused(python, child, tmp_path, out, other, what):
     """The second node sees a package of its own where the first one has the checkout's, as in another image."""
@@ -30,7 +30,7 @@ def test_a_node_whose_code_or_weights_are_others_is_refused(python, child, tmp_p
         assert not out.complete
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_ray_is_an_extra_of_a_real_child(render, tmp_path_factory):
     """What the page says: the extra into pyproject.toml, scripts/lock, scripts/setup, scripts/run --on."""
     place = tmp_path_factory.mktemp("ray-child")
