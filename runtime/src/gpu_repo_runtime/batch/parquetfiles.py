@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .commontypes import without_views
 from .exits import BadInput
 from .inputs import REQUEST, InputFile
 from .lines import TooLong, too_long
@@ -121,7 +122,8 @@ def _read_group(
     position = begin
     try:
         there = _there(source, columns)
-        for batch in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
+        for read in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
+            batch = _without_views(read)
             table = pa.Table.from_batches([batch])
             numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
             kept = [table[name] for name in columns.kept.names]
@@ -134,6 +136,11 @@ def _read_group(
             raise
         reason = " ".join(str(error).split())
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    schema = pa.schema([field.with_type(without_views(field.type)) for field in batch.schema])
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
 
 
 def _of_inputs(batch: pa.RecordBatch, typed: Taken) -> pa.ChunkedArray:
