@@ -133,6 +133,21 @@ def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path
     assert f"a container sees this repository alone: call it from {repository}" in done.stderr
 
 
+def test_the_names_of_settings_reach_a_container(repository: Path, tmp_path: Path) -> None:
+    """From there they go on to the nodes of a Ray cluster."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "docker").write_text('#!/bin/sh\n[ "$1" != run ] || echo "$@"; [ "$1" != run ] || env\n')
+    (programs / "docker").chmod(0o755)
+    (repository / ".env").write_text("ROUNDS=3\nTOKEN=abc\n")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = script(repository, repository, "scripts/run", "--input", "a.txt", RUN_IN="docker", PATH=path)
+    assert done.returncode == 0, done.stderr
+    options, *environment = done.stdout.splitlines()
+    assert {"JOB_SETTINGS", "ROUNDS", "TOKEN"} <= set(options.split()), options
+    assert "JOB_SETTINGS= ROUNDS TOKEN" in environment
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     sampled(

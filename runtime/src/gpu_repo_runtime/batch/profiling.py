@@ -24,7 +24,7 @@ from .stop import Stop
 from .store import DiskStore
 from .textfiles import Start
 
-LIMITS = Limits(10_000, 64 << 20, 16 << 20)
+LIMITS = Limits(10_000, 32 << 20, 16 << 20)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def profile_job(options: ProfileOptions) -> int:
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
     measured = [_measure(caller, chosen, size, rows) for size in options.batch_sizes]
-    _print(seconds, measured, table, sum(len(part.texts) for part in rows))
+    _print(seconds, measured, table, sum(len(part) for part in rows))
     (folder / "profile.png").write_bytes(_chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
@@ -113,7 +113,7 @@ def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Meas
     reset_peak(chosen)
     begin = time.perf_counter()
     _predict(predictor, rows)
-    rate = sum(len(part.texts) for part in rows) / (time.perf_counter() - begin)
+    rate = sum(len(part) for part in rows) / (time.perf_counter() - begin)
     return Measured(predictor.batch_size.smallest, rate, peak(chosen))
 
 
