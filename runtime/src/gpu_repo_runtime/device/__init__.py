@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from .common import DeviceError, Memory
+from .common import DeviceError, Memory, raised_by_project, said, with_causes
 
 __all__ = (
     "DeviceError",
@@ -23,6 +23,7 @@ __all__ = (
     "memory",
     "reason",
     "release",
+    "reported",
     "reset_peak",
 )
 FRAMEWORKS = {"torch": "with_torch", "tensorflow": "with_tensorflow", "plain": "with_cupy"}
@@ -97,5 +98,13 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    return bool(_framework().is_device_lost(error))
+    """Tell whether the GPU is gone for this process, so that only a new process helps.
+
+    What the project's own code raises is not believed, as its words may be an input; what it was raised from is.
+    """
+    return any(_framework().is_device_lost(one) and not raised_by_project(one) for one in with_causes(error))
+
+
+def reported(error: BaseException) -> str:
+    """Return the words of an error that are a library's or the driver's own, "" where they may repeat an input."""
+    return "" if raised_by_project(error) else said(error)
