@@ -112,6 +112,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say where."""
         threading.Thread(target=self._end_in_time, daemon=True).start()
+        asyncio.get_running_loop().set_exception_handler(logs.in_loop)
         await super().startup(sockets)
         if self._starting is None:
             log.critical(
