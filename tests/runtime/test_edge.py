@@ -43,6 +43,13 @@ def test_head_is_get_without_its_body(client: TestClient, path: str) -> None:
     assert client.head("/predict").status_code == 405
 
 
+@pytest.mark.parametrize("path", ["/livez", "/docs", "/v2", "/v1/models"])
+def test_what_takes_get_says_that_it_takes_head(client: TestClient, path: str) -> None:
+    refused = client.delete(path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert client.get("/predict").headers["allow"] == "POST"
+
+
 def test_head_over_the_wire_leaves_the_connection_usable(start: Start) -> None:
     service = start()
     request = b"HEAD /livez HTTP/1.1\r\nhost: x\r\n\r\n"
