@@ -79,7 +79,8 @@ class Server(uvicorn.Server):
             await self.service.start()
         except DeviceError as error:
             cause = await asyncio.to_thread(gpu_cause)
-            log.critical("refusing to start: %s", error, extra={"fields": cause})
+            asked = "DEVICE=cuda, but " if self.settings.device == "cuda" else ""
+            log.critical("refusing to start: %s%s", asked, error, extra={"fields": cause})
             self.end(EXIT_CONFIGURATION)
         except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
