@@ -343,6 +343,32 @@ def test_an_owners_route_may_wait_for_an_answer_no_longer_than_it_wants() -> Non
         assert service.unfinished == 0
 
 
+class Replays:
+    """Reads the body and gives it to whoever asks, as often as that may be: many a middleware is written like this."""
+
+    given = 0
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive()).get("body", b"") if scope["type"] == "http" else b""
+
+        async def again() -> Any:
+            Replays.given += 1
+            if Replays.given > 100:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, again if scope["type"] == "http" else receive, send)
+
+
+def test_a_middleware_that_gives_the_body_again_and_again_does_not_stop_the_service() -> None:
+    with client_of(lambda app, _: app.add_middleware(Replays)) as client:
+        assert client.post("/predict", json=ASKED).status_code == 200
+    assert Replays.given <= 2
+
+
 def test_a_websocket_without_the_package_for_it_is_refused() -> None:
     def extend(app: FastAPI, service: Service) -> None:
         app.add_api_websocket_route("/ws", lambda socket: None)  # type: ignore[arg-type,return-value]

@@ -251,9 +251,9 @@ class Service:
             self.batcher.drop(call, ClientGone("the client hung up"))
 
         async def ask() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            drop()
+            # Once: a middleware that has read the body may give it again and again, and never wait.
+            if (await receive())["type"] == "http.disconnect":
+                drop()
 
         return None if when_gone(receive, drop) else asyncio.create_task(ask())
 
