@@ -343,6 +343,16 @@ def test_an_owners_route_may_wait_for_an_answer_no_longer_than_it_wants() -> Non
         assert service.unfinished == 0
 
 
+def test_what_is_to_run_at_the_start_and_never_would_is_refused() -> None:
+    for event in ("on_startup", "on_shutdown"):
+
+        def extend(app: FastAPI, service: Service, event: str = event) -> None:
+            getattr(app.router, event).append(print)
+
+        with pytest.raises(StartRefused, match="write a lifespan around"):
+            client_of(extend)
+
+
 class Replays:
     """Reads the body and gives it to whoever asks, as often as that may be: many a middleware is written like this."""
 
