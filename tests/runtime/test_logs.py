@@ -58,6 +58,7 @@ def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
     assert service.exit_code(10) == 0, "nor does it hold the end up"
 
 
+@pytest.mark.slow
 def test_who_reads_again_is_told_what_is_missing(stalled: Any) -> None:
     service, reader = stalled
     for _ in range(8):
@@ -172,6 +173,7 @@ def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
     assert "in predict" in log
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
     """The first socket would else become the standard output, and the log would be sent to a client."""
     environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
@@ -194,6 +196,7 @@ def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
         service.popen.kill()
 
 
+@pytest.mark.slow
 def test_what_others_print_comes_out_whole(start: Start, child: Path) -> None:
     service = start()
     assert service.predict("shout")[0] == 200
