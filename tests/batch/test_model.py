@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.batch.conftest import PACKAGE, texts, write_jsonl
+from tests.runtime.standin_model import lose_device
 from tests.sampling import every, sampled
 
 # What CuPy and the CUDA libraries say; the text is all there is, since the error is a plain RuntimeError.
@@ -89,7 +90,7 @@ def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path
     def lost(self, batch):
         parts[0] += 1
         if parts[0] == 5:
-            raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+            lose_device()
         return predict(self, batch)
 
     source = write_jsonl(tmp_path / "a.jsonl", texts(60))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 import uvicorn
 
+from tests.runtime import raw
 from tests.sampling import sampled
 
 Start = Callable[..., Any]
@@ -216,3 +218,21 @@ def limited(serving: Callable) -> Callable[[list[bytes]], bytes]:
         return said
 
     return lambda pieces: asyncio.run(answer(pieces))
+
+
+def test_empty_lines_alone_keep_no_connection(start: Start) -> None:
+    service = start(BODY_SECONDS="0.5")
+    with raw.connect(service) as connection:
+        for _ in range(100):
+            connection.sendall(b"\r\n")
+            if select.select([connection], [], [], 0.05)[0]:
+                break
+        assert raw.read(connection) == b"", "closed within five seconds, and not answered"
+    with raw.connect(service) as connection:
+        connection.sendall(b"\r\n" + raw.predict("a", headers="connection: close\r\n"))
+        assert raw.read(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_a_client_of_http_1_0_gets_no_interim_answer(start: Start) -> None:
+    answer = raw.ask(start(), raw.predict("a", version="1.0", headers="expect: 100-continue\r\n"))
+    assert answer.startswith(b"HTTP/1.1 200")

@@ -13,6 +13,7 @@ from gpu_repo_runtime.device import with_cupy
 from tests.answers import FRAMEWORKS
 from tests.conftest import ROOT
 from tests.runtime.services import RUNTIME
+from tests.runtime.standin_model import lose_device
 
 
 @pytest.fixture
@@ -95,3 +96,32 @@ def test_what_a_library_says_counts() -> None:
         assert with_cupy.is_device_lost(kind("cudaErrorLaunchFailure: unspecified launch failure")), kind
         assert with_cupy.is_out_of_memory(kind("cudaErrorMemoryAllocation: out of memory")), kind
     assert with_cupy.is_out_of_memory(MemoryError())
+
+
+class Unreadable(Exception):
+    """An exception of an owner."""
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, Unreadable])
+def test_what_a_projects_own_code_raises_is_no_lost_gpu(device: ModuleType, kind: type[Exception]) -> None:
+    """The words may be an input, and who sends it could end the process of everybody."""
+    with pytest.raises(kind) as own:
+        raise kind("cudaErrorLaunchFailure: unspecified launch failure")
+    assert not device.is_device_lost(own.value)
+    assert device.reported(own.value) == ""
+
+
+def test_a_lost_gpu_is_seen_through_what_an_owner_makes_of_it(device: ModuleType) -> None:
+    def wrap() -> None:
+        try:
+            lose_device()
+        except RuntimeError as error:
+            raise ValueError("no answer") from error
+
+    with pytest.raises(ValueError, match="no answer") as wrapped:
+        wrap()
+    assert isinstance(wrapped.value.__cause__, RuntimeError)
+    assert device.is_device_lost(wrapped.value.__cause__)
+    assert device.is_device_lost(wrapped.value)
+    wrapped.value.__cause__ = wrapped.value
+    assert not device.is_device_lost(wrapped.value), "one that is its own cause ends the search"

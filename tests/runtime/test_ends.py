@@ -243,3 +243,24 @@ def test_open_connections_do_not_keep_the_process(start: Start) -> None:
     for connection in idle:
         assert connection.recv(10) == b""
         connection.close()
+
+
+def test_a_head_that_never_ends_holds_the_end_no_longer_than_its_time(start: Start) -> None:
+    service = start(BODY_SECONDS="1.5")
+    with raw.connect(service) as connection:
+        connection.sendall(b"GET /livez HT")
+        time.sleep(0.1)
+        service.terminate()
+        assert service.exit_code(5) == 0
+        assert raw.read(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_of_requests_without_end_that_wait_for_no_answer_the_first_are_answered(start: Start) -> None:
+    """Each waits as an object that is far larger than its line: a few of such clients would take all memory."""
+    service = start()
+    with raw.connect(service) as connection:
+        connection.sendall(raw.predict("first") + b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n" * 2000)
+        answers = raw.read(connection)
+    assert 50 <= answers.count(b"HTTP/1.1 200 ") <= 200
+    assert b"connection: close" in answers
+    assert answers.count(b"HTTP/1.1") == answers.count(b"HTTP/1.1 200 ")

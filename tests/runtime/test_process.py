@@ -160,7 +160,7 @@ def test_sigterm_while_loading_ends_soon(start: Start) -> None:
 def test_cuda_without_a_gpu_refuses_to_start_and_says_why(start: Start) -> None:
     service = start(ready=False, DEVICE="cuda")
     assert service.exit_code(20) == 78
-    assert "refusing to start: no GPU can be used" in service.log.read_text()
+    assert "refusing to start: DEVICE=cuda, but no GPU can be used" in service.log.read_text()
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .common import DeviceError, Memory
+from .common import DeviceError, Memory, raised_by_project, said, with_causes
 
 __all__ = (
     "DeviceError",
@@ -27,6 +27,7 @@ __all__ = (
     "memory",
     "reason",
     "release",
+    "reported",
     "reset_peak",
     "traced",
 )
@@ -112,8 +113,16 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    return bool(_framework().is_device_lost(error))
+    """Tell whether the GPU is gone for this process, so that only a new process helps.
+
+    What the project's own code raises is not believed, as its words may be an input; what it was raised from is.
+    """
+    return any(_framework().is_device_lost(one) and not raised_by_project(one) for one in with_causes(error))
+
+
+def reported(error: BaseException) -> str:
+    """Return the words of an error that are a library's or the driver's own, "" where they may repeat an input."""
+    return "" if raised_by_project(error) else said(error)
 
 
 def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
