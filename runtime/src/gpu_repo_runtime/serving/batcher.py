@@ -1,9 +1,9 @@
 """Adaptive micro-batching in front of one model on one device.
 
 One thread owns the model. When the device is free it takes what is waiting, up to ``limit`` items. Nothing waits for a
-batch to fill: a lone request goes at once, and under load a batch is what arrived while the device was busy. The thread
-fetches its work by itself, so the device never waits for the event loop, which is busy with writing answers just when a
-batch ends.
+batch to fill: a lone request goes at once, and under load a batch is what arrived while the device was busy, or what
+the event loop found together. The thread fetches its work by itself, so the device never waits for the event loop,
+which is busy with writing answers just when a batch ends.
 """
 
 import asyncio
@@ -37,6 +37,7 @@ class Batcher:
         self._owner, self._clock = owner, clock
         self._trial = Trial(owner, self, self.memory, clock)
         self._seconds_per_item = 0.0
+        self._waking = False
 
     @property
     def limit(self) -> int:
@@ -89,7 +90,14 @@ class Batcher:
         except QueueFull as full:
             full.retry_after = max(1, ceil(self.queue.depth * self._seconds_per_item))
             raise
+        if not self._waking:  # once for all that come together: for each one the interpreter would change hands
+            self._waking = True
+            self._loop.call_soon(self._wake)
         return call
+
+    def _wake(self) -> None:
+        self._waking = False
+        self.queue.wake()
 
     def drop(self, call: Call, error: ServiceError) -> None:
         """Give the call up: ``call.done`` raises ``error``; what of it is not in the model is freed at once."""
