@@ -15,7 +15,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from .call import Answer, Batch, Call, Owner
+from .call import Answer, Batch, Call, Done, Owner
 from .errors import DeviceLost, NotReady, QueueFull, ServiceError
 from .limits import Limit
 from .trial import Trial
@@ -64,9 +64,11 @@ class Batcher:
         sizes: Sequence[int] | None = None,
         group: Hashable = None,
         client: Hashable = None,
+        done: Done | None = None,
     ) -> Call:
         """Queue the items; ``call.done`` gives the answers in order. Raises QueueFull, DeviceLost or NotReady.
 
+        It is ``done``, or else a future.
         ``sizes`` are the lengths of texts where they are not given. Items of different ``group`` never share a batch.
         Each ``client`` has its turn, whatever others have waiting.
         """
@@ -78,7 +80,7 @@ class Batcher:
             sizes = [len(item) if isinstance(item, str) else 1 for item in items]
         count = len(items)
         answers: list[Answer] = [None] * count
-        done: asyncio.Future[list[Answer]] = self._loop.create_future()
+        done = done or self._loop.create_future()
         if not count:
             done.set_result([])
         call = Call(items, sizes, group, client, answers, done, self._clock(), count, count)

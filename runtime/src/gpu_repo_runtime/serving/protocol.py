@@ -8,6 +8,7 @@ from asyncio import TimerHandle
 from typing import Any
 
 from .connection import Connection, Limits
+from .door import Door
 
 HEAD_BYTES = 65_536
 URL_BYTES = 8_192
@@ -18,9 +19,9 @@ URL_TOO_LONG = b"414 URI Too Long"
 BYTES_AROUND_A_BYTE = 8
 
 
-def http_protocol(limits: Limits) -> type["LimitedProtocol"]:
+def http_protocol(limits: Limits, door: Door | None = None) -> type["LimitedProtocol"]:
     """A protocol that closes connections which are silent, or are slower than ``limits`` allow."""
-    return type("Protocol", (LimitedProtocol,), {"limits": limits})
+    return type("Protocol", (LimitedProtocol,), {"limits": limits, "door": door})
 
 
 class Refused(Exception):
