@@ -453,6 +453,38 @@ def test_while_the_service_drains_each_answer_is_the_last_of_its_connection() ->
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("door", [True, False])
+def test_a_connection_is_closed_when_it_was_silent_for_long_and_not_before(door: bool) -> None:
+    async def scenario() -> None:
+        async with wired(Model(), door=door, keep_alive=0.4) as service:
+            reader, writer = await service.connect()
+            for _ in range(4):
+                writer.write(post(ASKED))
+                assert (await answered(reader))[0] == 200
+                await asyncio.sleep(0.2)
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_connection_has_one_timer_for_all_its_silences(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        async with wired(Model()) as service:
+            later, calls = asyncio.get_running_loop().call_later, []
+            monkeypatch.setattr(
+                asyncio.get_running_loop(), "call_later", lambda *about: calls.append(about) or later(*about)
+            )
+            reader, writer = await service.connect()
+            for _ in range(20):
+                writer.write(post(ASKED))
+                await answered(reader)
+            assert [seconds for seconds, *_ in calls].count(75) == 1
+            writer.close()
+
+    asyncio.run(scenario())
+
+
 def test_of_what_was_answered_a_waiting_connection_holds_nothing() -> None:
     async def scenario() -> None:
         async with held() as (service, reader, _):

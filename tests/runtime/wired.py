@@ -62,6 +62,7 @@ async def wired(
     extend: Callable[..., Any] | None = None,
     wrap: Callable[[Any], Any] = lambda app: app,
     door: bool = True,
+    keep_alive: float = 75,
     **settings: Any,
 ) -> AsyncIterator[Wired]:
     """Serve a model; ``wrap`` is what something puts around the application that uvicorn calls."""
@@ -73,6 +74,7 @@ async def wired(
         wrap(app), http=protocol, lifespan="on", log_config=None, access_log=False, proxy_headers=False, ws="none"
     )
     config.load()
+    config.timeout_keep_alive = keep_alive  # type: ignore[assignment]
     lifespan, state = config.lifespan_class(config), uvicorn.server.ServerState()
     state.default_headers = DATE
     await lifespan.startup()

@@ -33,17 +33,20 @@ class LimitedProtocol(Connection):
 
     _in_head, _arrived, _not_body, _data = False, 0, 0, 0
     _late: TimerHandle | None = None
+    _idle: TimerHandle | None = None
+    _idle_since = 0.0
     _refusal = b""
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first byte no longer than for the next request."""
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self._wait_for_next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clocks."""
-        self._unset_keepalive_if_required()
         self._head_is_here()
+        if self._idle:
+            self._idle.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -56,6 +59,34 @@ class LimitedProtocol(Connection):
             self.refuse(URL_TOO_LONG if self._in_head and len(self.url) > URL_BYTES else HEAD_TOO_LARGE)
         elif self._in_head and self._late is None:
             self._late = self.loop.call_later(self.limits.client_seconds, self.refuse, b"408 Request Timeout")
+
+    def on_response_complete(self) -> None:
+        """Go on with the request that came meanwhile, or wait for one."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._wait_for_next()
+
+    def _wait_for_next(self) -> None:
+        """Close the connection when nothing comes for long; one timer for all its requests, as each would cost time."""
+        self._idle_since = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_for_next)
+
+    def _look_for_next(self) -> None:
+        self._idle = None
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if self._idle_since and left > 0:
+            self._idle = self.loop.call_later(left, self._look_for_next)
+        elif self._idle_since:
+            self.timeout_keep_alive_handler()
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = 0.0  # uvicorn calls this with every piece of a request
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
