@@ -19,7 +19,8 @@ from .body import is_json
 from .errors import ClientGone, DeadlineExceeded, NotReady, ServiceError
 from .exchange import Exchange, Path
 from .head import usable_host
-from .middleware import Ledger, RequestMiddleware, new_id, usable_id
+from .ledger import Answered, Ledger
+from .middleware import RequestMiddleware, new_id, usable_id
 from .predictions import Direct, in_the_words_of
 from .service import Service
 from .way import Way
@@ -44,6 +45,7 @@ class Door:
         self._most = min(MAX_BODY_BYTES, service.settings.body_limit)
         self._paths = _paths(self._way.end)
         self._arrived: list[Exchange] = []
+        self._answered: list[Answered] = []
         self._due: dict[Exchange, float] = {}
         self._timer: TimerHandle | None = None
         self._default_headers: Sequence[tuple[bytes, bytes]] = ()
@@ -125,13 +127,16 @@ class Door:
             connection.transport.write(b"".join(answer))
         exchange.response_started = exchange.response_complete = True
         connection.answered(keep_alive=exchange.keep_alive)
-        fields = {
-            "request_id": id_,
-            "inputs": len(call.sizes),
-            "batch": call.batch_size,
-            "queue_ms": round((call.started_at - call.queued_at) * 1e3, 2),
-        }
-        self._ledger.enter(exchange.path.route.path, fields, "POST", exchange.path.name, 200, exchange.started)
+        if not self._answered:
+            connection.loop.call_soon(self._enter)
+        queue_ms = round((call.started_at - call.queued_at) * 1e3, 2)
+        about = id_, len(call.sizes), call.batch_size, queue_ms, time.perf_counter() - exchange.started
+        self._answered.append(Answered(exchange.path.route.path, exchange.path.name, *about))
+
+    def _enter(self) -> None:
+        """Count and log after the answers are on their way."""
+        answered, self._answered = self._answered, []
+        self._ledger.enter_all(answered)
 
     def fail(self, exchange: Exchange, error: BaseException) -> None:
         """Have the application say that a request ends with an error."""

@@ -70,12 +70,12 @@ class Metrics:
         registry.register(Shortages(shortages))
         registry.register(GpuMemory(memory))
 
-    def answered(self, route: str, status: int) -> None:
-        """Count an answer."""
+    def answered(self, route: str, status: int, count: int = 1) -> None:
+        """Count an answer, or several that are alike."""
         counter = self._answers.get((route, status))
         if counter is None:  # finding it by its labels takes longer than counting
             counter = self._answers[route, status] = self.requests.labels(route, str(status))
-        counter.inc()
+        counter.inc(count)
 
     def batch_done(self, batch: Batch, seconds: float) -> None:
         """Count one call of the model that took ``seconds`` and ended now."""

@@ -17,12 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .body import LimitedBody
 from .errors import NotReady, ServiceError
 from .head import check_head
+from .ledger import Ledger
 from .schemas import Problem
 from .service import Service
 
 log = logging.getLogger("request")
-# Asked every few seconds by machines.
-QUIET = frozenset({"/", "/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
 
 
@@ -86,24 +85,7 @@ class RequestMiddleware:
             await problem(fault, scope)(scope, receive, send_with_id)
         finally:
             route, path = getattr(scope.get("route"), "path", "unmatched"), scope["path"]
-            self._ledger.enter(route, fields, method, path, status or 499, started)
-
-
-class Ledger:
-    """What is kept of every request: its count and its line in the log."""
-
-    def __init__(self, service: Service) -> None:
-        self._metrics = service.metrics
-
-    def enter(self, route: str, fields: dict[str, Any], method: str, path: str, status: int, started: float) -> None:
-        """Take in a request that has its answer, or whose client has gone (499)."""
-        seconds = time.perf_counter() - started
-        self._metrics.answered(route, status)
-        if status == 200 and "batch" in fields:
-            self._metrics.request_seconds.observe(seconds)
-        if route not in QUIET or status == 500:
-            fields |= {"method": method, "path": path, "status": status, "ms": round(seconds * 1e3, 2)}
-            log.log(logging.ERROR if status == 500 else logging.INFO, "request", extra={"fields": fields})
+            self._ledger.enter(route, fields, method, path, status or 499, time.perf_counter() - started)
 
 
 def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:

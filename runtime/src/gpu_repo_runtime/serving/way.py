@@ -1,8 +1,6 @@
 """What stands between a connection and the service's own answers."""
 
-import sys
 from collections.abc import Iterator
-from types import FunctionType
 from typing import Any
 
 from fastapi import FastAPI
@@ -10,6 +8,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from .middleware import RequestMiddleware
 from .predictions import Direct
+from .untouched import Untouched
 
 OURS = (RequestMiddleware, Direct)
 # Of these, layers only pass on a request that ends without an error.
@@ -28,17 +27,16 @@ class Way:
         self.end: Direct | None = None
         layers = list(_layers(self._stack))
         methods = [(kind, "__call__") for layer in (app, *layers) for kind in type(layer).__mro__]
-        methods += [(RequestResponseCycle, name) for name in ("run_asgi", "receive", "send")]
-        self._methods = [(kind, name, vars(kind)[name]) for kind, name in dict.fromkeys(methods) if name in vars(kind)]
-        if list(map(type, layers)) == _expected() and not app.root_path and all(map(_is_as_written, self._methods)):
+        self._methods = Untouched(methods + [(RequestResponseCycle, name) for name in ("run_asgi", "receive", "send")])
+        known = all(type(layer).__module__.partition(".")[0] in KNOWN for layer in (app, *layers))
+        if known and list(map(type, layers)) == _expected() and not app.root_path:
             self.end = layers[-1]
 
     def is_open(self) -> bool:
         """Whether everything is still as it was, and nothing measures requests."""
         if self.end is None or self._app.middleware_stack is not self._stack:
             return False
-        same = all(vars(kind)[name] is method for kind, name, method in self._methods)
-        return same and not self._app._native_telemetry.enabled()
+        return self._methods.still() and not self._app._native_telemetry.enabled()
 
 
 def _layers(layer: Any) -> Iterator[Any]:
@@ -54,10 +52,3 @@ def _expected() -> list[type]:
     around = [type(layer) for layer in _layers(bare.build_middleware_stack())]
     here = next((place for place, kind in enumerate(around) if kind.__name__ == "ExceptionMiddleware"), 0)
     return [] if bare.user_middleware else [*around[:here], *OURS]
-
-
-def _is_as_written(method: tuple[type, str, Any]) -> bool:
-    kind, _, function = method
-    module = sys.modules[kind.__module__]
-    known = kind.__module__.partition(".")[0] in (*KNOWN, "uvicorn")
-    return known and type(function) is FunctionType and function.__globals__ is vars(module)
