@@ -45,8 +45,7 @@ class Ledger:
         """Take in what was answered together: the same counts and lines as one by one, in a part of the time."""
         for route in {one.route for one in predictions}:
             self._metrics.answered(route, 200, sum(one.route == route for one in predictions))
-        for one in predictions:
-            self._metrics.request_seconds.observe(one.seconds)
+        self._metrics.request_seconds.observe_all([one.seconds for one in predictions])
         if not log.isEnabledFor(logging.INFO):
             return
         writer = logs.only_writer(log)
