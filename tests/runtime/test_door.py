@@ -287,6 +287,17 @@ def test_who_measures_requests_measures_all(monkeypatch: pytest.MonkeyPatch) -> 
     assert meters.recorded == [200, 200, 200], "two predictions and the last request"
 
 
+def test_a_fastapi_that_does_not_say_whether_it_measures_is_asked_itself() -> None:
+    async def scenario() -> None:
+        async with wired(Model()) as service:
+            way = service.door._way  # type: ignore[union-attr]
+            assert way.is_open()
+            del service.app._native_telemetry
+            assert not way.is_open()
+
+    asyncio.run(scenario())
+
+
 def test_what_is_put_around_the_application_for_uvicorn_sees_every_request() -> None:
     seen: list[str] = []
 

@@ -25,6 +25,7 @@ class Wired:
     def __init__(self, app: FastAPI, address: tuple[str, int], state: uvicorn.server.ServerState) -> None:
         self.app, self.service, self.state = app, app.state.service, state
         self._address, self.by_the_door = address, 0
+        self.door: Door | None = None
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return an open connection."""
@@ -43,7 +44,7 @@ class Wired:
 
     def count(self, door: Door) -> None:
         """Count what goes in by the door."""
-        take = door.take
+        self.door, take = door, door.take
 
         def counted(exchange: Any) -> None:
             self.by_the_door += 1
