@@ -13,6 +13,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.batch.conftest import RUNTIME, Output
+from tests.sampling import every, sampled
 
 EARLIER = """
 import sys
@@ -38,7 +39,8 @@ def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "command", [["-m", "topic_finder.job", "run"], ["-m", "gpu_repo_runtime.batch", "topic_finder", "run"]]
+    "command",
+    sampled([["-m", "topic_finder.job", "run"], ["-m", "gpu_repo_runtime.batch", "topic_finder", "run"]], every(2)),
 )
 def test_both_commands_do_the_same(environment: dict[str, str], tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "a.txt").write_text("rain and wind\n")
@@ -76,7 +78,9 @@ def script(repository: Path, place: Path, *command: str, **environment: str) -> 
     return subprocess.run(called, cwd=place, env=own, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("where", ["repository", "repository/sub/folder", "elsewhere"])
+@pytest.mark.parametrize(
+    "where", sampled(["repository", "repository/sub/folder", "elsewhere"], ["repository/sub/folder"])
+)
 def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Path, tmp_path: Path, where: str) -> None:
     place = tmp_path / where
     place.mkdir(exist_ok=True)
@@ -129,11 +133,14 @@ def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["no_such_package", "--help"], "job: there is no package no_such_package here: call it where src/ is on"),
-        (["--help"], "job: which package holds model.py?"),
-        ([], "job: which package holds model.py?"),
-    ],
+    sampled(
+        [
+            (["no_such_package", "--help"], "job: there is no package no_such_package here: call it where src/ is on"),
+            (["--help"], "job: which package holds model.py?"),
+            ([], "job: which package holds model.py?"),
+        ],
+        every(3),
+    ),
 )
 def test_a_package_that_is_not_there(environment: dict[str, str], arguments: list[str], said: str) -> None:
     command = [sys.executable, "-m", "gpu_repo_runtime.batch", *arguments]

@@ -30,7 +30,7 @@ def peak(job, source, output) -> int:
     return highest
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("kind", "group", "limit"),
     [("parquet", 100_000, LIMIT), ("parquet", 1_000_000, ONE_GROUP), ("jsonl", 0, LIMIT)],

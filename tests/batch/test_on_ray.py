@@ -253,7 +253,7 @@ def test_in_a_new_folder_the_others_see_what_the_first_node_leaves(tmp_path: Pat
     assert member.look(PACKAGE, str(tmp_path / "out"), "token", first=False) == first
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_two_nodes_give_what_one_machine_gives_also_when_a_worker_is_killed(cluster, whole, arguments):
     undisturbed, options = arguments("undisturbed")
     said = done(cluster.run(*options))
@@ -269,7 +269,7 @@ def test_two_nodes_give_what_one_machine_gives_also_when_a_worker_is_killed(clus
     assert killed.digest() == whole.digest(), said
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_stops_bad_rows_and_a_lost_node(cluster, folder, whole, arguments):
     """Started on a node of the cluster, as a RayJob is; the node is killed last."""
 

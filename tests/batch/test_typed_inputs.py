@@ -17,6 +17,7 @@ import pytest
 
 from tests.batch.conftest import WAY, Job, Output
 from tests.runtime.kinds import DOCUMENT, IMAGE, ROW
+from tests.sampling import every, sampled
 
 TABLE = """
     from datetime import date
@@ -120,7 +121,7 @@ FORMATS = ["a.parquet", "a.jsonl", "a.csv"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("part_rows", [2, 100])
+@pytest.mark.parametrize("part_rows", sampled([2, 100], [2]))
 def test_fields_are_columns_whatever_the_format(made, tmp_path, out, name, part_rows):
     rows = [{"id": 7, "age": 70, "city": "Köln"}, {"id": 8, "age": 3}, {"id": 9, "age": 5, "city": "Ulm", "weight": 1}]
     rows[1]["city"] = rows[0]["city"]
@@ -166,7 +167,7 @@ REFUSED: dict[str, tuple[str, list[str], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", sampled(REFUSED, every(3)))
 def test_what_does_not_fit_is_refused_in_one_line(made, tmp_path, out, capsys, case):
     model, options, said = REFUSED[case]
     source = write(tmp_path / "a.csv", [{"x": 1, "y": 2}])
@@ -175,7 +176,7 @@ def test_what_does_not_fit_is_refused_in_one_line(made, tmp_path, out, capsys, c
     assert not out.path.joinpath("_plan.json").exists()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", sampled(FORMATS, every(3)))
 def test_columns_in_order_are_a_row_of_numbers(made, tmp_path, out, name):
     source = write(tmp_path / name, [{"b": 3, "id": 9, "a": 2.0}, {"b": -1, "id": 8, "a": 0.5}])
     assert made(ROW)("--input", source, "--output", out.path, "--columns", "a,b", "--keep", "id") == 0
@@ -229,7 +230,7 @@ def test_other_columns_than_fields_are_refused_where_the_model_forbids_them(made
 PICTURES = {"dark.png": bytes(range(100)), "bright.png": b"\xff" * 50}
 
 
-@pytest.mark.parametrize("way", ["beside", "root", "absolute"])
+@pytest.mark.parametrize("way", sampled(["beside", "root", "absolute"], ["beside"]))
 @pytest.mark.parametrize("name", FORMATS)
 def test_images_by_path(made, tmp_path, out, name, way):
     folder = tmp_path / "pictures" if way == "root" else tmp_path

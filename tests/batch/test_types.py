@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.batch.conftest import Job, Output, write_jsonl
+from tests.sampling import every, sampled
 
 LARGE = 2**53 + 1
 OPTIONS = ("--on-error", "quarantine", "--max-bad", 1, "--keep", "id")
@@ -163,7 +164,7 @@ PARQUET = {
 }
 
 
-@pytest.mark.parametrize("case", PARQUET)
+@pytest.mark.parametrize("case", sampled(PARQUET, every(3)))
 def test_files_of_parquet_whose_types_differ(job, tmp_path, out, case):
     first, second, bad = PARQUET[case]
     for name, ids in (("a", first), ("b", second)):
@@ -191,7 +192,7 @@ ANSWERS: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("case", ANSWERS)
+@pytest.mark.parametrize("case", sampled(ANSWERS, every(3)))
 def test_answers_whose_types_drift(job, model, tmp_path, out, monkeypatch, case):
     first, late, result = ANSWERS[case]
     monkeypatch.setattr(model, "predict", lambda self, b: [{"a": late if "late" in t else first} for t in b])
@@ -222,7 +223,7 @@ def test_a_set_as_answer_is_refused_at_once(job, model, tmp_path, out, monkeypat
     assert "a set has no order" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("step", ["remember", "write"])
+@pytest.mark.parametrize("step", sampled(["remember", "write"], ["write"]))
 def test_killed_while_the_parts_get_one_type(job, tmp_path, monkeypatch, step):
     """At each of the writes: the record that knows both checksums, and the part."""
     source = write_ids(tmp_path / "a.jsonl", [*[1] * LATE, *[0.5] * 10])

@@ -89,6 +89,7 @@ def jobs(told: Run) -> set[str]:
     return {name.removeprefix("fleet ") for name in told.passed}
 
 
+@pytest.mark.slow
 def test_the_plan_is_applied_and_no_more_is_open_than_allowed(it: Fleets) -> None:
     """Every run starts in an empty folder; what the last one opened is counted all the same."""
     for _ in range(2):
@@ -140,7 +141,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_is_pushed(it: Fleets, fault: str) -> None:
     case = FAULTS[fault]
@@ -151,7 +152,7 @@ def test_nothing_is_pushed(it: Fleets, fault: str) -> None:
     it.nothing_is_out()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("system", ["gitlab"])
 def test_without_approval_nothing_is_pushed(it: Fleets) -> None:
     """The manual job waits for a person."""

@@ -17,6 +17,7 @@ from tests.jenkins.pipelines.children import Builds
 from tests.jenkins.pipelines.conftest import commit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "pushed"),
     [(f"printf %s {farm.STAGING_LOGIN[1]}", True), ("false", False), ("true", False)],

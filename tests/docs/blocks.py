@@ -1,8 +1,8 @@
 """The commands of the documentation: fenced blocks of bash, each with the comment before it that says how it is run.
 
-nothing                                   run in a copy of this repository, by `make test`
-<!-- run: slow -->                        the same, by `make test-slow`
-<!-- run in: service -->                  run in a child of that type that is set up, by `make test-slow`
+nothing                                   run in a copy of this repository, by `make test-slow`
+<!-- run: slow -->                        the same, by `make test-release`
+<!-- run in: service -->                  run in a child of that type that is set up, by `make test-release`
 <!-- run in: service, until: /readyz -->  started in the background until that path answers; stopped at the page's end
 <!-- not run: REASON -->                  checked only: syntax, scripts, targets, options and paths exist
 
@@ -54,7 +54,7 @@ class Block:
 
     @property
     def slow(self) -> bool:
-        """Tell whether `make test` leaves it out."""
+        """Tell whether it is left to `make test-release`, or to nobody."""
         return bool(self.how)
 
     @property

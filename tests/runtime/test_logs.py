@@ -54,6 +54,7 @@ def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
     assert service.exit_code(10) == 0, "nor does it hold the end up"
 
 
+@pytest.mark.slow
 def test_who_reads_again_is_told_what_is_missing(stalled: Any) -> None:
     service, reader = stalled
     for _ in range(8):
@@ -148,6 +149,7 @@ def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
         assert (SECRET in log) == shown, level
 
 
+@pytest.mark.slow
 def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
     """The first socket would else become the standard output, and the log would be sent to a client."""
     environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
@@ -170,6 +172,7 @@ def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
         service.popen.kill()
 
 
+@pytest.mark.slow
 def test_what_others_print_comes_out_whole(start: Start, child: Path) -> None:
     service = start()
     assert service.predict("shout")[0] == 200

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.conftest import ROOT, git
+from tests.sampling import every, sampled
 from tests.templates.checks import files_of
 from tests.updates.copiers import run_program
 
@@ -55,7 +56,7 @@ def test_only_the_name_has_no_default(name):
     assert ("default" in QUESTIONS[name]) == (name != "project_name"), f"copier.yml: {name}"
 
 
-@pytest.mark.parametrize(("project_type", "framework"), list(zip(TYPES, FRAMEWORKS, strict=True)))
+@pytest.mark.parametrize(("project_type", "framework"), sampled(list(zip(TYPES, FRAMEWORKS, strict=True)), every(3)))
 def test_defaults_and_a_name_are_enough_without_trust(template, render, tmp_path, project_type, framework):
     """Copier itself renders the same bytes as the cheaper Copier of the tests (tests/shared.py)."""
     child = tmp_path / "child"
@@ -101,13 +102,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "expected"), REFUSED, ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("answers", "expected"), sampled(REFUSED, every(6)), ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED]
+)
 def test_a_wrong_answer_is_refused_with_a_right_one(template, tmp_path, answers, expected):
     error = refusal(template, tmp_path / "child", **answers)
     assert expected in error, f"{answers}: {error}"
     assert not (tmp_path / "child").exists(), f"{answers}: something was written"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(name=st.text(max_size=60).filter(lambda s: not s.startswith("-")) | st.from_regex(r"[a-z0-9_ ./'\"\\-]{1,45}"))
 def test_any_name_is_rendered_whole_or_refused_whole(template, tmp_path_factory, name):

@@ -14,7 +14,7 @@ from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import Child
 
 
-@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.release)])
 def test_an_empty_folder_goes_on_and_a_closed_request_stays_closed(tmp_path: Path, kind: str) -> None:
     fleet = Fleet(tmp_path, {"one": {}, "two": {}})
     with serve(kind) as server:
@@ -49,7 +49,7 @@ def test_an_empty_folder_goes_on_and_a_closed_request_stays_closed(tmp_path: Pat
         assert nothing.returncode != 0, "nothing was done, and it is said to be good"
 
 
-SLOW = pytest.mark.slow
+SLOW = pytest.mark.release
 
 
 @pytest.mark.parametrize("kind", ["git", "github", pytest.param("gitlab", marks=SLOW)])

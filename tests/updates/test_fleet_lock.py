@@ -142,7 +142,7 @@ def test_a_renewal_takes_the_place_of_renewals_alone() -> None:
         assert {other for other in every if is_older(signed("text", other), branch)} == others
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_one_renewal_is_open_beside_the_update_and_a_newer_one_takes_its_place(tmp_path: Path, kind: str) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})

@@ -130,7 +130,9 @@ def play(seed: int, template: Template, folder: Path, program: Program) -> None:
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=[] if first < QUICK else pytest.mark.slow, id=f"{first}-{first + CHUNK - 1}")
+        pytest.param(
+            first, marks=pytest.mark.slow if first < QUICK else pytest.mark.release, id=f"{first}-{first + CHUNK - 1}"
+        )
         for first in range(0, ALL, CHUNK)
     ],
 )

@@ -26,13 +26,19 @@ EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after t
     ("service", "main"): RELEASE | DEPLOY,
     ("service", "tag"): RELEASE,
 }
-FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by `make test`
+FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by CI
 HELD_BACK = [("library", "main"), ("batch", "branch"), ("service", "pull request")]  # and what does not
+
+
+def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecorator]:
+    """Return what says which run has it: `make test` has one, CI one of each type, a release all."""
+    if (framework, project_type, kind) == ("plain", "batch", "main"):
+        return []
+    return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release]
+
+
 EVERY = [
-    pytest.param(
-        *(framework, project_type, kind),
-        marks=[] if framework == "plain" and (project_type, kind) in FAST else pytest.mark.slow,
-    )
+    pytest.param(framework, project_type, kind, marks=marks(framework, project_type, kind))
     for framework in FRAMEWORKS
     for project_type in TYPES
     for kind in KINDS
@@ -42,7 +48,7 @@ Checked = Callable[[str], tuple[Builds, Trace]]
 
 
 def test_the_pipeline_does_not_depend_on_the_framework() -> None:
-    """`make test` runs plain children: theirs is the pipeline of all (tests/templates checks every Jenkinsfile)."""
+    """CI runs plain children: theirs is the pipeline of all (tests/templates checks every Jenkinsfile)."""
     assert "framework" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
@@ -83,7 +89,7 @@ def test_what_runs_where_and_what_is_published(
 @pytest.mark.parametrize(
     ("project_type", "kind"),
     [
-        pytest.param(name, kind, marks=[] if (name, kind) in HELD_BACK else pytest.mark.slow)
+        pytest.param(name, kind, marks=pytest.mark.slow if (name, kind) in HELD_BACK else pytest.mark.release)
         for name in TYPES
         for kind in KINDS
         if (name, kind) not in FAST
@@ -101,6 +107,7 @@ def test_only_main_and_a_tag_release(checked: Checked, project_type: str, kind: 
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Builds], project_type: str) -> None:
     """Its pull request is linted and tested, and says what it does not get; so does a fork that edits a script."""
@@ -120,6 +127,7 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
     it.nothing_is_out()
 
 
+@pytest.mark.slow
 def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
     """The credential of staging releases nothing: the registry refuses it."""
     it, before = checked("batch")
@@ -130,6 +138,7 @@ def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
     assert "v0.3.0" not in it.released()
 
 
+@pytest.mark.slow
 def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     """The late build of an older commit is not released over a newer one."""
     it, before = checked("batch")
@@ -149,6 +158,7 @@ def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.Monk
     assert (it.released(), it.deployed()) == (released, "")
 
 
+@pytest.mark.slow
 def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     it, _ = checked("service")
     it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
@@ -158,6 +168,7 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     assert "ci-busy-1" in it.staged()
 
 
+@pytest.mark.slow
 def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
     """A 404 by mistake for the tag of a version is no reason to set it anew."""
     it, before = checked("service")
@@ -172,6 +183,7 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
     assert it.released() == released
 
 
+@pytest.mark.slow
 def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callable[..., Builds]) -> None:
     it = builds("batch")
     for branch in ("feature/a", "feature-a", "feature_a"):
@@ -179,6 +191,7 @@ def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callabl
     assert sorted(it.staged()) == ["ci-feature-a-1", "ci-feature_.a-1", "ci-feature__a-1"]
 
 
+@pytest.mark.slow
 def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
     it, before = checked("service")
@@ -192,6 +205,7 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     assert it.deployed() == ""
 
 
+@pytest.mark.slow
 def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -> None:
     """As "Restart from Stage" does: the digest that was smoked is deployed, and nothing is built or pushed."""
     it, before = checked("service")
@@ -223,6 +237,7 @@ def test_waiting_is_not_counted_and_an_approval_holds_no_build_back() -> None:
     assert "disableConcurrentBuilds" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
+@pytest.mark.slow
 def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Builds]) -> None:
     """A conflict marker ends the build before anything else runs."""
     it = builds("library")

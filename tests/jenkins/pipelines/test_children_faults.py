@@ -212,9 +212,11 @@ FAST = dict.fromkeys(FAULTS, "batch") | dict.fromkeys(
     ),
     "library",
 )
-# `make test` runs every fault once, with a library or a batch job, whose pipeline is the service's; the rest is slow.
+
+
+# CI runs every fault once, with a library or a batch job, whose pipeline is the service's; a release runs the others.
 FAULTY = [
-    pytest.param(project_type, fault, marks=[] if project_type == FAST[fault] else pytest.mark.slow)
+    pytest.param(project_type, fault, marks=pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release)
     for project_type in TYPES
     for fault in FAULTS
     if not any(fault in names for names in ONLY.values()) or fault in ONLY[project_type]
@@ -248,6 +250,7 @@ def test_a_fault_is_named_and_nothing_is_published(
     take_back(it)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_without_a_fault_the_same_stages_release(
     checked: Callable[[str], tuple[Builds, Trace]], project_type: str
