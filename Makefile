@@ -22,7 +22,7 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=service|batch|library FRAMEWORK=plain|torch|tensorflow)
+demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=batch FRAMEWORK=torch; both as in the questions)
 	@$(PYTHON) hooks/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new

@@ -3,13 +3,14 @@
   cut X.Y.Z   check the changelog and what children would see, change VERSION alone, commit and tag it
   tags        tag every release that has no tag here, where the commits of VERSION say it is
 
-Exit codes: 0 done, 1 refused (the reason is named, nothing is changed), 2 wrong usage.
+Exit codes: 0 done, 1 refused (the reason is named, nothing is changed but where origin refuses a push), 2 wrong usage.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import runtime_source  # noqa: F401
 
 # isort: split
+from gpu_repo_runtime.update.git_calls import cause
 from packaging.version import InvalidVersion, Version
 from releases import HistoryError, current, git, tags, written
 
@@ -52,7 +54,7 @@ def set_tags(repository: Path) -> None:
     """Set the tags that are missing and say which."""
     missing = missing_tags(repository)
     for name, commit in missing.items():
-        git(repository, "tag", name, commit)
+        tag(repository, name, commit)
     print(f"tagged {', '.join(missing)}" if missing else "every release has its tag")
 
 
@@ -92,7 +94,34 @@ def cut(repository: Path, text: str, push: bool) -> None:
     except InvalidVersion as error:
         raise ReleaseError(f"{text!r} is not a version: it needs X.Y.Z, for example VERSION=1.2.3") from error
     check(repository, version)
-    before = current(repository)
+    branch = branch_of(repository) if push else ""
+    write(repository, version)
+    print(f"released {version}: {git(repository, 'rev-parse', '--short', 'HEAD').strip()}, tag v{version}")
+    if not push:
+        print(f"push it: git push --atomic origin HEAD v{version}")
+        return
+    try:
+        git(repository, "push", "--quiet", "--atomic", "origin", branch, f"v{version}")
+    except subprocess.CalledProcessError as error:
+        raise ReleaseError(
+            f"{version} is released here, and origin did not take it: {cause(error.stderr)}; mend that, then "
+            f"git push --atomic origin {branch} v{version}, or take it back: git tag -d v{version} && "
+            "git reset --keep HEAD~1"
+        ) from error
+    print(f"pushed {branch} and v{version} to origin")
+
+
+def branch_of(repository: Path) -> str:
+    """Return the branch that is pushed. Raises ReleaseError where none is checked out."""
+    try:
+        return git(repository, "symbolic-ref", "--short", "HEAD").strip()
+    except subprocess.CalledProcessError as error:
+        raise ReleaseError("no branch is checked out, so there is none to push: git switch BRANCH first") from error
+
+
+def write(repository: Path, version: Version) -> None:
+    """Commit the version and tag it, both or neither. Raises ReleaseError."""
+    before, commit = current(repository), git(repository, "rev-parse", "HEAD").strip()
     place = repository / "VERSION"
     try:  # what the check knows of a version that is not final yet is that it is being made
         place.write_text(
@@ -101,17 +130,19 @@ def cut(repository: Path, text: str, push: bool) -> None:
         release_check(repository)
         place.write_text(f"{version}\n", encoding="utf-8")
         git(repository, "commit", "--quiet", f"--message=Release {version}", "--", "VERSION")
+        tag(repository, f"v{version}", "HEAD")
     except BaseException:
+        if git(repository, "rev-parse", "HEAD").strip() != commit:
+            git(repository, "reset", "--quiet", commit)
         place.write_text(f"{before}\n", encoding="utf-8")
         raise
-    git(repository, "tag", f"v{version}")
-    print(f"released {version}: {git(repository, 'rev-parse', '--short', 'HEAD').strip()}, tag v{version}")
-    if push:
-        branch = git(repository, "symbolic-ref", "--short", "HEAD").strip()
-        git(repository, "push", "--quiet", "--atomic", "origin", branch, f"v{version}")
-        print(f"pushed {branch} and v{version} to origin")
-    else:
-        print(f"push it: git push --atomic origin HEAD v{version}")
+
+
+def tag(repository: Path, name: str, commit: str) -> None:
+    """Set a tag; whoever signs tags would be asked for a message without one."""
+    asked = ["git", "config", "--type=bool", "--get", "tag.gpgSign"]
+    signs = subprocess.run(asked, cwd=repository, capture_output=True, text=True, check=False).stdout.strip() == "true"
+    git(repository, "tag", *(["--message", f"Release {name}"] if signs else []), name, commit)
 
 
 def main() -> int:
@@ -126,6 +157,8 @@ def main() -> int:
     one.add_argument("version")
     one.add_argument("--push", action="store_true", help="push the commit and the tag to origin")
     options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):  # then what was begun is taken back, as with Ctrl-C
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
         if options.command == "tags":
             set_tags(options.repository)
@@ -135,7 +168,7 @@ def main() -> int:
         print(f"release: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:
-        print(f"release: git {error.cmd[1]}: {(error.stderr or '').strip().splitlines()[-1:]}", file=sys.stderr)
+        print(f"release: git {error.cmd[1]}: {cause(error.stderr)}", file=sys.stderr)
         return 1
     return 0
 

@@ -28,7 +28,8 @@ import yaml
 from fleetkit.speed import compile_templates_once, read_yaml_fast
 from gpu_repo_runtime.update.answers import ANSWERS
 from gpu_repo_runtime.update.outcome import files_under
-from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
+from gpu_repo_runtime.update.ownership import owners_in
+from packaging.version import Version
 from releasekit import updates
 from releasekit.questions import (
     Answers,
@@ -41,6 +42,7 @@ from releasekit.questions import (
     refusal,
     settings_of,
 )
+from releasekit.rendered import copier_in, faults
 from releasekit.trees import difference, export, tree_of, work_tree
 from releases import HistoryError, next_version, order, released
 
@@ -51,7 +53,6 @@ FORBIDDEN = {
     "_jinja_extensions": "children would need --trust",
     "_skip_if_exists": "fixes of those files would never arrive; what is the owner's is a seed",
 }
-MARKER = re.compile(r"(?m)^(<{7}|>{7}|\|{7})( |$)")
 KINDS = ("file", "question", "choice", "image", "validator", "type")
 
 
@@ -78,6 +79,7 @@ class Check:
 
     def __init__(self, old: Path, new: Path, old_version: str) -> None:
         self.old, self.new, self.old_version = old, new, old_version
+        self.settings = settings_of(new)
         self.refused: list[str] = []
         self.impossible: dict[str, list[str]] = {}
         self.entries = load(new, "templates/retired.yml") or []
@@ -102,11 +104,15 @@ class Check:
 
     def check_settings(self) -> None:
         """Refuse what needs trust or keeps fixes away, links, and questions that children can no longer answer."""
-        settings = settings_of(self.new)
         for name, why in FORBIDDEN.items():
-            if settings.get(name):
+            if self.settings.get(name):
                 self.refuse(f"copier.yml has {name}: {why}")
-        folder = self.new / str(settings.get("_subdirectory", "")).partition("{")[0]
+        before, after = (of.get("_envops") or {} for of in (settings_of(self.old), self.settings))
+        if before.get("undefined") not in (None, after.get("undefined")):
+            self.refuse(
+                f"copier.yml: undefined is no longer {before['undefined']}: a wrong name would be told by nothing"
+            )
+        folder = self.new / str(self.settings.get("_subdirectory", "")).partition("{")[0]
         for path in sorted(folder.rglob("*")):
             if path.is_symlink():
                 self.refuse(f"{path.relative_to(self.new)} is a link: not every system can check it out")
@@ -194,23 +200,21 @@ class Check:
         for path in sorted(files_under(new)):
             if after.of(path) == "managed" and before.of(path) == "seed":
                 self.refuse(f"{path} ({where}) was the owner's and would be changed by updates")
+            if after.of(path) == "seed" and before.of(path) == "managed" and ("file", path) not in self.retired:
+                self.refuse(f"{path} ({where}) was managed and is a seed now: its fixes would no longer arrive")
             if (old / path).is_file() and os.access(old / path, os.X_OK) and not os.access(new / path, os.X_OK):
                 self.refuse(f"{path} ({where}) can no longer be executed: git update-index --chmod=+x brings it back")
 
     def check_rendered(self, where: str, new: Path) -> None:
-        """Refuse files on no list, links and conflict markers in one rendered answer set."""
-        try:
-            load(new, OWNERSHIP)
-        except yaml.YAMLError as error:
-            self.refuse(f"{OWNERSHIP} ({where}) cannot be read: {error}")
-        owners = owners_in(new)
-        for path in sorted(files_under(new)):
-            if owners.of(path) is None:
-                self.refuse(f"{path} ({where}) is on neither list of templates/ownership.yml")
-            if (new / path).is_symlink():
-                self.refuse(f"{path} ({where}) is a link: not every system can check it out")
-            elif MARKER.search((new / path).read_text(encoding="utf-8", errors="replace")):
-                self.refuse(f"{path} ({where}) has conflict markers")
+        """Refuse what no child should get, in one rendered answer set."""
+        for path, fault in faults(new):
+            self.refuse(f"{path} ({where}) {fault}")
+
+    def check_copier(self, where: str, old: Path) -> None:
+        """Refuse a version that needs a newer Copier than children of the last one have for their update."""
+        least, there = self.settings.get("_min_copier_version"), copier_in(old)
+        if least and there and Version(str(least)) > there:
+            self.refuse(f"children with {where} cannot update: they have Copier {there}, and it needs {least}")
 
     def check_answers(self, where: str, old: Path, new: Path) -> None:
         """Refuse a version that no longer records an answer which the last one recorded."""
@@ -251,6 +255,7 @@ class Check:
                 continue
             self.check_files(where, old, new)
             self.check_answers(where, old, new)
+            self.check_copier(where, old)
             self.check_rendered(where, new)
             yield where, difference(old, new)
         for number, answers in enumerate(answers for answers in answer_sets(self.new) if answers not in old_sets):

@@ -16,6 +16,7 @@ import pytest
 from copier import run_copy
 
 from tests.answers import AnswerSet
+from tests.groups import pytest_itemcollected  # noqa: F401 - a hook of pytest
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 from tests.shared import SHARED, make_copier_cheap, once, shared_folder
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest

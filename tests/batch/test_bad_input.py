@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 
 import pyarrow as pa
@@ -247,3 +248,12 @@ def test_zeros_behind_a_cut_archive_are_a_loss(job, tmp_path, out, capsys):
     (tmp_path / "a.jsonl.gz").write_bytes(content[:-100] + bytes(512))
     assert job("--input", tmp_path / "a.jsonl.gz", "--output", out.path) == 65
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_bad_row_of_parquet_is_in_quarantine_as_json(job, tmp_path, out):
+    pq.write_table(pa.table({"text": ["a", "b"], "k": pa.array([1, 2], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": ["c", None], "k": [2**60 + 1, 3]}), tmp_path / "b.parquet")
+    options = ("--keep", "k", "--on-error", "quarantine", "--max-bad", 1)
+    assert job("--input", tmp_path / "*.parquet", "--output", out.path, *options) == 0
+    found = [(bad["row"], json.loads(bad["raw"])) for bad in out.quarantined()]
+    assert found == [(0, {"text": "c", "k": 2**60 + 1}), (1, {"text": None, "k": 3})]

@@ -50,6 +50,7 @@ def test_both_commands_do_the_same(environment: dict[str, str], tmp_path: Path, 
     assert [row["text"] for row in Output(tmp_path / "out").rows()] == ["rain and wind"]
 
 
+@pytest.mark.slow
 def test_tests_of_version_0_2_go_on_working(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("rain and wind\n")
     command = [sys.executable, "-W", "ignore", "-c", EARLIER, str(tmp_path / "a.txt"), str(tmp_path / "out")]
@@ -91,6 +92,7 @@ def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Pa
     assert {path.name for path in place.iterdir()} >= {"a.txt", "out"}
 
 
+@pytest.mark.slow
 def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
     done = script(repository, repository / "sub", "scripts/probe")
     assert done.returncode == 0, done.stderr
@@ -129,6 +131,21 @@ def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path
     done = script(repository, tmp_path, "scripts/run", "--input", "a.txt", "--output", "out", RUN_IN="docker")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"a container sees this repository alone: call it from {repository}" in done.stderr
+
+
+def test_the_names_of_settings_reach_a_container(repository: Path, tmp_path: Path) -> None:
+    """From there they go on to the nodes of a Ray cluster."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "docker").write_text('#!/bin/sh\n[ "$1" != run ] || echo "$@"; [ "$1" != run ] || env\n')
+    (programs / "docker").chmod(0o755)
+    (repository / ".env").write_text("ROUNDS=3\nTOKEN=abc\n")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = script(repository, repository, "scripts/run", "--input", "a.txt", RUN_IN="docker", PATH=path)
+    assert done.returncode == 0, done.stderr
+    options, *environment = done.stdout.splitlines()
+    assert {"JOB_SETTINGS", "ROUNDS", "TOKEN"} <= set(options.split()), options
+    assert "JOB_SETTINGS= ROUNDS TOKEN" in environment
 
 
 @pytest.mark.parametrize(

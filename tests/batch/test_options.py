@@ -47,7 +47,20 @@ def test_another_limit_is_another_plan(job, tmp_path, out, capsys):
     source = write_jsonl(tmp_path / "a.jsonl", texts(20))
     assert job("--input", source, "--output", out.path, "--limit", 5) == 0
     assert job("--input", source, "--output", out.path, "--limit", 6) == 78
-    assert "1 input files changed: a.jsonl" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--limit is another one" in said
+    assert "changed" not in said, "the file has not"
+
+
+@pytest.mark.parametrize("option", [("--delimiter", ";"), ("--encoding", "latin-1")])
+def test_the_option_is_named_and_not_the_file(job, tmp_path, out, capsys, option):
+    (tmp_path / "a.csv").write_text("text\na\n")
+    assert job("--input", tmp_path / "a.csv", "--output", out.path) == 0
+    capsys.readouterr()
+    assert job("--input", tmp_path / "a.csv", "--output", out.path, *option) == 78
+    said = capsys.readouterr().err
+    assert f"begun otherwise: {option[0]} was not said, now " in said
+    assert "changed" not in said, "the file has not"
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "shift-jis"])
@@ -74,6 +87,7 @@ def test_bytes_that_an_encoding_does_not_have_are_a_bad_row(job, tmp_path, out, 
 
 
 @pytest.mark.parametrize(("option", "value"), [("--delimiter", ""), ("--delimiter", "ab"), ("--encoding", "base64"),
+                                               ("--encoding", "idna"), ("--encoding", "punycode"),
                                                ("--encoding", "nothing"), ("--limit", "0")])  # fmt: skip
 def test_values_that_make_no_sense(job, tmp_path, out, option, value):
     assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path, option, value) == 78

@@ -131,6 +131,15 @@ def test_stopped_training_with_torch_reaches_the_same_weights(render, tmp_path, 
 
 
 @pytest.mark.release
+def test_stopped_training_with_jax_reaches_the_same_weights(render, tmp_path):
+    child = own_copy(render, AnswerSet("batch", "jax"), tmp_path)
+    run(child, "scripts/setup")
+    python = str(child / ".venv" / "bin" / "python")
+    codes = training.stop_at_random(python, child, "topic_finder", tmp_path, 2)
+    assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
+
+
+@pytest.mark.release
 def test_torchrun_with_two_processes_learns_what_one_does(render, tmp_path, torch_build):
     """Two processes with half the batch each see the same examples in a step; dropout differs, so the loss is near."""
     child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)

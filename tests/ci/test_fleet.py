@@ -1,7 +1,7 @@
 """The fleet on GitHub and GitLab: what reached the children and their code host, and what a fault lets through.
 
-Both hosts are a stand-in of their HTTP (tests/updates/remotes.py); the fleet tool and the children are real. Jenkins
-has the same in tests/jenkins/pipelines.
+Both hosts are a stand-in of their HTTP (tests/updates/host_server.py); the fleet tool and the children are real.
+Jenkins has the same in tests/jenkins/pipelines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.ci.runs import Run
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.fleets import BRANCH, TOKEN, Fleet
-from tests.updates.remotes import Server, branches, serve
+from tests.updates.code_host import Server
+from tests.updates.host_server import serve
+from tests.updates.remotes import branches
 
 WORKFLOW = ".github/workflows/fleet.yml"
 READER = "canary-that-may-read"  # of the environment fleet-plan

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report.blocks import pages
+from tests.answers import TYPES
 from tests.conftest import ROOT
 
 FENCE = re.compile(
@@ -25,7 +26,7 @@ FENCE = re.compile(
     r"```bash\n(?P<text>.*?)^ *```$"
 )
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-PLACES = ("parent", "library", "batch", "service")
+PLACES = ("parent", *TYPES)
 
 
 @dataclass(frozen=True)

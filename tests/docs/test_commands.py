@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import AnswerSet
+from tests.answers import TYPES, AnswerSet
 from tests.conftest import ROOT, git
 from tests.docs.blocks import Block, all_blocks, blocks_of
 
@@ -147,7 +147,7 @@ def test_the_commands_of_a_page_in_a_child(render, runner, tmp_path: Path, page:
 
 
 @pytest.mark.release
-@pytest.mark.parametrize("kind", ["library", "batch", "service"])
+@pytest.mark.parametrize("kind", TYPES)
 def test_the_first_commands_of_a_childs_own_readme(render, runner, tmp_path: Path, kind: str) -> None:  # type: ignore[no-untyped-def]
     child = tmp_path / kind
     shutil.copytree(render(AnswerSet(kind, "plain")), child)

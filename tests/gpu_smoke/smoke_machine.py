@@ -173,7 +173,7 @@ class Machine:
         return self
 
     def framework(self) -> Machine:
-        """Put the fake torch and tensorflow on Python's path."""
+        """Put the fake frameworks on Python's path."""
         self.python_path.append(FRAMEWORKS)
         return self
 

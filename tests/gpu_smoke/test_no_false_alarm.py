@@ -6,7 +6,7 @@ import pytest
 from cases_witness import GVISOR, mig, no_nodes
 from smoke_cases import TF_ROW
 from smoke_machine import MODELS, ROW, TOOLKIT, Machine
-from smoke_setups import opens, pci, without
+from smoke_setups import jax, opens, pci, without
 
 from tests.sampling import every, sampled
 
@@ -46,6 +46,15 @@ def test_tensorflow_on_cuda_12_passes(machine: Machine) -> None:
     result = machine.run("--require", "framework")
     assert result.code == 0, result.text + result.errors
     assert result.report["framework"] == "tensorflow"
+    _quiet(result)
+
+
+def test_jax_on_a_plain_image_passes(machine: Machine) -> None:
+    """It takes GPU memory as it is needed, too: the stand-in fails where it would take most of it."""
+    result = jax(machine).run("--require", "framework", "--framework", "jax")
+    assert result.code == 0, result.text + result.errors
+    summary = result.layer("framework")["summary"]
+    assert summary == "0.10.2, CUDA 13: forward, backward, convolution, bf16 right"
     _quiet(result)
 
 

@@ -150,6 +150,7 @@ def test_a_wrong_result_of_any_multiprocessor_is_found(machine: Machine) -> None
         assert facts["universal"]["bad"] == [n], f"multiprocessor {n}: {facts}"
 
 
+@pytest.mark.slow
 def test_wrong_tensor_cores_of_any_multiprocessor_are_found(machine: Machine) -> None:
     faults = [{"FAKE_BAD_TENSOR": n, "FAKE_BAD_THREAD": n * 31 % kernel_text.THREADS} for n in range(132)]
     good, *bad = _many(machine, "kernels", [{}, *faults])

@@ -84,6 +84,7 @@ def test_what_a_build_downloaded_needs_no_index_again(bench: Bench, tmp_path: Pa
     assert bench.tree() == installed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", sampled(["another wheel", "cut", "a folder", "read-only"], ["cut"]))
 def test_a_harmed_cache_is_as_good_as_none(bench: Bench, tmp_path: Path, harm: str) -> None:
     lock, cache = bench.wheel("tool", **{"tool.py": "right = 1\n"}), tmp_path / "cache"
@@ -133,7 +134,7 @@ CLASHES = {
 }
 
 
-@pytest.mark.parametrize("case", sampled(CLASHES, every(5)))
+@pytest.mark.parametrize("case", sampled(CLASHES, every(14)))
 def test_what_would_replace_or_hide_the_base_is_refused(bench: Bench, case: str) -> None:
     """A wheel is looked into before it is installed: files, programs and libraries of the base win."""
     files, phrase = CLASHES[case]
@@ -159,7 +160,7 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(NAMES, every(4)))
+@pytest.mark.parametrize("name", sampled(NAMES, every(8)))
 def test_gpu_packages_are_known_by_all_their_names(bench: Bench, name: str) -> None:
     """A framework or CUDA package under another name is refused before anything is downloaded."""
     refused(bench, f"{name}==1.0 --hash=sha256:{'0' * 64}\n", 1, NAMES[name], "Ways out")
@@ -189,13 +190,14 @@ LOCKS: dict[str, tuple[str | bytes, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", sampled(LOCKS, every(6)))
+@pytest.mark.parametrize("case", sampled(LOCKS, every(12)))
 def test_a_lock_that_is_no_lock_is_refused(bench: Bench, case: str) -> None:
     """One line says what is wrong with it; no traceback, nothing changed, nothing passed over in silence."""
     lock, code, phrase = LOCKS[case]
     refused(bench, lock, code, phrase)
 
 
+@pytest.mark.slow
 def test_comments_continued_lines_and_a_byte_order_mark_are_read(bench: Bench) -> None:
     """What editors and other tools write into a lock is not an error."""
     line = bench.wheel("tool").strip().replace(" --hash", " \\\r\n    --hash")
@@ -226,6 +228,7 @@ def test_a_configuration_does_not_lead_pip_elsewhere(bench: Bench) -> None:
     assert not (bench.site / "tool-1.0.dist-info" / "direct_url.json").exists(), "a path of the build is in the image"
 
 
+@pytest.mark.slow
 def test_a_package_without_what_it_needs_leaves_nothing(bench: Bench) -> None:
     """The check of the whole environment comes before the installation is final."""
     lock = bench.wheel("tool", requires="missing>=1", **{"tool.py": ""})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -94,6 +95,18 @@ def test_idle_device_takes_one_text_at_once_and_a_busy_one_the_whole_queue_next(
 
     run(scenario, limit=8)
     assert [len(batch) for batch in owner.batches] == [1, 8, 2]
+
+
+def test_what_the_event_loop_finds_together_shares_a_batch_on_an_idle_device(run: Any, owner: Owner) -> None:
+    async def scenario(batcher: Any) -> None:
+        calls = []
+        for number in range(5):
+            calls.append(batcher.submit([str(number)]))
+            time.sleep(0.01)  # the model's thread may run meanwhile
+        await asyncio.gather(*(call.done for call in calls))
+
+    run(scenario)
+    assert [len(batch) for batch in owner.batches] == [5]
 
 
 def test_a_request_larger_than_the_batch_is_split_and_answered_in_order(run: Any, owner: Owner) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 
 import pytest
 from fastapi.testclient import TestClient
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.runtime.standin_model import Model
@@ -68,6 +70,23 @@ def test_metrics_parse_and_count(client: TestClient) -> None:
     assert info.labels["version"] == "1.2.3"
     routes = {sample.labels["route"] for sample in families["service_requests"].samples if "route" in sample.labels}
     assert routes <= {"/predict", "/livez", "/readyz", "/metrics", "unmatched"}, "no label grows with the input"
+
+
+def test_a_histogram_that_takes_many_values_is_shown_as_prometheus_clients_own(serving: Callable) -> None:
+    bounds, values = (0.001, 0.5, 1, 30), [0.0, 0.001, 0.0011, 0.5, 1.0, 29.0, 31.0, 1e9]
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    many = serving("histogram").Histogram("seconds", "How long", buckets=bounds, registry=ours)
+    many.observe_all(values[:3])
+    many.observe_all(values[3:])
+    each = Histogram("seconds", "How long", buckets=bounds, registry=theirs)
+    for value in values:
+        each.observe(value)
+
+    def without_birthday(text: str) -> str:
+        return re.sub(r"^(seconds_created) .*", r"\1", text, flags=re.M)
+
+    for show in (generate_latest, openmetrics.generate_latest):
+        assert without_birthday(show(ours).decode()) == without_birthday(show(theirs).decode())
 
 
 def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_nothing(serving: Callable) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import TYPES, AnswerSet
+from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.conftest import git
 from tests.sampling import every, sampled
 from tests.templates.typed import type_errors
@@ -59,15 +59,23 @@ def test_setup_lint_test_and_smoke_of_a_torch_child(render, tmp_path, project_ty
     assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
 
 
+# Of the others, which pip finds for the CPU as they are locked.
+WHOLE = [name for name in FRAMEWORKS if name not in ("plain", "torch")]
+
+
 @pytest.mark.release
+@pytest.mark.parametrize("framework", WHOLE)
 @pytest.mark.parametrize("project_type", TYPES)
-def test_setup_lint_test_and_smoke_of_a_tensorflow_child(render, tmp_path, project_type):
-    child = own_copy(render, AnswerSet(project_type, "tensorflow"), tmp_path)
+def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, framework):
+    child = own_copy(render, AnswerSet(project_type, framework), tmp_path)
     run(child, "scripts/setup")
     run(child, "scripts/lint")
     assert " passed" in run(child, "scripts/test")
     assert " passed" in run(child, "scripts/smoke")
     assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
+    if project_type == "service":
+        text = run(child, ".venv/bin/python", "-m", "topic_finder.serving", expect=78, PYTHONPATH="src", DEVICE="cuda")
+        assert "no GPU can be used" in text, f"{framework}: DEVICE=cuda without a GPU: {text}"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ import pytest
 
 from tests.conftest import git
 from tests.updates.copiers import ROOT
-from tests.updates.remotes import EDITS, EXPECTED, serve, write_fleet
+from tests.updates.host_server import serve
+from tests.updates.remotes import EDITS, EXPECTED, write_fleet
 from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import MARKER, Child
 

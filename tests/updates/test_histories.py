@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
+import signal
 from pathlib import Path
+from typing import Protocol
 
 import pytest
+from gpu_repo_runtime.update import write_back
 
-from tests.updates.program import Program
+from tests.updates.test_write_back import in_a_process
 from tests.updates.tiny import Child, Template, make_child
 
 QUICK, ALL, CHUNK = 5, 300, 5
+HISTORIES_KILLED, KILLED = 30, 3  # two kills each
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
+
+
+class Update(Protocol):
+    """The safe update of one child, run in some way."""
+
+    out: str
+    err: str
+
+    def __call__(self, child: Child, *options: str) -> int:
+        """Update the child; return the exit code."""
 
 
 class History:
@@ -108,8 +123,30 @@ def settle(child: Child) -> None:
     child.commit("Update")
 
 
-def play(seed: int, template: Template, folder: Path, program: Program) -> None:
-    """Play one history of three releases and two updates."""
+def kill_while_writing(history: History, child: Child, program: Update, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Update the child and kill it at any of the steps of the writing."""
+    share, lay_down = history.random.random(), write_back.lay_down
+    left = 0
+
+    def begin(folder: Path, path: Path, tree: Path, journal: write_back.Journal) -> None:
+        nonlocal left
+        left = int(share * (2 * len(journal.paths) + 3))  # each file is laid down and put; the journal, index and end
+        lay_down(folder, path, tree, journal)
+
+    def step(_: str) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(write_back, "lay_down", begin)
+        patch.setattr(write_back, "step", step)
+        assert in_a_process(lambda: program(child)) == -signal.SIGKILL
+
+
+def play(seed: int, template: Template, folder: Path, program: Update, kill: pytest.MonkeyPatch | None = None) -> None:
+    """Play one history of three releases and two updates, each of which may be killed first."""
     history = History(seed)
     child = None
     for release in range(1, 4):
@@ -119,6 +156,8 @@ def play(seed: int, template: Template, folder: Path, program: Program) -> None:
         else:
             history.work(child)
             before = texts(child)
+            if kill:
+                kill_while_writing(history, child, program, kill)
             code = program(child, "--json")
             where = f"history {seed}, update to v{release}.0.0"
             assert code in (0, 3, 4), f"{where}: exit code {code}: {program.err}"
@@ -140,10 +179,27 @@ def test_no_line_of_the_owner_disappears(
     first: int,
     template: Template,
     tmp_path: Path,
-    program: Program,
+    program: Update,
 ) -> None:
     for seed in range(first, first + CHUNK):
         place = tmp_path / str(seed)
         place.mkdir()
         play(seed, Template(place / "template", template.copier), place / "child", program)
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[] if first == ALL else pytest.mark.slow, id=f"{first}-{first + KILLED - 1}")
+        for first in range(ALL, ALL + HISTORIES_KILLED, KILLED)
+    ],
+)
+def test_a_kill_while_writing_loses_no_line_either(
+    first: int, template: Template, tmp_path: Path, program: Update, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(first, first + KILLED):
+        place = tmp_path / str(seed)
+        place.mkdir()
+        play(seed, Template(place / "template", template.copier), place / "child", program, monkeypatch)
         shutil.rmtree(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ def break_nothing(template: Template, child: Child) -> None:
     ("damage", "options", "message"),
     sampled(
         [
-            (break_dirty, (), "uncommitted changes: commit or stash"),
+            (break_dirty, (), "uncommitted changes: commit or stash them first (untracked)"),
             (break_answers, (), "cannot be read: restore it"),
             (break_missing_answers, (), "has no .copier-answers.yml"),
             (break_commit, (), "lacks _commit"),
@@ -197,6 +198,15 @@ def test_error_is_one_line_and_changes_nothing(
     assert re.fullmatch(r"update: [^\n]+\n", program.err), program.err
     assert child.status() == before
     assert child.read("a.txt") == "a\n"
+
+
+def test_an_error_is_told_to_programs_too(template: Template, program: Program, tmp_path: Path) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    assert program(child, "--json", "--to", "v9.0.0") == 1
+    told = json.loads(program.out)
+    assert told == {"code": 1, "error": "the template has no version v9.0.0: there are v1.0.0"}
+    assert program.err == f"update: {told['error']}\n"
 
 
 @pytest.mark.slow

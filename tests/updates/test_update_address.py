@@ -165,6 +165,17 @@ def test_a_host_that_never_answers_is_given_up(
     assert "did not answer in 0.5 s" in program.err
 
 
+@pytest.mark.parametrize("limit", ["soon", "-1", "0", "inf", "1e9"])
+def test_a_time_limit_that_is_none_is_named(
+    template: Template, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    monkeypatch.setenv("UPDATE_TIME_LIMIT", limit)
+    assert program(child) == 1
+    assert program.err == f"update: UPDATE_TIME_LIMIT is {limit!r}: it takes seconds, for example 300\n"
+
+
 @pytest.mark.parametrize(
     ("address", "shown", "login"),
     [

@@ -64,6 +64,20 @@ def test_a_sparse_checkout_loses_no_fix(template: Template, program: Program, tm
     assert child.read("out/b.txt") == "2\n"
 
 
+def test_files_that_are_here_in_spite_of_sparse_patterns_are_not_deleted(
+    template: Template, program: Program, tmp_path: Path
+) -> None:
+    first = {"in/a.txt": "a\n", "out/b.txt": "b\n"}
+    child = child_of(template, tmp_path, first, first | {"out/b.txt": "2\n", "out/c.txt": "c\n"})
+    child.git("sparse-checkout", "set", "--cone", "in")
+    write_files(child.path, {"out/b.txt": "b\n"})
+    assert child.status() == {}
+    assert program(child, "--diff", "--dry-run") == 0, program.err
+    assert "+2\n" in program.out
+    assert program.files(child) == {"out/b.txt": "updated", "out/c.txt": "added"}
+    assert child.read("out/b.txt") == "2\n"
+
+
 @pytest.mark.parametrize("how", sampled(["core.autocrlf", "core.eol", ".gitattributes"], ["core.autocrlf"]))
 def test_line_endings_of_the_checkout_are_no_edit(
     template: Template, program: Program, tmp_path: Path, how: str

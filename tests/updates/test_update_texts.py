@@ -142,6 +142,23 @@ def test_a_file_of_the_owner_where_a_folder_comes_stays(
     assert "the template's file is left out" in program.out
 
 
+@pytest.mark.parametrize(("folder", "brought"), [("conf", "conf/a.txt"), ("conf/deep", "conf/deep")])
+def test_nothing_is_written_into_a_submodule_of_the_owner(
+    template: Template, program: Program, tmp_path: Path, folder: str, brought: str
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    inner = Child(child.path / folder, template.copier)
+    write_files(inner.path, {"mine.txt": "mine\n"})
+    inner.git("init", "--quiet")
+    inner.commit("Another repository")
+    child.commit("A submodule")
+    template.release("v2.0.0", {"a.txt": "b\n", brought: "the template's\n"})
+    assert program(child) == 4, program.err
+    assert f"{brought}: you have a submodule at {folder}: the template's file is left out" in program.out
+    assert inner.status() == {}
+
+
 @pytest.mark.slow
 def test_a_file_that_became_a_link_of_the_owner_stays_one(template: Template, program: Program, tmp_path: Path) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES})

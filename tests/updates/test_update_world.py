@@ -73,8 +73,12 @@ def test_an_update_from_inside_a_hook_of_git(
     template: Template, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child = edited(template, tmp_path)
-    for name, value in (("GIT_DIR", "/nowhere"), ("GIT_INDEX_FILE", "/nowhere/index"), ("GIT_WORK_TREE", "/nowhere")):
+    theirs = {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/index", "GIT_WORK_TREE": "/nowhere"}
+    theirs |= {"GIT_NAMESPACE": "other", "GIT_QUARANTINE_PATH": "/nowhere", "GIT_ICASE_PATHSPECS": "1"}
+    theirs |= {"GIT_DEFAULT_HASH": "sha256", "GIT_COMMITTER_DATE": "none", "GIT_EXTERNAL_DIFF": "false"}
+    for name, value in theirs.items():
         monkeypatch.setenv(name, value)
+    assert program(child, "--dry-run", "--diff") == 0, program.err
     assert program(child) == 0, program.err
 
 
@@ -133,23 +137,26 @@ def test_a_folder_without_a_repository_is_named(template: Template, program: Pro
     assert "no git repository with a commit" in program.err
 
 
-def test_a_folder_of_a_monorepo_updates_by_itself(template: Template, program: Program, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", ["apps/one", " one "])
+def test_a_folder_of_a_monorepo_updates_by_itself(
+    template: Template, program: Program, tmp_path: Path, folder: str
+) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES, "b.txt": "b\n", "gone.txt": "x\n"})
     whole = Child(tmp_path / "whole", template.copier)
-    (whole.path / "apps").mkdir(parents=True)
-    assert copy(template, whole.path / "apps" / "one").returncode == 0
+    (whole.path / folder).parent.mkdir(parents=True)
+    assert copy(template, whole.path / folder).returncode == 0
     whole.git("init", "--quiet")
     whole.commit("Start")
-    whole.edit({"apps/one/a.txt": "mine\n" + TEN_LINES, "other/work.txt": "w\n"})
+    whole.edit({f"{folder}/a.txt": "mine\n" + TEN_LINES, "other/work.txt": "w\n"})
     write_files(whole.path, {"other/work.txt": "not committed\n"})
     template.release("v2.0.0", {"a.txt": "theirs\n" + TEN_LINES, "b.txt": "2\n", "new/c.txt": "c\n"})
-    one = Child(whole.path / "apps" / "one", template.copier)
+    one = Child(whole.path / folder, template.copier)
     assert program(one, "--dry-run", "--diff") == 3, program.err
     assert program(one) == 3, program.err
     assert one.read("b.txt") == "2\n"
     assert one.read("new/c.txt") == "c\n"
     assert not one.has("gone.txt")
-    assert whole.unmerged() == {"apps/one/a.txt"}
+    assert whole.unmerged() == {f"{folder}/a.txt"}
     assert whole.read("other/work.txt") == "not committed\n"
     assert not (whole.path / "b.txt").exists(), "files of the child at the root of the monorepo"
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.answers import TYPES
 from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
-from tests.jenkins.pipelines.children import KINDS, RELEASING, Builds, said
+from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
 
@@ -174,7 +174,12 @@ FAULTS = {
     "report of another push": Fault(
         report_of_another('s/"pushed": "..../"pushed": "1999/'), RELEASE, {"": "about the push of 1999"}
     ),
-    "lint does nothing": Fault(nothing_done("lint"), {"": "Lint"}, {"": "No files"}),
+    "lint does nothing": Fault(
+        nothing_done("lint"),
+        RELEASE,
+        {"": "lint is missing: scripts/lint"},
+        runs=("Lint", "Test", "Package", IMAGE, GPU),
+    ),
     "test does nothing": Fault(nothing_done("test"), {"": "Test"}, {"": "No"}),
     "smoke does nothing": Fault(nothing_done("smoke"), {"": GPU}, {"": "No"}),
     "build does nothing": Fault(nothing_done("build"), {"": IMAGE}, {"": "there is no image"}),
@@ -235,7 +240,8 @@ def test_a_fault_is_named_and_nothing_is_published(
     down = fault == "registry is down"
     before = () if down else (it.released(), it.published())
     try:
-        trace = it.run(**options, build_number=2, only={*(case.runs or (stage,)), release}, after=good)
+        only = {*(case.runs or (stage,)), release} & {*CHECKS[project_type], release}
+        trace = it.run(**options, build_number=2, only=only, after=good)
     finally:
         if down:
             it.registry.start()

@@ -56,6 +56,8 @@ def test_a_parameter_runs_nothing(fleet: Fleet) -> None:
 def test_a_plan_that_nobody_approves_pushes_nothing(fleet: Fleet) -> None:
     trace = fleet.run(approve=False)
     assert trace.result == "ABORTED", trace.log
+    [asked] = [event for event in trace.events if event.step == "input"]
+    assert asked["submitter"] == "fleet-approvers", "everybody who sees the build may approve"
     assert fleet.pushed() == set(), trace.log
 
 

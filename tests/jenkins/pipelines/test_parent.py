@@ -128,6 +128,7 @@ LABELS = {"Build and push": "docker", "GPU smoke test": "gpu", "Promote": "docke
 PASSED = dict.fromkeys(LABELS, "SUCCESS")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [FEW[:1], pytest.param(ROWS, marks=pytest.mark.release)], ids=["one", "all"])
 def test_main_promotes_the_digest_that_was_smoked(parent: Parent, rows: list[str]) -> None:
     """Every row goes from staging over the GPU agent to its release tags, and its record is kept."""

@@ -70,7 +70,9 @@ def create_app(
     before = len(app.user_middleware)
     if extend:
         hooks.extend(app, service, extend)
-    if len(app.exception_handlers) > handlers:  # the owner's see only what comes through the router
+    # The owner's handlers see only what comes through the router, and so does a middleware that was put behind Direct.
+    innermost: object = app.user_middleware[-1].cls
+    if len(app.exception_handlers) > handlers or innermost is not Direct:
         answers.clear()
     own = len(app.user_middleware) > before
     if service.tracing:

@@ -1,9 +1,9 @@
 """Adaptive micro-batching in front of one model on one device.
 
 One thread owns the model. When the device is free it takes what is waiting, up to ``limit`` items. Nothing waits for a
-batch to fill: a lone request goes at once, and under load a batch is what arrived while the device was busy. The thread
-fetches its work by itself, so the device never waits for the event loop, which is busy with writing answers just when a
-batch ends.
+batch to fill: a lone request goes at once, and under load a batch is what arrived while the device was busy, or what
+the event loop found together. The thread fetches its work by itself, so the device never waits for the event loop,
+which is busy with writing answers just when a batch ends.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from .call import Answer, Batch, Call, Owner
+from .call import Answer, Batch, Call, Done, Owner
 from .errors import DeviceLost, NotReady, QueueFull, ServiceError
 from .limits import Limit
 from .trial import Trial
@@ -37,6 +37,7 @@ class Batcher:
         self._owner, self._clock = owner, clock
         self._trial = Trial(owner, self, self.memory, clock)
         self._seconds_per_item = 0.0
+        self._waking = False
 
     @property
     def limit(self) -> int:
@@ -63,9 +64,11 @@ class Batcher:
         sizes: Sequence[int] | None = None,
         group: Hashable = None,
         client: Hashable = None,
+        done: Done | None = None,
     ) -> Call:
         """Queue the items; ``call.done`` gives the answers in order. Raises QueueFull, DeviceLost or NotReady.
 
+        It is ``done``, or else a future.
         ``sizes`` are the lengths of texts where they are not given. Items of different ``group`` never share a batch.
         Each ``client`` has its turn, whatever others have waiting.
         """
@@ -77,7 +80,7 @@ class Batcher:
             sizes = [len(item) if isinstance(item, str) else 1 for item in items]
         count = len(items)
         answers: list[Answer] = [None] * count
-        done: asyncio.Future[list[Answer]] = self._loop.create_future()
+        done = done or self._loop.create_future()
         if not count:
             done.set_result([])
         call = Call(items, sizes, group, client, answers, done, self._clock(), count, count)
@@ -89,7 +92,14 @@ class Batcher:
         except QueueFull as full:
             full.retry_after = max(1, ceil(self.queue.depth * self._seconds_per_item))
             raise
+        if not self._waking:  # once for all that come together: for each one the interpreter would change hands
+            self._waking = True
+            self._loop.call_soon(self._wake)
         return call
+
+    def _wake(self) -> None:
+        self._waking = False
+        self.queue.wake()
 
     def drop(self, call: Call, error: ServiceError) -> None:
         """Give the call up: ``call.done`` raises ``error``; what of it is not in the model is freed at once."""

@@ -1,6 +1,5 @@
 """One request on its way through the model, and what the batcher asks of its owner."""
 
-import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -8,6 +7,20 @@ from typing import Any, Protocol
 from .errors import DeviceLost, ServiceError
 
 Answer = Any
+
+
+class Done(Protocol):
+    """What is told how a call ends, in the event loop; a future is one."""
+
+    def done(self) -> bool:
+        """Whether nothing more is to be told."""
+        ...
+
+    def set_result(self, result: Any, /) -> None:
+        """Take the answers."""
+
+    def set_exception(self, exception: Any, /) -> None:
+        """Take an error."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,7 +36,7 @@ class Call:
     group: Hashable
     client: Hashable
     answers: list[Answer]
-    done: "asyncio.Future[list[Answer]]"
+    done: Any  # a future, or what was given in its place
     queued_at: float
     waiting: int  # items that are neither answered nor in the model now
     left: int  # items not yet answered

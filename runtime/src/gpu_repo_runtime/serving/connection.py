@@ -13,10 +13,15 @@ import struct
 from asyncio import TimerHandle
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from starlette.types import Receive
+from starlette.types import ASGIApp, Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from .exchange import Exchange
+
+if TYPE_CHECKING:
+    from .door import Door
 
 log = logging.getLogger(__name__)
 # Time for a client that is still sending to notice the answer; a second of it when the service stops.
@@ -77,6 +82,8 @@ class Connection(HttpToolsProtocol):
     """uvicorn's connection with an end that loses nothing; ``receiving`` while a request is not read to its end."""
 
     limits: Limits
+    door: "Door | None" = None
+    cycle: Any  # uvicorn's, or an Exchange
     receiving = False
     _spoke = _deaf = _keep_alive = _given_up = False
     _end: TimerHandle | None = None
@@ -101,6 +108,9 @@ class Connection(HttpToolsProtocol):
         self._spoke = True
         if not self._deaf and not self.transport.lingering:  # type: ignore[attr-defined]
             super().data_received(data)
+            # One that is not all there has to be waited for.
+            if self.receiving and type(self.cycle) is Exchange and self.cycle.more_body:
+                self.to_application(self.cycle)
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -109,6 +119,9 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is whole. An answer that begins before the body is read ends the connection."""
+        if self.door and (exchange := self.door.exchange(self)):
+            self.cycle, self._keep_alive = exchange, True
+            return
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:
@@ -119,7 +132,23 @@ class Connection(HttpToolsProtocol):
         self.receiving = False
         if self.cycle and not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
+        exchange = self.cycle if type(self.cycle) is Exchange and self.cycle.more_body else None
         super().on_message_complete()
+        if exchange and not exchange.more_body:
+            exchange.door.take(exchange)
+
+    def to_application(self, exchange: Exchange, app: ASGIApp | None = None) -> None:
+        """Let the application go on with a request, or another one."""
+        cycle = exchange.as_cycle()
+        if self.cycle is exchange:
+            self.cycle = cycle
+        self._start_asgi_task(cycle, app or self.app)  # type: ignore[arg-type]
+
+    def answered(self, *, keep_alive: bool) -> None:
+        """Go on after the answer to an exchange."""
+        if not keep_alive:
+            self.transport.close()
+        self.on_response_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
         # What follows is in a protocol that is not spoken here.

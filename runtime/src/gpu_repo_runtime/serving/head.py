@@ -7,7 +7,7 @@ from starlette.types import Scope
 from .errors import BadHost, Encoded, UnknownCoding
 
 # A name, an IPv4 or a bracketed IPv6 address, and a port (RFC 3986, section 3.2.2).
-_host = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?").fullmatch
+usable_host = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?").fullmatch
 _WAY_OUT = "send one header Host with the name and the port that you call"
 
 
@@ -23,7 +23,7 @@ def check_head(scope: Scope) -> None:
             encoding = value.strip().lower()
         elif name == b"transfer-encoding" and value.strip().lower() != b"chunked":
             raise UnknownCoding("send the body in chunks or with its length, and in no other Transfer-Encoding")
-    if not _host(host) if host is not None else scope["http_version"] == "1.1":
+    if not usable_host(host) if host is not None else scope["http_version"] == "1.1":
         raise BadHost(_WAY_OUT)
     if encoding and encoding != b"identity":
         raise Encoded("send the body as it is, without the header Content-Encoding")

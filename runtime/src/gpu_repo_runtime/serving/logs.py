@@ -14,6 +14,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from ..words import words_of
 from .settings import Settings
+from .untouched import Untouched
 from .writer import Stream, Writer
 
 # Time for the last lines when the process ends.
@@ -48,7 +49,7 @@ class JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One line of JSON."""
         line: dict[str, Any] = {
-            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
+            "time": utc(record.created),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -60,7 +61,17 @@ class JsonFormatter(_Formatter):
             text = to_json(line, fallback=words_of).decode()
         except PydanticSerializationError:  # half a character, as file names may have
             text = to_json({key: printable(words_of(value)) for key, value in line.items()}).decode()
-        return text if text.isascii() and text.isprintable() else "".join(map(_json_sign, text))
+        return visible(text)
+
+
+def visible(text: str) -> str:
+    """``text``, which is JSON, with everything escaped in it that is no visible sign."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_json_sign, text))
+
+
+def utc(seconds: float) -> str:
+    """A time as the lines of JSON have it."""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
 
 
 class TextFormatter(_Formatter):
@@ -107,13 +118,33 @@ def _without_messages(error: BaseException, seen: set[int]) -> list[str]:
 class _Handler(logging.Handler):
     def __init__(self, writer: Writer) -> None:
         super().__init__()
-        self._writer = writer
+        self.writer = writer
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._writer.put(self.format(record) + "\n")
+            self.writer.put(self.format(record) + "\n")
         except BaseException:  # what raises may be the owner's, and logging's handleError would print all of it
-            self._writer.put(UNWRITABLE)
+            self.writer.put(UNWRITABLE)
+
+
+_HANDLING = Untouched(
+    [(logging.Logger, name) for name in ("log", "_log", "makeRecord", "handle", "callHandlers", "isEnabledFor")]
+    + [(kind, name) for kind in (logging.Handler, _Handler) for name in ("handle", "filter", "format", "emit")]
+    + [(kind, name) for kind in (logging.Formatter, JsonFormatter) for name in ("format", "__init__")]
+)
+
+
+def only_writer(logger: logging.Logger) -> Writer | None:
+    """Return where the lines of JSON of a logger's records go, where nobody else sees these records; else None."""
+    root = logging.root
+    if logger.handlers or logger.filters or len(root.handlers) != 1 or logger.disabled or not logger.propagate:
+        return None
+    [handler] = root.handlers
+    if type(handler) is not _Handler or handler.filters or type(handler.formatter) is not JsonFormatter:
+        return None
+    plain = type(logger) is logging.Logger and logger.parent is root and handler.level <= logging.INFO
+    own = logging.getLogRecordFactory() is logging.LogRecord and not {"emit", "handle", "format"} & vars(handler).keys()
+    return handler.writer if plain and own and _HANDLING.still() else None
 
 
 def configure(settings: Settings) -> None:

@@ -9,7 +9,6 @@ from prometheus_client import (
     Counter,
     Gauge,
     GCCollector,
-    Histogram,
     PlatformCollector,
     ProcessCollector,
 )
@@ -17,6 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from .call import Batch
+from .histogram import Histogram
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -70,20 +70,19 @@ class Metrics:
         registry.register(Shortages(shortages))
         registry.register(GpuMemory(memory))
 
-    def answered(self, route: str, status: int) -> None:
-        """Count an answer."""
+    def answered(self, route: str, status: int, count: int = 1) -> None:
+        """Count an answer, or several that are alike."""
         counter = self._answers.get((route, status))
         if counter is None:  # finding it by its labels takes longer than counting
             counter = self._answers[route, status] = self.requests.labels(route, str(status))
-        counter.inc()
+        counter.inc(count)
 
     def batch_done(self, batch: Batch, seconds: float) -> None:
         """Count one call of the model that took ``seconds`` and ended now."""
         started = time.perf_counter() - seconds
         self.model_seconds.observe(seconds)
         self.batch_size.observe(len(batch))
-        for call, _ in batch:
-            self.queue_wait_seconds.observe(started - call.queued_at)
+        self.queue_wait_seconds.observe_all([started - call.queued_at for call, _ in batch])
 
 
 class Shortages(Collector):

@@ -17,14 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .body import LimitedBody
 from .errors import NotReady, ServiceError
 from .head import check_head
+from .ledger import Ledger
 from .schemas import Problem, to_json
 from .service import Service
 
 log = logging.getLogger("request")
-# Asked every few seconds by machines.
-QUIET = frozenset({"/", "/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
 WITHOUT_BODY = frozenset({204, 205, 304})
-_usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
+usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
 
 
 class RequestMiddleware:
@@ -32,15 +31,16 @@ class RequestMiddleware:
 
     def __init__(self, app: ASGIApp, service: Service, limited: frozenset[str] = frozenset()) -> None:
         """``limited``: paths whose body nothing reads but what knows the limits."""
-        self._app, self._service, self._limited = app, service, limited
+        self.app, self._service, self._limited = app, service, limited
+        self._ledger = Ledger(service)
         self._root = service.settings.root_path
         self._version = (b"x-model-version", service.settings.app_version.encode())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and answer for what it raises."""
         if scope["type"] != "http":
-            return await self._app(scope, receive, send)
-        started = time.perf_counter()
+            return await self.app(scope, receive, send)
+        started = scope.get("started") or time.perf_counter()
         method = scope["method"]
         if method == "HEAD":  # answered like GET, less the body
             scope = {**scope, "method": "GET"}
@@ -67,7 +67,7 @@ class RequestMiddleware:
 
         try:
             check_head(scope)
-            await self._app(scope, receive, send_with_id)
+            await self.app(scope, receive, send_with_id)
         except ServiceError as error:
             status = error.status
             self._service.metrics.rejected.labels(error.code).inc()
@@ -87,23 +87,8 @@ class RequestMiddleware:
             fault = ServiceError("the log has the traceback under this request id")
             await problem(fault, scope)(scope, receive, send_with_id)
         finally:
-            self._finish(scope, method, status or 499, time.perf_counter() - started)
-
-    def _finish(self, scope: Scope, method: str, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "unmatched")
-        metrics = self._service.metrics
-        metrics.answered(route, status)
-        if status == 200 and "batch" in scope["fields"]:
-            metrics.request_seconds.observe(seconds)
-        if route not in QUIET or status == 500:
-            fields: dict[str, Any] = scope["fields"]
-            fields |= {
-                "method": method,
-                "path": scope["path"],
-                "status": status,
-                "ms": round(seconds * 1e3, 2),
-            }
-            log.log(logging.ERROR if status == 500 else logging.INFO, "request", extra={"fields": fields})
+            route, path = getattr(scope.get("route"), "path", "unmatched"), scope["path"]
+            self._ledger.enter(route, fields, method, path, status or 499, time.perf_counter() - started)
 
 
 def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
@@ -137,6 +122,11 @@ def _is_cancelled() -> bool:
 
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
-        if name == b"x-request-id" and _usable_id(value):
+        if name == b"x-request-id" and usable_id(value):
             return str(value, "ascii")
+    return new_id()
+
+
+def new_id() -> str:
+    """An id for a request that brings none."""
     return f"{random.getrandbits(96):024x}"

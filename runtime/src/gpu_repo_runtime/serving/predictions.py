@@ -47,7 +47,7 @@ class Predictions:
             call = await self._service.call(asked.inputs, asked.parameters, receive, client)
             outputs = written(call)
         except ServiceError as error:
-            raise _in_the_words_of(asked, error) from error.__cause__
+            raise in_the_words_of(asked.name, error) from error.__cause__
         scope["fields"].update(
             inputs=len(asked.inputs),
             batch=call.batch_size,
@@ -68,13 +68,13 @@ class Direct:
     """
 
     def __init__(self, app: ASGIApp, answers: dict[str, tuple[Answer, object]]) -> None:
-        self._app, self._answers = app, answers
+        self.app, self.answers = app, answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or pass the request on."""
-        found = self._answers.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        found = self.answers.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if found is None:
-            return await self._app(scope, receive, send)
+            return await self.app(scope, receive, send)
         answer, scope["route"] = found
         content = await answer(scope, receive)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
@@ -90,10 +90,10 @@ def encoded(answer: dict[str, Any]) -> bytes:
         raise PredictionFailed(f"the model returned what JSON does not have: {error}") from error
 
 
-def _in_the_words_of(asked: Asked, error: ServiceError) -> ServiceError:
+def in_the_words_of(name: str, error: ServiceError) -> ServiceError:
     """Return the error with the name that the request gave to its inputs."""
-    if asked.name != "instances":
-        error.detail = error.detail.replace("instances.", f"{asked.name}.")
+    if name not in ("", "instances"):
+        error.detail = error.detail.replace("instances.", f"{name}.")
         for fault in error.errors or []:
-            fault["field"] = fault["field"].replace("instances.", f"{asked.name}.")
+            fault["field"] = fault["field"].replace("instances.", f"{name}.")
     return error

@@ -8,6 +8,7 @@ from asyncio import TimerHandle
 from typing import Any
 
 from .connection import Connection, Limits
+from .door import Door
 
 HEAD_BYTES = 65_536
 URL_BYTES = 8_192
@@ -21,9 +22,9 @@ URL_TOO_LONG = b"414 URI Too Long"
 BYTES_AROUND_A_BYTE = 8
 
 
-def http_protocol(limits: Limits) -> type["LimitedProtocol"]:
+def http_protocol(limits: Limits, door: Door | None = None) -> type["LimitedProtocol"]:
     """A protocol that closes connections which are silent, or are slower than ``limits`` allow."""
-    return type("Protocol", (LimitedProtocol,), {"limits": limits})
+    return type("Protocol", (LimitedProtocol,), {"limits": limits, "door": door})
 
 
 class Refused(Exception):
@@ -35,17 +36,20 @@ class LimitedProtocol(Connection):
 
     _in_head, _arrived, _not_body, _data = False, 0, 0, 0
     _late: TimerHandle | None = None
+    _idle: TimerHandle | None = None
+    _idle_since = 0.0
     _refusal = b""
 
     def connection_made(self, transport: Any) -> None:
         """Wait for the first byte no longer than for the next request."""
         super().connection_made(transport)
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self._wait_for_next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clocks."""
-        self._unset_keepalive_if_required()
         self._head_is_here()
+        if self._idle:
+            self._idle.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -60,6 +64,34 @@ class LimitedProtocol(Connection):
             self._late = self.loop.call_later(self.limits.client_seconds, self.refuse, b"408 Request Timeout")
         elif self._late is None and not self.receiving and not self._busy():  # empty lines, which begin no request
             self._late = self.loop.call_later(self.limits.client_seconds, self.timeout_keep_alive_handler)
+
+    def on_response_complete(self) -> None:
+        """Go on with the request that came meanwhile, or wait for one."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._wait_for_next()
+
+    def _wait_for_next(self) -> None:
+        """Close the connection when nothing comes for long; one timer for all its requests, as each would cost time."""
+        self._idle_since = self.loop.time()
+        if self._idle is None:
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self._look_for_next)
+
+    def _look_for_next(self) -> None:
+        self._idle = None
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if self._idle_since and left > 0:
+            self._idle = self.loop.call_later(left, self._look_for_next)
+        elif self._idle_since:
+            self.timeout_keep_alive_handler()
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle_since = 0.0  # uvicorn calls this with every piece of a request
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""

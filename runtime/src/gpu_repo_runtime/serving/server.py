@@ -19,6 +19,7 @@ from ..words import words_of
 from . import logs
 from .app import create_app
 from .connection import Limits
+from .door import Door
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
 from .hooks import Hooks, build_middleware
@@ -55,7 +56,7 @@ class Server(uvicorn.Server):
                 self.app,
                 host=settings.listen_host,
                 port=settings.port,
-                http=http_protocol(self.limits),
+                http=http_protocol(self.limits, Door(self.app, self.service)),
                 lifespan="on",
                 log_config=None,
                 access_log=False,

@@ -16,7 +16,7 @@ from ..interface import Interface, WrongAnswer
 from ..words import words_of
 from . import startup, tracing
 from .batcher import Batcher
-from .call import Call
+from .call import Call, Done
 from .connection import when_gone
 from .engine import Choice, Engine, Errand
 from .errors import (
@@ -151,13 +151,19 @@ class Service:
         self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
     ) -> Call:
         """Answer the inputs; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
-        group = None if parameters is None else Choice(parameters)
-        if group == self._defaults:
-            group = None
-        call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
+        call = await self._wait(self.submit(inputs, parameters, client), receive)
         if self.tracing:
             self.tracing.answered(call)
         return call
+
+    def submit(
+        self, inputs: Sequence[Any], parameters: Any = None, client: Hashable = None, done: Done | None = None
+    ) -> Call:
+        """Queue the inputs; ``done``, or else a future in the call, is told how they end. Raises ServiceError."""
+        group = None
+        if parameters is not None and (choice := Choice(parameters)) != self._defaults:
+            group = choice
+        return self._submit(inputs, self._sizes(inputs), group, client, done)
 
     def outputs(self, call: Call) -> list[Any]:
         """Return the outputs of a call that is done, held to the model's ``Output``. Raises PredictionFailed."""
@@ -207,10 +213,11 @@ class Service:
         sizes: Sequence[int] | None = None,
         group: Hashable = None,
         client: Hashable = None,
+        done: Done | None = None,
     ) -> Call:
         if self.state == "starting":
             raise NotReady(self.reason, retry_after=1)
-        return self.batcher.submit(inputs, sizes=sizes, group=group, client=client)
+        return self.batcher.submit(inputs, sizes=sizes, group=group, client=client, done=done)
 
     async def _wait(self, call: Call, receive: Receive | None) -> Call:
         watcher = self._watch(call, receive) if receive else None

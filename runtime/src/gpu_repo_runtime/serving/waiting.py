@@ -44,7 +44,7 @@ class Waiting:
             self._changed.notify()
 
     def add(self, call: Call) -> None:
-        """Let a call wait for its turn. Raises QueueFull."""
+        """Let a call wait for its turn; ``wake`` tells the model's thread. Raises QueueFull."""
         with self._changed:
             held = 0 if call.client is None else self._held.get(call.client, 0)
             if self.depth + call.waiting > self.most:
@@ -56,6 +56,10 @@ class Waiting:
             self.calls.add(call)
             self.count += call.waiting
             self._lanes.add(call)
+
+    def wake(self) -> None:
+        """Let ``take`` look again."""
+        with self._changed:
             self._changed.notify()
 
     def remove(self, call: Call) -> None:

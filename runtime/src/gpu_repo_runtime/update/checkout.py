@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from .git_calls import UpdateError, call, git, settings
+from .git_calls import UpdateError, call, git, prefix_of, settings
 
 SHOWN = 5
 SKIPPED = "S"  # of skip-worktree, as `git ls-files -v` says it; a small letter is assume-unchanged
@@ -62,22 +62,35 @@ def named(paths: list[str]) -> str:
     return ", ".join(paths[:SHOWN]) + more
 
 
-def changed_here(child: Path) -> str:
-    """Return what git tells of uncommitted changes in `child`, "" where there are none. Raises CalledProcessError."""
-    status = ("status", "--porcelain", "--", ".")
+def changed_here(child: Path) -> list[str]:
+    """Return the files with uncommitted changes in `child`. Raises CalledProcessError."""
+    status = ("status", "--porcelain", "-z", "--no-renames", "--", ".")
     told = call(child, *status)
     if told.returncode == 0:
-        return told.stdout.decode(errors="surrogateescape")
-    return git(child, *status, more=without_filters(child))
+        rows = told.stdout.decode(errors="surrogateescape")
+    else:
+        rows = git(child, *status, more=as_committed(child))
+    prefix = prefix_of(child)
+    return [row[3:].removeprefix(prefix) for row in rows.split("\0") if row]
 
 
-def without_filters(child: Path) -> dict[str, str]:
-    """Return the variables with which git passes files through no program: it may be missing here (git-lfs)."""
+def as_committed(child: Path) -> dict[str, str]:
+    """Return the variables with which git lays down every file as it is committed.
+
+    Through no program, which may be missing here (git-lfs), and also what sparse patterns leave out, which a scratch
+    work tree takes over from a child where the files are all there.
+    """
     told = call(child, "config", "--name-only", "--get-regexp", r"^filter\.").stdout.decode(errors="surrogateescape")
     drivers = {name.rpartition(".")[0] for name in told.splitlines()}
     values = {"smudge": "", "clean": "", "process": "", "required": "false"}
     pairs = [(f"{driver}.{key}", value) for driver in sorted(drivers) for key, value in values.items()]
-    return settings(pairs, os.environ) if pairs else {}
+    return settings([("core.sparseCheckout", "false"), *pairs], os.environ)
+
+
+def submodules(tree: Path) -> set[str]:
+    """Return the paths of the submodules: a scratch work tree holds an empty folder for each."""
+    rows = [row.partition("\t") for row in git(tree, "ls-files", "--stage", "-z").split("\0")]
+    return {path for told, _, path in rows if told.startswith("160000 ")}
 
 
 def with_windows_endings(tree: Path) -> set[str]:

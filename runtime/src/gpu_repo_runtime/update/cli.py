@@ -23,14 +23,15 @@ from typing import NoReturn
 from zipfile import BadZipFile
 
 from .answers import read_answers
-from .git_calls import UpdateError, call, git, last_line, without_password
+from .git_calls import UpdateError, call, git, last_line, prefix_of, without_password
+from .outcome import Outcome
 from .output import tell
 from .scratch_tree import alone
 from .template_versions import changes_between, version_of
 from .trial import Trial, trial
 from .wheels import renew_locks, told_ejected
 from .words import as_json, told
-from .write_back import Journal, journal_folder, resume, write
+from .write_back import STOPS, Journal, journal_folder, resume, write
 
 
 def write_back(trial: Trial, child: Path) -> None:
@@ -38,23 +39,44 @@ def write_back(trial: Trial, child: Path) -> None:
     stages = git(trial.tree, "ls-files", "--unmerged", "--full-name", "-z")
     gone = {entry.partition("\t")[2] for entry in stages.split("\0") if entry}
     cleared = "".join(f"0 {'0' * 40}\t{path}\0" for path in sorted(gone))
-    prefix = git(child, "rev-parse", "--show-prefix").strip()
-    write(child, trial.tree, Journal(trial.old, trial.new.tag, trial.code, prefix, trial.paths, cleared + stages))
+    files = [outcome.as_dict() for outcome in trial.outcomes]
+    versions = (trial.old, trial.new.tag, trial.code)
+    write(child, trial.tree, Journal(*versions, prefix_of(child), trial.paths, cleared + stages, files))
 
 
-def resumed(child: Path, dry_run: bool) -> int | None:
-    """Finish an update that was killed and return its exit code; None where none was. Raises UpdateError."""
+def resumed(child: Path, options: argparse.Namespace) -> int | None:
+    """Finish an update that was killed and return its exit code; None where none was here. Raises UpdateError."""
     if call(child, "rev-parse", "--git-dir").returncode:
         return None
     with alone(child):
-        if dry_run and (journal_folder(child) / "journal.json").exists():
+        if options.dry_run and (journal_folder(child) / "journal.json").exists():
             raise UpdateError("an update was interrupted here: run this without --dry-run first, which finishes it")
         journal = resume(child)
     if journal is None:
         return None
-    finished = f"{journal.old} -> {journal.new}: the update that was interrupted is finished: look at git status"
-    tell(finished, sys.stdout, written=True)
+    finished = f"{journal.old} -> {journal.new}: the update that was interrupted is finished"
+    if journal.prefix != prefix_of(child):  # another project of this repository; this one has its own update
+        tell(f"update: {journal.prefix}: {finished}: look at git status", sys.stderr, written=True)
+        return None
+    if options.to or options.answer:
+        finished += "; for another version or answer, commit it and run this again"
+    files = [Outcome(**row) for row in journal.files]
+    after_writing(child, told_of(journal, finished, files, options.json), options.no_lock)
     return journal.code
+
+
+def told_of(journal: Journal, finished: str, files: list[Outcome], for_program: bool) -> str:
+    """Return what is printed of an update that was finished later."""
+    if for_program:
+        return json.dumps(as_json(journal.old, journal.new, journal.code, False, files), indent=2)
+    return told(finished if files else f"{finished}: look at git status", "", files, dry_run=False)
+
+
+def after_writing(child: Path, text: str, no_lock: bool) -> None:
+    """Tell what was written, then see to the runtime, which may take long and be stopped."""
+    tell(text, sys.stdout, written=True)
+    for line in of_the_runtime(child, no_lock):
+        tell(line, sys.stderr, written=True)
 
 
 def report(made: Trial | None, child: Path, options: argparse.Namespace) -> str:
@@ -85,17 +107,17 @@ def of_the_runtime(child: Path, no_lock: bool) -> Iterator[str]:
 
 def update(child: Path, options: argparse.Namespace) -> int:
     """Update `child` as the options say, print what happened, return the exit code. Raises UpdateError."""
-    code = resumed(child, options.dry_run)
+    code = resumed(child, options)
     if code is not None:
         return code
     with trial(child, options.to, dict(options.answer)) as made:
-        text, written = report(made, child, options), made is not None and not options.dry_run
-        if made is not None and written:
-            write_back(made, child)
-            for line in of_the_runtime(child, options.no_lock):
-                tell(line, sys.stderr, written)
-        tell(text, sys.stdout, written)
-        return made.code if made else 0
+        text = report(made, child, options)
+        if made is None or options.dry_run:
+            tell(text, sys.stdout, written=False)
+            return made.code if made else 0
+        write_back(made, child)
+        after_writing(child, text, options.no_lock)
+        return made.code
 
 
 def answer(text: str) -> tuple[str, str]:
@@ -107,7 +129,9 @@ def answer(text: str) -> tuple[str, str]:
 
 
 def stop(number: int, _: object) -> NoReturn:
-    """End on a signal as a program does that takes its scratch work tree away first."""
+    """End on a signal as a program that first takes its scratch work tree away, whatever comes meanwhile."""
+    for other in STOPS:
+        signal.signal(other, signal.SIG_IGN)
     raise SystemExit(128 + number)
 
 
@@ -129,12 +153,16 @@ def main() -> int:
     try:
         return update(options.repository.resolve(), options)
     except UpdateError as error:
-        print(f"update: {without_password(str(error))}", file=sys.stderr)
+        reason = without_password(str(error))
     except subprocess.CalledProcessError as error:
         words = [word for word in error.cmd[1:] if not word.startswith("-") and "=" not in word]
-        print(f"update: git {words[0]}: {without_password(last_line(error.stderr))}", file=sys.stderr)
+        reason = f"git {words[0]}: {without_password(last_line(error.stderr))}"
     except OSError as error:
-        print(f"update: {error.strerror}: {error.filename or os.getcwd()}", file=sys.stderr)
+        reason = f"{error.strerror}: {error.filename or os.getcwd()}"
+    if options.json:
+        with suppress(UpdateError):
+            tell(json.dumps({"code": 1, "error": reason}, indent=2), sys.stdout, written=False)
+    print(f"update: {reason}", file=sys.stderr)
     return 1
 
 
@@ -142,6 +170,6 @@ def program() -> int:
     """Update as a process of its own, which takes its scratch work tree away when it is told to end."""
     for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program; git's hooks are programs of the owner
         os.environ.pop(name, None)
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGHUP, stop)
+    for number in STOPS:
+        signal.signal(number, stop)
     return main()

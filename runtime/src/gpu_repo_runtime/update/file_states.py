@@ -40,6 +40,7 @@ class Trees:
     theirs: Entries
     result: Path
     windows: Collection[str] = ()  # what git checks out with CRLF here and holds with LF, as ours has it
+    modules: Collection[str] = ()  # submodules of the owner: what is in them is another repository's
     touched: set[str] = field(default_factory=set)  # what differs between ours and the result
     added: Entries = field(default_factory=dict)  # what only theirs has: perhaps a dropped file under a new name
 
@@ -61,9 +62,14 @@ class Trees:
     def in_the_way(self, path: str) -> str | None:
         """Return the file or folder of the owner that leaves no room for `path`."""
         parents = [str(parent) for parent in Path(path).parents[:-1]]
-        blocked = [p for p in parents if (self.result / p).is_symlink() or (self.result / p).is_file()]
+        blocked = [p for p in parents if p in self.modules or is_file(self.result / p)]
         place = self.result / path
         return blocked[0] if blocked else path if place.is_dir() and not place.is_symlink() else None
+
+
+def is_file(place: Path) -> bool:
+    """Tell whether a file or a link stands at a place."""
+    return place.is_symlink() or place.is_file()
 
 
 def entry_at(place: Path) -> Entry | None:

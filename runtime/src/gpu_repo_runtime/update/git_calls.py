@@ -25,9 +25,13 @@ SECRET = re.compile(  # a parameter of an address, up to its sign of equality
     r"([A-Za-z][A-Za-z0-9+.-]*://[^\s'\"?#]*\?(?:[^\s'\"#]*&)?"
     r"[\w.-]*(?:token|secret|passw|pwd|key|auth|signature)[\w.-]*=)[^&\s'\"#]+", re.IGNORECASE,
 )  # fmt: skip
-OF_A_CALLER = (  # set where a hook of git runs the update, and then they name the hook's repository
+OF_A_CALLER = (  # set where a hook of git, or an alias, runs the update: then they tell of that command's repository
     "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE", "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE", "GIT_NO_REPLACE_OBJECTS", "GIT_REPLACE_REF_BASE", "GIT_ATTR_SOURCE",
+    "GIT_LITERAL_PATHSPECS", "GIT_GLOB_PATHSPECS", "GIT_NOGLOB_PATHSPECS", "GIT_ICASE_PATHSPECS",
+    "GIT_DEFAULT_HASH", "GIT_DEFAULT_REF_FORMAT", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS",
+    "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE",
 )  # fmt: skip
 NOBODY = {  # git as if nobody had ever set it up: what Copier's own commands run with
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -82,6 +86,16 @@ def git(folder: Path, *arguments: str, stdin: str | None = None, more: Mapping[s
     return out
 
 
+def place_of(child: Path, *asked: str) -> str:
+    """Return the one path that `git rev-parse` prints, letter by letter: it may begin or end with a space."""
+    return git(child, "rev-parse", *asked).removesuffix("\n")
+
+
+def prefix_of(child: Path) -> str:
+    """Return the folder of `child` in its repository, with a slash at its end; "" where it is the repository."""
+    return place_of(child, "--show-prefix")
+
+
 def without_password(text: str) -> str:
     """Return a text without the passwords and tokens of the addresses in it."""
 
@@ -124,9 +138,17 @@ def remote_settings(address: str) -> dict[str, str]:
     return found | settings(pairs, os.environ)
 
 
+def time_limit() -> float:
+    """Return how many seconds the template's host may take to answer. Raises UpdateError."""
+    text = os.environ.get("UPDATE_TIME_LIMIT") or "300"
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]+)?", text) or not float(text):
+        raise UpdateError(f"UPDATE_TIME_LIMIT is {text!r}: it takes seconds, for example 300")
+    return float(text)
+
+
 def remote_git(folder: Path, address: str, *arguments: str) -> str:
     """Run git with a host, {} in `arguments` being its address. Raises UpdateError, in time and with the cause."""
-    place, limit = without_password(address), float(os.environ.get("UPDATE_TIME_LIMIT") or 300)
+    place, limit = without_password(address), time_limit()
     if address.startswith("-"):
         raise UpdateError(f"{address!r} is not an address: it begins with a dash")
     command = ["git", *(place if argument == "{}" else argument for argument in arguments)]

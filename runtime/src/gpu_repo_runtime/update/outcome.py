@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 from .file_states import Entries, Entry, Trees, files_under
-from .git_calls import call, git
+from .git_calls import call, git, prefix_of
 
 __all__ = ["ORDER", "Entries", "Entry", "Outcome", "Trees", "files_under", "outcomes"]
 
@@ -73,7 +73,7 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bool] |
 
 def mark_unmerged(tree: Path, path: str, stages: Iterable[tuple[int, Entry | None]]) -> None:
     """Tell git that `path` is a conflict between `stages` (1 base, 2 ours, 3 theirs)."""
-    name = git(tree, "rev-parse", "--show-prefix").strip() + path
+    name = prefix_of(tree) + path
     lines = [f"0 {'0' * 40}\t{name}"]
     for stage, entry in stages:
         if entry is not None:
@@ -144,7 +144,7 @@ def take_theirs(trees: Trees, path: str) -> Outcome:
     """Take a file that only the template changed."""
     ours, theirs = trees.ours.get(path), trees.theirs.get(path)
     if theirs is not None and (there := trees.in_the_way(path)):
-        what = "a folder" if there == path else "a file"
+        what = "a submodule" if there in trees.modules else "a folder" if there == path else "a file"
         return Outcome(path, "at risk", f"you have {what} at {there}: the template's file is left out")
     if ours is None and path not in trees.added:  # it is the new name of a file, and written
         return Outcome(path, "added")

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from .checkout import changed_here, check_whole, without_filters
-from .git_calls import UpdateError, call, cause, git
+from .checkout import as_committed, changed_here, check_whole, named
+from .git_calls import UpdateError, call, cause, git, place_of, prefix_of
 from .write_back import journal_folder
 
 REASON = "an update of the template works here"
@@ -31,10 +31,11 @@ def check_clean(child: Path) -> None:
     if call(child, "rev-parse", "--verify", "HEAD").returncode:
         raise UpdateError(f"{child} is no git repository with a commit: git add and commit first")
     for name, what in UNFINISHED.items():
-        if (child / git(child, "rev-parse", "--git-path", name).strip()).exists():
+        if (child / place_of(child, "--git-path", name)).exists():
             raise UpdateError(f"{what} is not finished here: finish it, or abort it, first")
-    if changed_here(child):
-        raise UpdateError("there are uncommitted changes: commit or stash them first")
+    changed = changed_here(child)
+    if changed:
+        raise UpdateError(f"there are uncommitted changes: commit or stash them first ({named(changed)})")
     check_whole(child)
 
 
@@ -52,7 +53,7 @@ def alone(child: Path) -> Iterator[None]:
 @contextmanager
 def scratch(child: Path) -> Iterator[Path]:
     """Give a scratch work tree of the child's last commit and take it away again; take away what a kill left."""
-    prefix = git(child, "rev-parse", "--show-prefix").strip()
+    prefix = prefix_of(child)
     with alone(child):
         for block in git(child, "worktree", "list", "--porcelain").split("\n\n"):
             if f"locked {REASON}" in block:
@@ -64,7 +65,7 @@ def scratch(child: Path) -> Iterator[Path]:
         with TemporaryDirectory(prefix="update-") as folder:
             tree = Path(folder, "tree")
             add = ("worktree", "add", "--quiet", "--detach", "--lock", "--reason", REASON)
-            git(child, *add, str(tree), "HEAD", more=without_filters(child))
+            git(child, *add, str(tree), "HEAD", more=as_committed(child))
             try:
                 yield tree / prefix
             finally:

@@ -24,7 +24,7 @@ from tempfile import mkdtemp
 from packaging.version import InvalidVersion, Version
 from platformdirs import user_cache_dir
 
-from .git_calls import UpdateError, call, git, last_line, remote_git, without_password
+from .git_calls import NOBODY, UpdateError, call, git, last_line, remote_git, without_password
 
 __all__ = ["Release", "Template", "UpdateError", "changes_between", "last_line", "release", "version_of", "versions"]
 
@@ -140,7 +140,7 @@ def cached(address: str) -> Iterator[Path]:
         place = folder / f"{key}.releases.git"
         if call(folder, "rev-parse", "--is-bare-repository", more={"GIT_DIR": str(place)}).stdout.strip() != b"true":
             shutil.rmtree(place, ignore_errors=True)
-            git(folder, "init", "--quiet", "--bare", "--template=", str(place))
+            git(folder, "init", "--quiet", "--bare", "--template=", str(place), more=NOBODY)
         yield place
 
 
@@ -173,7 +173,7 @@ def tags_of(place: Path) -> dict[str, str]:
 def work_copy(kept: Path, refs: dict[str, str]) -> Path:
     """Return a bare repository of this process with `refs`, on the objects that are kept in the cache."""
     place = temporary(kept.parent) / "template.git"
-    git(kept.parent, "init", "--quiet", "--bare", "--template=", str(place))
+    git(kept.parent, "init", "--quiet", "--bare", "--template=", str(place), more=NOBODY)
     (place / "objects" / "info").mkdir(exist_ok=True)
     (place / "objects" / "info" / "alternates").write_text(f"{kept / 'objects'}\n", encoding="utf-8")
     lines = [f"{commit} {name}\n" for name, commit in sorted(refs.items())]

@@ -15,7 +15,7 @@ from typing import Any
 from copier import run_copy, run_update
 
 from .answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
-from .checkout import check_seen, with_windows_endings, without_filters
+from .checkout import as_committed, check_seen, submodules, with_windows_endings
 from .file_states import Entry, Trees, entries
 from .git_calls import UpdateError, as_nobody, call, git, without_password
 from .outcome import ORDER, Outcome, outcomes
@@ -50,7 +50,7 @@ class Trial:
         """Return the git tree that holds the result, markers and ignored files included; the index stays as it is."""
         with TemporaryDirectory() as folder:
             index = {"GIT_INDEX_FILE": str(Path(folder, "index")), "GIT_LITERAL_PATHSPECS": "1"}
-            index |= without_filters(self.tree)
+            index |= as_committed(self.tree)
             git(self.tree, "read-tree", "HEAD", more=index)
             names = "".join(f"{path}\0" for path in self.paths)
             if names:
@@ -153,7 +153,7 @@ def rendered(
         asked = asked_in(template, start.commit, new.tag)
         after = with_own_keys(with_source_of(theirs[ANSWERS].text.decode(), text), text, asked)
         base[ANSWERS], theirs[ANSWERS] = ours[ANSWERS], Entry(after.encode())
-    return Trees(base, ours, theirs, tree, windows)
+    return Trees(base, ours, theirs, tree, windows, submodules(tree))
 
 
 def switch(

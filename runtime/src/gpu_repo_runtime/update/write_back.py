@@ -14,10 +14,11 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from .git_calls import UpdateError, git
+from .file_states import is_file
+from .git_calls import UpdateError, git, place_of
 
 FOLDER = "template-update"
 STOPS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
@@ -33,11 +34,12 @@ class Journal:
     prefix: str
     paths: list[str]
     stages: str  # what git's index is told of conflicts
+    files: list[dict[str, str]] = field(default_factory=list)  # what became of each; a journal of 0.3.0 does not say it
 
 
 def journal_folder(child: Path) -> Path:
     """Return where the journal of a repository is kept, in git's own folder."""
-    return Path(git(child, "rev-parse", "--absolute-git-dir").strip()) / FOLDER
+    return Path(place_of(child, "--absolute-git-dir")) / FOLDER
 
 
 def step(name: str) -> None:
@@ -78,11 +80,6 @@ def duplicate(source: Path, target: Path) -> None:
         shutil.copy2(source, half, follow_symlinks=False)
     os.replace(half, target)
     half.unlink(missing_ok=True)  # os.replace leaves it where both are the same file already
-
-
-def is_file(place: Path) -> bool:
-    """Tell whether a file or a link stands at a place."""
-    return place.is_symlink() or place.is_file()
 
 
 def check_room(child: Path, tree: Path, paths: list[str]) -> None:
@@ -136,7 +133,7 @@ def keep_permissions(before: Path, after: Path) -> None:
 
 def index_of(child: Path) -> Path:
     """Return the file of git's index."""
-    return child / git(child, "rev-parse", "--git-path", "index").strip()
+    return child / place_of(child, "--git-path", "index")
 
 
 def put(source: Path, target: Path) -> None:
@@ -257,7 +254,7 @@ def resume(child: Path) -> Journal | None:
         return None
     check_index(child)
     journal = opened(folder)
-    root = Path(git(child, "rev-parse", "--show-toplevel").strip(), journal.prefix)
+    root = Path(place_of(child, "--show-toplevel"), journal.prefix)
     changed = foreign(folder, journal, root)
     if changed:
         raise UpdateError(
