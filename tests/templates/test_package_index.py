@@ -72,7 +72,7 @@ def child(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     for lock in folder.glob("requirements*.lock"):
         lock.unlink()
     (folder / "scripts" / "lock").write_text(
-        (folder / "scripts" / "lock").read_text(encoding="utf-8").replace(" --extra gpu", ""), encoding="utf-8"
+        (folder / "scripts" / "lock").read_text(encoding="utf-8").replace(" --gpu", ""), encoding="utf-8"
     )
     programs = folder / ".venv" / "bin"
     programs.mkdir(parents=True)
