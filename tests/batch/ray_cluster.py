@@ -22,6 +22,9 @@ from tests.batch.conftest import PACKAGE, Job, Output
 from tests.shared import once, shared_folder
 
 RAY = "ray[client]==2.60.0"
+ANSWER_SECONDS = 60
+# On a machine that others load, Ray's own 30 s are too few.
+START_SECONDS = 240
 
 
 def free_port() -> int:
@@ -44,6 +47,7 @@ class Cluster:
     def __post_init__(self) -> None:
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
         self.environment = os.environ | own | {"SLOW": "0.05", "DEVICE": "auto"}
+        self.environment["RAY_raylet_start_wait_time_s"] = str(START_SECONDS)
         self.environment.pop("PYTHONPATH", None)
 
     def start(self, *options: str, around: tuple[str, ...] = ()) -> None:
@@ -68,13 +72,20 @@ class Cluster:
         code = f"import ray; ray.init('127.0.0.1:{self.port}', logging_level='ERROR'); " + (
             "print('nodes', sum(n['Alive'] for n in ray.nodes()))"
         )
-        done = subprocess.run([self.python, "-c", code], env=self.environment, capture_output=True, text=True)
+        try:
+            done = subprocess.run(
+                [self.python, "-c", code], env=self.environment, capture_output=True, text=True, timeout=ANSWER_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            return 0
         return int(done.stdout.split()[-1]) if "nodes" in done.stdout else 0
 
     def has(self, count: int) -> None:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + START_SECONDS
         while self.count() != count:
-            assert time.monotonic() < deadline, [p.read_text()[-2000:] for p in self.folder.glob("node-*.log")]
+            logs = [path.read_text()[-2000:] for path in self.folder.glob("node-*.log")]
+            assert time.monotonic() < deadline, logs
+            assert all(node.poll() is None for node in self.nodes), logs
             time.sleep(1)
 
     def run_inside(self, *arguments: object) -> subprocess.Popen[str]:

@@ -183,5 +183,5 @@ def test_another_format_is_another_plan(job, cities, out, capsys):
     assert job(*arguments, "--partition-by", "city", "--shard", "0/2") == 0
     assert job(*arguments, "--output-format", "csv", "--shard", "0/2") == 78
     said = capsys.readouterr().err
-    assert "--output-format was" in said
-    assert "--partition-by was ['city'], now None" in said
+    assert "--output-format was parquet, now csv" in said
+    assert "--partition-by was ['city'], now not said" in said

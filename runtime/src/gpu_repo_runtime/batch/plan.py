@@ -23,6 +23,8 @@ from .store import SUCCESS, FinishedElsewhere, Store
 NAME = "_plan.json"
 # What a plan says of a file that an option decides.
 _READING = ("delimiter", "encoding", "format", "rows")
+# What a plan does not name where it is so.
+_USUAL = {"output_format": "parquet"}
 
 
 def code_fingerprint(package: str) -> str:
@@ -141,8 +143,8 @@ def _add_checksums(plan: dict[str, Any], checksums: dict[str, str]) -> None:
             file["sha256"] = checksums[file["name"]]
 
 
-def _shown(value: Any) -> Any:
-    return "not said" if value is None else value
+def _shown(value: Any, key: str = "") -> Any:
+    return _USUAL.get(key, "not said") if value is None else value
 
 
 def _other_reading(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -185,7 +187,7 @@ def _types(schema: pa.Schema) -> dict[str, str]:
 def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     """Say in a few words what differs between the plan that is there and the one of this start."""
     changes = [
-        f"--{key.replace('_', '-')} was {_shown(there.get(key))}, now {_shown(own.get(key))}"
+        f"--{key.replace('_', '-')} was {_shown(there.get(key), key)}, now {_shown(own.get(key), key)}"
         if key != "code"
         else "the code has changed"
         for key in own | there
