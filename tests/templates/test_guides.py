@@ -91,8 +91,8 @@ def repository(template: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_framework_takes_the_five_files_of_its_guide(repository: Path) -> None:
-    named = [re.search(r"`([\w/.-]+)`", step) for step in guide("Add a framework")]
-    files = [match[1].replace("NAME", "nimbus") for match in named if match]
+    named = [re.search(r"`([\w/.<>-]+)`", step) for step in guide("Add a framework")]
+    files = [match[1].replace("<name>", "nimbus") for match in named if match]
     assert len(files) == len(named) == 5
     table, template, device, training, smoke = (repository / name for name in files)
     insert(table, "images:\n  - name", f"{ENTRY}  - name")
