@@ -117,6 +117,15 @@ def room(state: State, fleet: Fleet, to: str, max_failed: float) -> int | None:
     return max(0, FIRST - len(named(looks, (*BAD, "waiting", "closed"))))
 
 
+def is_offered(state: State, child: Child, to: str, branches: list[str]) -> bool:
+    """Tell whether a child has the request of just this version: that it got an older one says nothing of it.
+
+    `branches` are those of its open requests, where its host was asked.
+    """
+    pushed, branch = state.read(child.name).get("pushed", {}), branch_for(state, child, to)
+    return branch in branches or (bool(pushed.get("open")) and pushed.get("branch") == branch)
+
+
 def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_failed: float = 1) -> list[Child]:
     """Return the children of a wave whose planned update is to be pushed, as many as may be open at once.
 
@@ -133,13 +142,14 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_fai
     pushed = [child for child in fleet.children if records[child.name].get("pushed", {}).get("open")]
     merged = {child.name for child in pushed if is_merged(state, child, plan["to"])}
     open_now = {child.name for child in pushed} - merged
-    number = len(open_now)
+    number, told = len(open_now), dict[str, list[str]]()
     if max_open is not None:  # this folder may know nothing of what an earlier run opened
         told = open_in_fleet(state, fleet)
         number = sum(map(len, told.values()))
         open_now = {name for name, branches in told.items() if any(map(is_update, branches))}
-    again = [child for child in planned if child.name in open_now]
-    new = [child for child in planned if child.name not in open_now | merged]
+    unmerged = [child for child in planned if child.name not in merged]
+    again = [child for child in unmerged if is_offered(state, child, plan["to"], told.get(child.name, []))]
+    new = [child for child in unmerged if child not in again]
     hosted = [child for child in new if fleet.host_of(child).kind != "git"]
     left = room(state, fleet, plan["to"], max_failed) if hosted else None
     if left is not None and left < len(hosted):
@@ -149,4 +159,6 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_fai
             file=sys.stderr,
         )
         new = [child for child in new if child.name not in held]
-    return again + (new if max_open is None else new[: max(0, max_open - number)])
+    instead = [child for child in new if child.name in open_now]  # of an older request: no more are open by it
+    more = [child for child in new if child.name not in open_now]
+    return again + instead + (more if max_open is None else more[: max(0, max_open - number)])

@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from fleetkit.waves import FIRST
+
 from tests.updates.odd_children import ODD
 from tests.updates.whole_fleet import BAD, GOOD, ONE, WAVES, WholeFleet, branch_of
 
@@ -106,6 +108,7 @@ def bad_release(fleet: WholeFleet, *options: str) -> Figures:
             assert stopped or wave == WAVES[0], f"{wave}: {last.stdout}{last.stderr}"  # all canaries may have it
         fleet.forget()
     got = fleet.with_branch(branch)
+    assert len(got) <= FIRST, f"the bad release reached {sorted(got)}"
     assert not fleet.at(BAD)
     fleet.run("rollback", "--to", BAD)
     assert not fleet.with_branch(branch), "a branch of the bad release is still there"

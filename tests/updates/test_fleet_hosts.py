@@ -247,13 +247,14 @@ def test_a_bad_release_is_stopped_within_five_children(tmp_path: Path, monkeypat
     looks = {f"c{number}": Look() for number in range(40)}
     fleet = fleet_of(monkeypatch, looks, 0)
     for name in looks:
-        state.write(name, {"name": name, "to": "v2.0.0", "outcome": "clean", "commit": HEAD})
+        older = {"pushed": {"open": True, "branch": "template/v1.0.0"}}  # which every child has taken long ago
+        state.write(name, {"name": name, "to": "v2.0.0", "outcome": "clean", "commit": HEAD} | older)
     state.write_plan({"to": "v2.0.0", "finished": True, "commits": dict.fromkeys(looks, HEAD)})
 
     def pushed() -> list[str]:
         due = [child.name for child in waves.to_push(state, fleet, "rest", None, 0.2)]
         for name in due:
-            state.write(name, state.read(name) | {"pushed": {"open": True}})
+            state.write(name, state.read(name) | {"pushed": {"open": True, "branch": BRANCH}})
             looks[name] = looks[name] if looks[name].state else Look("waiting", None, True)
         return due
 
