@@ -20,7 +20,7 @@ from .file_states import Entry, Trees, entries
 from .git_calls import UpdateError, as_nobody, call, git, without_password
 from .outcome import ORDER, Outcome, outcomes
 from .ownership import owners_in
-from .scratch_tree import check_clean, scratch
+from .scratch_tree import check_clean, scratch, scratch_folder
 from .start import Start, choose, followed
 from .switch import merge_seeds, move_package, package, uses_of
 from .template_versions import Release, Template, release, template_of, version_of
@@ -118,11 +118,11 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
     tag = tag or template.known.get(version_of(start.name) or None, start.commit)  # type: ignore[arg-type]
     new = release(answers["_src_path"], tag)
     check_given(given, new.questions)
-    with scratch(child) as tree, TemporaryDirectory(prefix="update-") as place, warnings.catch_warnings():
+    with scratch(child) as tree, scratch_folder() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with as_nobody():
-            trees = rendered(template, start, new, text, answers, given, tree, Path(place))
-            extra = switch(template, start, new, answers, given, trees, Path(place)) if given else []
+            trees = rendered(template, start, new, text, answers, given, tree, place)
+            extra = switch(template, start, new, answers, given, trees, place) if given else []
             found = outcomes(trees)
             if given:
                 found = with_uses(trees, answers, [*found, *extra])
