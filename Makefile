@@ -18,11 +18,11 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 	test -n "$$python" || { echo 'make: no Python 3.11, 3.12 or 3.13 here: install one, or say where with PYTHON3=/path/to/python' >&2; exit 1; }; \
 	echo "make: setting up .venv with $$($$python --version)" && $$python -m venv --clear .venv && \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r templates/shared/scripts/tools/uv.lock && \
-	.venv/bin/uv pip sync --quiet --python $(PYTHON) --require-hashes requirements-dev.lock
+	.venv/bin/uv pip sync --quiet --compile-bytecode --python $(PYTHON) --require-hashes requirements-dev.lock
 	@touch $@
 
 .PHONY: demo
-demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=service|batch|library FRAMEWORK=plain|torch|tensorflow)
+demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=batch FRAMEWORK=torch; both as in the questions)
 	@$(PYTHON) hooks/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new
@@ -35,13 +35,17 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 	    $(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(VERSION),--version "$(VERSION)") $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json)
 
 .PHONY: test
-test: $(READY) ## the tests that need neither Docker nor a GPU
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not images' $(ARGS)
+test: $(READY) ## the quick tests: each property once
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not release and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow
-test-slow: $(READY) ## the tests that take minutes
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not images' $(ARGS)
+test-slow: $(READY) ## the other tests that need neither Docker nor a GPU: every row of every table
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not release and not images' $(ARGS)
+
+.PHONY: test-release
+test-release: $(READY) ## what only a release needs: torch and TensorFlow, every version and many turns, in gigabytes and hours
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'release and not images' $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository

@@ -16,10 +16,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from family import types
+
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "runtime"
-# Each type with the extras that it needs; a library has the wheel for its scripts alone, in no lock and no image.
-USERS = {"batch": "batch,training", "library": "", "service": "serving"}
 HEAD = "# The runtime of this repository, for scripts/lock. It comes with the template, like the wheel beside it.\n"
 
 
@@ -56,7 +56,8 @@ def files(wheel: Path) -> dict[Path, bytes]:
     """Return what the templates hold because of ``wheel``."""
     name = wheel.name.split("-")[0]
     found: dict[Path, bytes] = {}
-    for project_type, extras in USERS.items():
+    for project_type, facts in types().items():
+        extras = facts["extras"]
         place = ROOT / "templates" / project_type / "wheels"
         found[place / wheel.name] = wheel.read_bytes()
         if extras:
@@ -82,7 +83,7 @@ def main() -> int:
                 file=sys.stderr,
             )
             return 1
-    held = {path for kind in USERS for path in (ROOT / "templates" / kind / "wheels").glob("*")}
+    held = {path for kind in types() for path in (ROOT / "templates" / kind / "wheels").glob("*")}
     wrong = sorted(held - wanted.keys())
     wrong += [path for path, data in wanted.items() if not path.exists() or path.read_bytes() != data]
     if options.check:

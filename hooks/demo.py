@@ -17,22 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from copier import run_copy
+from family import frameworks, types
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo"))
-NEXT = {
-    "service": ("scripts/run", "open http://localhost:8000/docs", "${EDITOR:-vi} src/demo/model.py"),
-    "batch": (
-        "scripts/run --input ../demo-input/lines.jsonl --output build/again",
-        "scripts/lint",
-        "${EDITOR:-vi} src/demo/model.py",
-    ),
-    "library": (
-        'scripts/run "loop over a list" ../demo-input/lines.txt',
-        "scripts/lint",
-        "${EDITOR:-vi} src/demo/model.py",
-    ),
-}
 
 
 class DemoError(Exception):
@@ -155,11 +143,15 @@ def show_library() -> None:
     step("search", "scripts/run", "loop over the items of a list", str(folder / "lines.txt"), quiet=False)
 
 
+# What of a type there is to see beyond its tests.
+SHOWS = {"service": show_service, "batch": show_batch, "library": show_library}
+
+
 def main() -> int:
     """Run the demo; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--type", choices=list(NEXT), default="service")
-    parser.add_argument("--framework", choices=["plain", "torch", "tensorflow"], default="plain")
+    parser.add_argument("--type", choices=list(types()), default=next(iter(types())))
+    parser.add_argument("--framework", choices=list(frameworks()), default=next(iter(frameworks())))
     parser.add_argument("--framework-build", help="another build of the framework, for example torch==2.13.0")
     options = parser.parse_args()
     start = time.monotonic()
@@ -169,12 +161,13 @@ def main() -> int:
         step("set up", "scripts/setup", *build)
         step("test", "scripts/test")
         step("smoke test", "scripts/smoke")
-        {"service": show_service, "batch": show_batch, "library": show_library}[options.type]()
+        if options.type in SHOWS:
+            SHOWS[options.type]()
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
     print(f"\nAll of it took {time.monotonic() - start:.0f} s. Go on with:\n\n  cd {os.path.relpath(DEMO)}")
-    print("".join(f"  {command}\n" for command in NEXT[options.type]))
+    print("".join(f"  {command}\n" for command in types()[options.type]["look"]))
     return 0
 
 

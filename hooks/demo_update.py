@@ -12,6 +12,7 @@ from pathlib import Path
 import runtime_source  # noqa: F401
 
 # isort: split
+from family import types
 from releases import HistoryError, released
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,7 +69,7 @@ def edit() -> None:
 def main() -> int:
     """Show an update; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--type", choices=["service", "batch", "library"], default="service")
+    parser.add_argument("--type", choices=list(types()), default=next(iter(types())))
     options = parser.parse_args()
     try:
         versions = list(released(ROOT))

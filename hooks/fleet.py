@@ -193,7 +193,7 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     due = to_push(state, fleet, options.wave, options.max_open, rules.max_failed)
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, lambda child: apply_child(state, fleet, child), due, "apply")
-    tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "apply_error"))
+    tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "merge", "apply_error"))
     report.write(
         state, known(state, fleet), report_of(state, options), f"Fleet after apply of {plan['to']}, wave {options.wave}"
     )
@@ -214,8 +214,8 @@ def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int
         records = each(pool, undo, chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
     if not any(record.get("rollback") or "rollback_error" in record for record in records):
-        has = "open renewal of its locks" if locks else f"{options.to}, merged or waiting"
-        raise FleetError(f"no child has {'an ' if locks else ''}{has}: nothing was taken back")
+        has = "an open or merged renewal of its locks" if locks else f"{options.to}, merged or waiting"
+        raise FleetError(f"no child has {has}: nothing was taken back")
     return CODES["error"] if any("rollback_error" in record for record in records) else 0
 
 

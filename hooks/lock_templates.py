@@ -1,7 +1,7 @@
-"""Resolve the locks that a fresh child starts with: templates/locks/<type>-<image>/requirements*.lock.
+"""Resolve the locks that a fresh child starts with: templates/locks/<type>-[<framework>-on-]<image>/.
 
-Each pair of project type and image is rendered and locked by the child's own scripts/lock, so that a new child's
-locks are what its owner would get. Run by `make locks`.
+Each set of project type, framework and image is rendered and locked by the child's own scripts/lock, so that a new
+child's locks are what its owner would get. Run by `make locks`.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import yaml
 from copier import run_copy
+from family import catalog, frameworks, types
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "templates" / "locks"
 NAMES = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
-TYPES = ("library", "batch", "service")
 
 
-def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
-    """Write the locks of one pair; return one line about it. Raises CalledProcessError when resolving fails."""
-    target = LOCKS / f"{project_type}-{image['name']}"
+def folder_of(project_type: str, framework: str, image: dict[str, object]) -> Path:
+    """Return the folder of the locks, as copier.yml computes it in `locks`."""
+    alone = framework == image["framework"]
+    return LOCKS / f"{project_type}-{'' if alone else f'{framework}-on-'}{image['name']}"
+
+
+def lock(project_type: str, framework: str, image: dict[str, object], upgrade: bool) -> str:
+    """Write the locks of one set; return one line about it. Raises CalledProcessError when resolving fails."""
+    target = folder_of(project_type, framework, image)
     target.mkdir(parents=True, exist_ok=True)
     for name in NAMES:
         (target / name).touch()
@@ -35,7 +40,7 @@ def lock(project_type: str, image: dict[str, object], upgrade: bool) -> str:
         answers = {
             "project_name": "child",
             "project_type": project_type,
-            "framework": image["framework"],
+            "framework": framework,
             "gpu_driver": str(image["driver_min"]),
         }
         run_copy(str(ROOT), child, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
@@ -65,12 +70,12 @@ def take_back(folder: Path) -> None:
 
 
 def main() -> int:
-    """Lock all pairs, or those of the images named on the command line."""
+    """Lock all sets, or those of the images named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("images", nargs="*", help="names of rows in base-images/catalog.yml (default: all)")
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions that fit")
     options = parser.parse_args()
-    rows = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())["images"]
+    rows = catalog()["images"]
     unknown = set(options.images) - {row["name"] for row in rows}
     if unknown:
         print(f"lock: no image {', '.join(sorted(unknown))} in base-images/catalog.yml", file=sys.stderr)
@@ -78,10 +83,16 @@ def main() -> int:
     wanted = [
         row for row in rows if row["state"] != "retired" and (not options.images or row["name"] in options.images)
     ]
-    pairs = [(project_type, row) for row in wanted for project_type in TYPES]
+    sets = [
+        (project_type, name, row)
+        for row in wanted
+        for name, one in frameworks().items()
+        if one["rows"] == row["framework"]
+        for project_type in types()
+    ]
     failed = False
     with ThreadPoolExecutor(2) as pool:
-        jobs = {f"{t}-{row['name']}": pool.submit(lock, t, row, options.upgrade) for t, row in pairs}
+        jobs = {folder_of(*one).name: pool.submit(lock, *one, options.upgrade) for one in sets}
         for name, job in jobs.items():
             try:
                 print(job.result())

@@ -42,6 +42,14 @@ fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
 	@$(PYTHON) -W ignore benchmarks/fleet/run.py
 
+.PHONY: bench-fleet-hosts
+bench-fleet-hosts: $(READY) ## play a fleet with odd children through releases and rollbacks into benchmarks/results/fleet-hosts.json
+	@$(PYTHON) -W ignore benchmarks/fleet/hosts.py $(ARGS)
+
+.PHONY: bench-histories
+bench-histories: $(READY) ## play random histories with killed updates into benchmarks/results/histories.json
+	@$(PYTHON) -W ignore benchmarks/fleet/histories.py $(ARGS)
+
 .PHONY: host-apis
 host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)
 	@$(PYTHON) -m tests.updates.apis.cut

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 
-TYPES = ("library", "batch", "service")
-FRAMEWORKS = ("plain", "torch", "tensorflow")
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+
+TYPES = tuple(one["name"] for one in yaml.safe_load((ROOT / "templates" / "types.yml").read_text(encoding="utf-8")))
+CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
+FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])
+KUBEFLOW = tuple(one["name"] for one in CATALOG["frameworks"] if one.get("kubeflow"))
 DRIVERS = ("580", "525")
 COMPONENTS = ("gateway", "keda", "login")
 
@@ -57,16 +64,13 @@ class AnswerSet:
 
 
 def every_answer_set() -> list[AnswerSet]:
-    """Return types x frameworks x driver lines x Kubernetes, and sets with awkward texts and names."""
+    """Return types x frameworks x driver lines, types x frameworks without Kubernetes, and awkward texts and names."""
     sets = [
         AnswerSet(project_type, framework, driver, kubernetes)
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
-        if project_type != "library" or kubernetes
+        if kubernetes or (project_type != "library" and driver == DRIVERS[0])  # neither knows of the other
     ]
-    sets += [
-        AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow"))
-        for framework in ("torch", "tensorflow")
-    ]
+    sets += [AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow")) for framework in KUBEFLOW]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
     sets += [AnswerSet("service", "plain", components=COMPONENTS), AnswerSet("service", "plain", components=("keda",))]
     sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]

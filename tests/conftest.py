@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import compileall
 import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,12 +16,25 @@ import pytest
 from copier import run_copy
 
 from tests.answers import AnswerSet
+from tests.groups import pytest_itemcollected  # noqa: F401 - a hook of pytest
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 from tests.shared import SHARED, make_copier_cheap, once, shared_folder
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+OURS = ("hooks", "runtime/src", "base-images")
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
+
+
+# pytest keeps what it makes of the tests, whatever the processes that tests start are told about their own modules.
+sys.dont_write_bytecode = False
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile what is ours once, and not in each process that a test starts."""
+    if not hasattr(session.config, "workerinput"):
+        for folder in OURS:
+            compileall.compile_dir(ROOT / folder, quiet=2)
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT
+from tests.sampling import sampled
 from tests.skips import LIST, STRICT, listed
 
 ENTRIES = yaml.safe_load(LIST.read_text(encoding="utf-8"))
@@ -32,7 +33,7 @@ def test_the_same_reason_of_another_test_is_not_on_the_list() -> None:
     assert not listed("tests/images/test_contents.py::test_x", f"{reason}, or so")
 
 
-@pytest.mark.parametrize(("strict", "code"), [("", 0), ("1", 1)])
+@pytest.mark.parametrize(("strict", "code"), sampled([("", 0), ("1", 1)], [("1", 1)]))
 def test_a_skip_that_is_on_no_list_is_named_and_fails_a_strict_run(tmp_path: Path, strict: str, code: int) -> None:
     (tmp_path / "test_x.py").write_text("import pytest\n\ndef test_x(): pytest.skip('no reason at all')\n")
     done = subprocess.run(

@@ -12,6 +12,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, TextIO
 
+from .frameworks import FRAMEWORKS
 from .policy import LEVELS, Options
 from .version import VERSION
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 PASS, FAIL, WRONG_USE, COULD_NOT_RUN = 0, 1, 2, 3
 REPORTS = ("json", "junit", "html")
-FRAMEWORKS = ("torch", "tensorflow", "plain")
 DEFAULT_TIMEOUT_S = 120.0
 
 
@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--mode", choices=("image", "node"), default="node", help="image: needs no driver (docker build)")
     made.add_argument("--require", choices=LEVELS, default="none", help="level up to which every layer must pass")
-    made.add_argument("--framework", choices=FRAMEWORKS, help="default: the image's, else what is installed")
+    known = (*FRAMEWORKS, "plain")
+    made.add_argument("--framework", choices=known, help="default: the image's, else what is installed")
     made.add_argument(
         "--model", metavar="MODULE:CLASS", default="", help="the project's model, compared on GPU and CPU"
     )
@@ -204,9 +205,9 @@ def _walk(context: Context) -> dict[str, Any]:
 
 def _framework(named: str) -> str:
     """Return the image's framework, else the first one that is installed, else plain."""
-    if named in FRAMEWORKS:
+    if named in (*FRAMEWORKS, "plain"):
         return named
-    for name in ("torch", "tensorflow"):
+    for name in FRAMEWORKS:
         with contextlib.suppress(ValueError, ImportError):
             if importlib.util.find_spec(name):
                 return name

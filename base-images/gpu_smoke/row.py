@@ -7,15 +7,14 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .frameworks import FRAMEWORKS
+
 DEFAULT_PATH = "/opt/base/image.json"
 # NVIDIA, CUDA Compatibility: oldest driver branch that runs a CUDA major.
 MINIMUM_BRANCH = {11: 450, 12: 525, 13: 580}
-# What the frameworks load; neither draws random numbers with cuRAND. A row may name its own list as "libraries".
-PROMISED = {
-    "torch": ["cublas", "cusolver", "cusparse", "cufft"],
-    "tensorflow": ["cublas", "cusolver", "cusparse", "cufft"],
-    "plain": ["cublas", "curand", "cusolver", "cusparse", "cufft"],
-}
+# What a framework loads; none draws random numbers with cuRAND. A row may name its own list as "libraries".
+OF_A_FRAMEWORK = ["cublas", "cusolver", "cusparse", "cufft"]
+PROMISED = dict.fromkeys(FRAMEWORKS, OF_A_FRAMEWORK) | {"plain": ["cublas", "curand", "cusolver", "cusparse", "cufft"]}
 
 
 class Row(NamedTuple):

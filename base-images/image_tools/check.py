@@ -28,7 +28,6 @@ KEYS = [
     "budget",
 ]
 STATES = ("supported", "maintenance", "retired")
-FRAMEWORKS = ("torch", "tensorflow", "plain")
 
 
 def pinned(pins: dict[str, Pin], *patterns: str) -> str:
@@ -49,20 +48,21 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
         return [f"has no {', '.join(missing)}"]
     pins = installed_pins(catalog, row["name"])
     return [
-        *form_problems(row),
+        *form_problems(row, [one["rows"] for one in catalog["frameworks"]]),
         *version_problems(row, pins),
         *driver_problems(catalog, row),
         *line_problems(catalog, row, pins),
     ]
 
 
-def form_problems(row: dict[str, Any]) -> list[str]:
+def form_problems(row: dict[str, Any], frameworks: list[str]) -> list[str]:
     """Return what is wrong with the form of single values."""
     found = []
     if row["state"] not in STATES:
         found.append(f"state is {row['state']!r}, expected one of {', '.join(STATES)}")
-    if row["framework"] not in FRAMEWORKS:
-        found.append(f"framework is {row['framework']!r}, expected one of {', '.join(FRAMEWORKS)}")
+    if row["framework"] not in frameworks:
+        known = ", ".join(dict.fromkeys(frameworks))
+        found.append(f"framework is {row['framework']!r}, expected one of {known}, the rows in frameworks")
     try:
         date.fromisoformat(str(row["end_of_life"]))
     except ValueError:

@@ -119,7 +119,7 @@ def main() -> None:
         name: subprocess.run([*resolved, of], check=True, capture_output=True, text=True).stdout.strip()
         for name, of in named.items()
     }
-    cases = {"starting model": (even(400_000), False), "encoder": (uneven(20_000), True)}
+    cases = {"starting model": (even(2_000_000), False), "encoder": (uneven(100_000), True)}
     found: dict[str, object] = {"commits": commits, "machine": described(("pyarrow", "numpy"))}
     for name, (texts, encoder) in cases.items():
         with tempfile.TemporaryDirectory() as folder:

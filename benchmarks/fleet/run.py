@@ -9,18 +9,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
 import subprocess
 import sys
 import time
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "hooks")]
 
+from benchmarks.fleet.machine import machine  # noqa: E402
 from tests.answers import TYPES, AnswerSet  # noqa: E402
 from tests.updates.copiers import copier_at  # noqa: E402
 from tests.updates.family import COLLIDING, clone_family, release_next  # noqa: E402
@@ -90,16 +89,6 @@ def measure(count: int, jobs: int) -> dict[str, object]:
         "children": count, "outcomes": outcomes, "status_first": status, "status_again": again, "plan": plan,
         "plan_again": replan, "load_before_plan": round(load, 1),
     }  # fmt: skip
-
-
-def machine() -> dict[str, object]:
-    """Describe the machine without naming it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    git = subprocess.run(["git", "--version"], check=True, capture_output=True, text=True).stdout.split()[-1]
-    versions = {"python": platform.python_version(), "copier": version("copier"), "git": git}
-    return {"cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(memory), "system": platform.system()} | versions
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ GENERATIONS = {
     "10.3": ("Blackwell", "B300, GB300"),
     "12.0": ("Blackwell", "RTX 50, RTX PRO"),
 }
-FRAMEWORKS = {"torch": "PyTorch", "tensorflow": "TensorFlow"}
 PLAIN = {"580": "none: CuPy, ONNX Runtime, JAX, C++ …", "525": "the same, for older drivers"}
 
 
@@ -36,10 +35,15 @@ def rows() -> list[dict[str, Any]]:
     return [row for row in catalogue()["images"] if row["state"] != "retired"]
 
 
+def title(row: dict[str, Any]) -> str:
+    """Return the name for people of the framework in a row."""
+    return next(str(one["title"]) for one in catalogue()["frameworks"] if one["name"] == row["framework"])
+
+
 def framework(row: dict[str, Any]) -> str:
     """Return the framework with its minor version, or what a plain image is for."""
-    if row["framework"] in FRAMEWORKS:
-        return f"{FRAMEWORKS[row['framework']]} {'.'.join(row['framework_version'].split('.')[:2])}"
+    if row["framework_version"]:
+        return f"{title(row)} {'.'.join(row['framework_version'].split('.')[:2])}"
     return PLAIN[str(row["driver_min"])]
 
 
@@ -54,8 +58,7 @@ def states() -> str:
     head = ["image", "for", "versions", "driver", "state", "until"]
     lines = []
     for row in rows():
-        name = FRAMEWORKS.get(row["framework"])
-        versions = [f"{name} {row['framework_version']}"] if name else []
+        versions = [f"{title(row)} {row['framework_version']}"] if row["framework_version"] else []
         versions += [f"CUDA {row['cuda']}", f"cuDNN {row['cudnn']}", f"NCCL {row['nccl']}"]
         driver = f"{row['driver_min']} or newer"
         lines.append([f"`{row['name']}`", row["title"], ", ".join(versions), driver, row["state"], row["end_of_life"]])

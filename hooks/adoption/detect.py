@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fnmatch import filter as matching
 from pathlib import Path
 from typing import Any
 
+from family import frameworks
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from adoption.packaging_found import Packaging
@@ -16,8 +18,6 @@ from adoption.tree import ASIDE, Tree
 
 WEB = {"fastapi", "flask", "starlette", "litserve", "bentoml", "sanic", "aiohttp", "tornado", "falcon", "robyn"}
 SERVES = re.compile(r"\b(uvicorn|gunicorn|hypercorn|flask run|litserve|bentoml serve)\b")
-TORCH = {"torch", "torchvision", "torchaudio", "pytorch_lightning", "lightning", "timm"}
-TENSORFLOW = {"tensorflow", "keras", "tf_keras"}
 JOBS = re.compile(
     r"(train|main|sample|infer|predict|detect|generate|run|eval|test|export|val|embed|classify|finetune|calc|dataset)"
 )
@@ -130,11 +130,11 @@ def project_type(tree: Tree, packaging: Packaging, layout: Layout) -> Answer:
 
 
 def framework(tree: Tree, packaging: Packaging) -> Answer:
-    """Return torch, tensorflow or plain, by the packages asked for and the imports of the code."""
+    """Return the framework, plain where there is none, by the packages asked for and the imports of the code."""
     asked = {name.replace("-", "_") for name in packaging.packages.names()}
-    counts = {"torch": sum(tree.imports[n] for n in ("torch", "lightning", "pytorch_lightning")),
-              "tensorflow": sum(tree.imports[n] for n in TENSORFLOW)}  # fmt: skip
-    wants = {"torch": asked & TORCH, "tensorflow": {n for n in asked if n in TENSORFLOW or n.startswith("tensorflow")}}
+    known = {name: one for name, one in frameworks().items() if "imports" in one}
+    counts = {name: sum(tree.imports[n] for n in one["imports"]) for name, one in known.items()}
+    wants = {name: {n for pattern in one["packages"] for n in matching(asked, pattern)} for name, one in known.items()}
     best = max(counts, key=lambda name: (bool(wants[name]), counts[name]))
     if wants[best]:
         pins = [str(a.requirement) for a in packaging.packages.run if a.name == best]
@@ -150,7 +150,7 @@ def framework(tree: Tree, packaging: Packaging) -> Answer:
         if counts[best]
         else ""
     )
-    return Answer("plain", f"neither torch nor tensorflow is among its packages{optional}")
+    return Answer("plain", f"none of {', '.join(known)} is among its packages{optional}")
 
 
 def cuda_wanted(tree: Tree, packaging: Packaging) -> tuple[str, int, int] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from family import frameworks
 from packaging.utils import canonicalize_name
 
 from adoption.packaging_found import Packaging
@@ -21,7 +22,7 @@ SAME_NAMES = (
     "sentencepiece soundfile spacy streamlit tensorboard tensorflow tiktoken timm tokenizers torch torchaudio "
     "torchmetrics torchvision tqdm transformers uvicorn wandb xgboost"
 )
-FRAMEWORKS = ("torch", "tensorflow", "keras", "jax")  # a test that can do with several of them asks for none
+FRAMEWORKS = {*frameworks(), "keras"}  # a test that can do with several of them asks for none
 KNOWN = OTHER_NAMES | {name: name for name in SAME_NAMES.split()}
 
 

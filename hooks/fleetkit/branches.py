@@ -5,15 +5,17 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import yaml
 from gpu_repo_runtime.update.git_calls import UpdateError, call, git
 from gpu_repo_runtime.update.template_versions import version_of
 
+from fleetkit.answers import ANSWERS, version_in
 from fleetkit.children import Child
 from fleetkit.git_rules import AUTHOR
 from fleetkit.lockfiles import locks_at
 from fleetkit.plan import refresh
 from fleetkit.state import Record, State
+
+FETCHED = "refs/fleet/branch"  # where a branch of a child is looked at
 
 
 def branch_of(version: str) -> str:
@@ -79,15 +81,15 @@ def is_merged(state: State, child: Child, to: str) -> bool:
         return holds_locks(state, child, record)
     try:
         commit = refresh(child, state.clone(child.name))
-        answers = yaml.safe_load(git(state.clone(child.name), "show", f"{commit}:.copier-answers.yml"))
-        now, wanted = version_of(str(answers["_commit"])), version_of(to)
+        text = git(state.clone(child.name), "show", f"{commit}:{ANSWERS}")
+        now, wanted = version_of(version_in(text)), version_of(to)
         return now is not None and wanted is not None and now >= wanted
-    except (subprocess.CalledProcessError, UpdateError, yaml.YAMLError, KeyError, TypeError):
+    except (subprocess.CalledProcessError, UpdateError):
         return False
 
 
 def is_ours(clone: Path, child: Child, branch: str, head: str) -> bool:
     """Tell whether every commit of a branch of the child was made by this tool."""
-    git(clone, "fetch", "--quiet", "--no-tags", "--", child.url, f"+refs/heads/{branch}:refs/fleet/branch")
-    makers = git(clone, "log", "--format=%ce", f"{head}..refs/fleet/branch").split()
+    git(clone, "fetch", "--quiet", "--no-tags", "--", child.url, f"+refs/heads/{branch}:{FETCHED}")
+    makers = git(clone, "log", "--format=%ce", f"{head}..{FETCHED}").split()
     return set(makers) == {AUTHOR["GIT_COMMITTER_EMAIL"]}

@@ -15,6 +15,8 @@ WAVES = ("canary", "early", "rest")
 CREDENTIALS = re.compile(r"(https?://)[^/@\s]+@|([a-z+]+://[^/@:\s]*:)[^/@\s]*@")  # a password, a token as the name
 ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?([^/:]*)")
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
+# What a terminal obeys, what turns the direction of the text around it, and what no file may hold.
+UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 KEYS = {"name", "url", "wave", "owner", "paused", "automerge"}
 
 
@@ -23,11 +25,15 @@ class FleetError(Exception):
 
 
 def shown(value: Any) -> Any:
-    """Return what may be written down or printed: the same without the credentials in addresses."""
+    """Return what may be written down or printed: no credentials in addresses, and nothing that is not seen.
+
+    One letter of a child that no terminal, XML or UTF-8 takes would cost the report of all.
+    """
     if isinstance(value, str):
-        return without_secrets(CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***@", value))
+        text = UNSEEN.sub("\ufffd", value.replace("\r\n", "\n"))
+        return without_secrets(CREDENTIALS.sub(lambda found: f"{found[1] or found[2]}***@", text))
     if isinstance(value, dict):
-        return {key: shown(entry) for key, entry in value.items()}
+        return {shown(key): shown(entry) for key, entry in value.items()}
     return [shown(entry) for entry in value] if isinstance(value, list) else value
 
 

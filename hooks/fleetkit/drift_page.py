@@ -9,11 +9,10 @@ from typing import Any
 
 import jinja2
 
+from fleetkit.children import UNSEEN
 from fleetkit.state import Record
 
 PAGE = Path(__file__).with_name("drift.html")
-# What a terminal obeys, what turns the direction of the text around it, and what no file may hold.
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 SHOWN = 300  # characters of one text that the page shows
 MARKDOWN = re.compile(r"([\\`*_\[\]<>|#&~!])")
 

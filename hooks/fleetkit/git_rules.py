@@ -19,6 +19,7 @@ AUTHOR = {
 PATIENCE = "-oConnectTimeout=30 -oServerAliveInterval=15 -oServerAliveCountMax=4"  # a host that hangs is given up
 OFFLINE = {"GIT_TERMINAL_PROMPT": "0", "GIT_SSH_COMMAND": f"ssh -oBatchMode=yes {PATIENCE}"}  # ask for no password
 PROTOCOLS = {"GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "GIT_LFS_SKIP_SMUDGE": "1"}  # ext:: runs a program
+IN_A_HURRY = {"GIT_HTTP_LOW_SPEED_LIMIT": "1", "GIT_HTTP_LOW_SPEED_TIME": "6"}  # where many are only looked at
 SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",

@@ -9,6 +9,7 @@ from typing import Any
 from fleetkit import clients
 from fleetkit.children import FleetError, HostRule
 from fleetkit.requests import (
+    REFUSED,
     REMINDER,
     TAKEN_BACK,
     Look,
@@ -19,6 +20,8 @@ from fleetkit.requests import (
     signed,
     verdict,
 )
+
+MAY_NOT_MERGE = (400, 403, 405, 409, 422)  # 400: GraphQL says why in its words
 
 
 class GitHub:
@@ -144,12 +147,22 @@ class GitHub:
 
     def merge_when_green(self, branch: str, commit: str) -> str:
         """Merge what is green, or let GitHub do so; nothing before a check has started, nor another commit."""
+        from github import GithubException
+
         pull = self._open(branch)
         if pull is None or pull.head.sha != commit:
             return ""
         state, started = verdict(self._checks(commit))
         if not started or state == "red":
             return ""
+        try:
+            return self._merge(pull, state, commit)
+        except GithubException as error:  # a protected branch waits for a person: its request stands all the same
+            if error.status not in MAY_NOT_MERGE:
+                raise
+            return f"{REFUSED}{error.message or error.status}"
+
+    def _merge(self, pull: Any, state: str, commit: str) -> str:
         if state == "green":
             pull.merge(sha=commit, merge_method=self._way())
             return "merged"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from fleetkit import clients
-from fleetkit.children import HostRule
+from fleetkit.children import FleetError, HostRule
 from fleetkit.requests import (
+    REFUSED,
     REMINDER,
     TAKEN_BACK,
     Look,
@@ -18,6 +20,8 @@ from fleetkit.requests import (
     signed,
     verdict,
 )
+
+MAY_NOT_MERGE = (401, 403, 405, 406, 409, 422)
 
 
 def moment(text: str | None) -> datetime | None:
@@ -30,7 +34,15 @@ class GitLab:
 
     def __init__(self, path: str, rule: HostRule) -> None:
         self.gitlab = clients.gitlab(rule)
-        self.project = self.gitlab.projects.get(path, lazy=True)
+        self.path = path
+
+    @cached_property
+    def project(self) -> Any:
+        """Return the project, by its number from here on: GitLab takes nothing but GET where a project was before."""
+        found = self.gitlab.projects.get(self.path)
+        if found.attributes.get("archived"):
+            raise FleetError("its repository is archived: take it from the fleet, or pause it")
+        return found
 
     def _all(self, branch: str) -> list[Any]:
         return list(self.project.mergerequests.list(source_branch=branch, get_all=True))
@@ -131,6 +143,8 @@ class GitLab:
 
     def merge_when_green(self, branch: str, commit: str) -> str:
         """Merge what is green, or let GitLab do so; nothing before a job has started or where the branch is another."""
+        import gitlab
+
         found = self._open(branch)
         if found is None or found.sha != commit:
             return ""
@@ -139,5 +153,10 @@ class GitLab:
             return ""
         wait = {"auto_merge": True, "merge_when_pipeline_succeeds": True}  # the second until GitLab 17.11
         place = f"{self.project.mergerequests.path}/{found.iid}/merge"
-        self.gitlab.http_put(place, post_data={"sha": commit} | ({} if state == "green" else wait))
+        try:
+            self.gitlab.http_put(place, post_data={"sha": commit} | ({} if state == "green" else wait))
+        except gitlab.GitlabError as error:  # a protected branch waits for a person: its request stands all the same
+            if error.response_code not in MAY_NOT_MERGE:
+                raise
+            return f"{REFUSED}{error.error_message}"
         return "merged" if state == "green" else "merges when green"

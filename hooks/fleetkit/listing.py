@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import yaml
-
 from fleetkit import clients
+from fleetkit.answers import ANSWERS, answers_in
 from fleetkit.children import Child, Fleet, FleetError, HostRule, child_of, same_place
-
-ANSWERS = ".copier-answers.yml"
 
 
 def of_github(rule: HostRule) -> Iterator[tuple[str, bytes]]:
@@ -60,8 +57,8 @@ LISTS = {"github": of_github, "gitlab": of_gitlab}
 def follows(answers: bytes, template: str) -> bool:
     """Tell whether answers name the template. Broken answers that mention it count: the plan says what is wrong."""
     try:
-        source = str(yaml.safe_load(answers)["_src_path"])
-    except (yaml.YAMLError, KeyError, TypeError, UnicodeError):
+        source = str(answers_in(answers, ("_src_path",))["_src_path"])
+    except FleetError:
         return template.encode() in answers
     return same_place(source, template)
 

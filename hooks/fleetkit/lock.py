@@ -20,7 +20,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from fleetkit.children import Child, FleetError, shown
 from fleetkit.isolation import Tests, files_left, passes
-from fleetkit.lockfiles import LIMIT, PATTERN, differences, locks_at, why_no_lock
+from fleetkit.lockfiles import LIMIT, PATTERN, TITLE, differences, locks_at, why_no_lock
 from fleetkit.plan import commit_tree, planned
 from fleetkit.state import LOCKS, Record, State
 
@@ -100,11 +100,7 @@ def title_of(wish: Wish, changes: list[str]) -> str:
     """Return what the request is called: the package itself where one was asked for."""
     names = {re.split(r"[^\w.-]", package)[0].lower().replace("_", "-") for package in wish.packages}
     told = [change for change in changes if change.split()[0] in names] or (changes if len(changes) == 1 else [])
-    return (
-        f"Renew the locks: {', '.join(told)}"
-        if told and len(told) < 4
-        else f"Renew the locks ({len(changes)} packages)"
-    )
+    return f"{TITLE}: {', '.join(told)}" if told and len(told) < 4 else f"{TITLE} ({len(changes)} packages)"
 
 
 def why(words: str) -> str:

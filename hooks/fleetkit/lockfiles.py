@@ -9,6 +9,7 @@ from gpu_repo_runtime.update.git_calls import git
 from packaging.utils import canonicalize_name
 
 PATTERN = "requirements*.lock"
+TITLE = "Renew the locks"  # how the commit and the request of a renewal begin
 NAME = re.compile(r"requirements[\w.-]*\.lock")
 LIMIT = 8 << 20  # bytes of one lock: the largest of ours has a few hundred thousand
 PINNED = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)(?:\[[^\]\n]*\])?==([^\s;\\]+)")

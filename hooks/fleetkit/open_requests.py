@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from fleetkit.branches import is_merged, remote_refs
-from fleetkit.children import Child, Fleet
+from fleetkit.children import Child, Fleet, shown
 from fleetkit.hosts import connect
 from fleetkit.state import State
 
@@ -40,7 +40,10 @@ def open_in_fleet(state: State, fleet: Fleet) -> dict[str, list[str]]:
         except Exception as error:
             if child.paused:
                 return []
-            print(f"fleet: {child.name} does not tell its open requests and counts as one: {error}", file=sys.stderr)
+            print(
+                f"fleet: {child.name} does not tell its open requests and counts as one: {shown(str(error))}",
+                file=sys.stderr,
+            )
             return [""]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -15,7 +15,8 @@ from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import UpdateError, changes_between, last_line
 from gpu_repo_runtime.update.trial import Trial, trial
 
-from fleetkit.children import Child, same_place, shown
+from fleetkit.answers import ANSWERS, answers_in
+from fleetkit.children import Child, FleetError, same_place, shown
 from fleetkit.git_rules import guard
 from fleetkit.isolation import Tests, passes
 from fleetkit.state import Record, State
@@ -127,7 +128,7 @@ def planned(state: State, child: Child, wanted: Record, make: Callable[[], Recor
             if keep_known and same and before.get("outcome") not in ("error", "paused", None):
                 return before
             record |= make()
-        except UpdateError as error:
+        except (UpdateError, FleetError) as error:
             record |= {"outcome": "error", "message": str(error)}
         except subprocess.CalledProcessError as error:
             record |= {"outcome": "error", "message": f"git {error.cmd[5]}: {last_line(error.stderr)}"}
@@ -143,6 +144,7 @@ def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -
 
     def update() -> Record:
         answers = read_answers(state.clone(child.name))
+        answers_in((state.clone(child.name) / ANSWERS).read_bytes())
         if not same_place(str(answers["_src_path"]), source):
             raise UpdateError(f"it follows another template, {answers['_src_path']}")
         if not COMMIT.fullmatch(answers["_commit"]):

@@ -9,6 +9,7 @@ from datetime import datetime
 
 OURS = re.compile(r"(?m)^<!-- fleet: (\S+) -->$")
 TAKEN_BACK = "<!-- fleet: taken-back -->"
+REFUSED = "not merged: "
 REMINDER = "<!-- fleet: reminder -->"
 RED = {"failure", "error", "timed_out", "action_required", "startup_failure", "failed", "canceled", "cancelled"}
 GREEN = {"success", "neutral", "skipped"}  # what a host says besides, today or one day, is not green

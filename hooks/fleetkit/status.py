@@ -7,16 +7,17 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
 from gpu_repo_runtime.update.git_calls import git
 from gpu_repo_runtime.update.template_versions import last_line, template_of, version_of, versions
 from packaging.version import Version
 
+from fleetkit.answers import ANSWERS, answers_in
 from fleetkit.children import Child, FleetError, check_address, host_in
+from fleetkit.git_rules import IN_A_HURRY
 from fleetkit.state import Record, State
 
 BASE_IMAGE = re.compile(r"^ARG BASE_IMAGE=\S*?/([a-z0-9-]+):", re.MULTILINE)
-OURS = (".copier-answers.yml", "Dockerfile")
+OURS = (ANSWERS, "Dockerfile")
 
 
 def files_of(child: Child, place: Path) -> dict[str, str]:
@@ -24,7 +25,7 @@ def files_of(child: Child, place: Path) -> dict[str, str]:
     if not (place / "HEAD").exists():
         place.mkdir(parents=True, exist_ok=True)
         git(place, "init", "--quiet", "--bare")
-    git(place, "fetch", "--quiet", "--depth=1", "--no-tags", "--", child.url, "+HEAD:refs/heads/now")
+    git(place, "fetch", "--quiet", "--depth=1", "--no-tags", "--", child.url, "+HEAD:refs/heads/now", more=IN_A_HURRY)
     names = "".join(f"refs/heads/now:{name}\n" for name in OURS)
     told = subprocess.run(
         ["git", "cat-file", "--batch=%(objecttype) %(objectsize)"],
@@ -75,9 +76,9 @@ def status_of(state: State, child: Child, catalog: dict[str, Any], hosts: set[st
     try:
         texts = files_of(child, place_of(state, child))
         record["fetched"] = True
-        answers = yaml.safe_load(texts.get(".copier-answers.yml", "")) or {}
+        answers = answers_in(texts.get(ANSWERS, ""))
         record["version"] = answers["_commit"]
-        source = record["source"] = checked(str(answers["_src_path"]), hosts)
+        source = record["source"] = checked(answers["_src_path"], hosts)
         released = versions(source)
         current = version_of(record["version"]) or version_held(source, record["version"])
         record["behind"] = sum(version > current for version in released) if current else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import warnings
@@ -10,9 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import yaml
 from copier import run_copy
 from copier._template import load_template_config
-from jinja2 import TemplateError
+from jinja2 import FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 Answers = dict[str, Any]
@@ -40,11 +42,39 @@ def questions(template: Path) -> dict[str, Answers]:
     """Return the questions that are asked, each in its long form."""
     settings = settings_of(template)
     secret = settings.get("_secret_questions") or []
+    known = facts(template, settings)
     return {
-        name: text | ({"secret": True} if name in secret else {})
+        name: text | ({"secret": True} if name in secret else {}) | with_choices(template, text, known)
         for name, text in settings.items()
         if not name.startswith("_") and isinstance(text, dict) and text.get("when") is not False
     }
+
+
+def facts(template: Path, settings: Answers) -> Answers:
+    """Return what a template reads from files of its own and never asks: it may offer what stands there."""
+    return {
+        name: yaml.safe_load(text)
+        for name, question in settings.items()
+        if isinstance(question, dict) and question.get("when") is False and question.get("type") == "yaml"
+        if (text := rendered(template, str(question.get("default", "")), {})) is not None
+    }
+
+
+def with_choices(template: Path, question: Answers, known: Answers) -> Answers:
+    """Return the choices of a question that offers what is known, nothing for any other."""
+    offered = question.get("choices")
+    text = rendered(template, offered, known) if isinstance(offered, str) else None
+    return {} if text is None else {"choices": yaml.safe_load(text)}
+
+
+def rendered(template: Path, text: str, known: Answers) -> str | None:
+    """Return a text of copier.yml filled in, None where it needs more than what is known."""
+    environment = SandboxedEnvironment(loader=FileSystemLoader(template), undefined=StrictUndefined)
+    environment.filters["to_json"] = json.dumps
+    try:
+        return environment.from_string(text).render(**known)
+    except TemplateError:
+        return None
 
 
 def choices(question: Answers) -> list[Any]:
@@ -52,7 +82,7 @@ def choices(question: Answers) -> list[Any]:
     if question.get("type") == "bool":
         return [True, False]
     offered = question.get("choices", [])
-    if isinstance(offered, str):  # a template of choices: what it offers is known by rendering only
+    if isinstance(offered, str):  # a template of choices that needs answers
         return []
     values = list(offered.values()) if isinstance(offered, dict) else list(offered)
     values = [value[1] if isinstance(value, list) and len(value) == 2 else value for value in values]

@@ -18,6 +18,7 @@ from adoption.tree import read_tree
 from tests.adopt.conftest import Make
 from tests.adopt.test_detect import findings
 from tests.conftest import ROOT, git
+from tests.sampling import every, sampled
 from tests.shared import once
 from tests.updates.copiers import copier_at
 from tests.updates.family import Family, clone_family, release_next
@@ -87,7 +88,7 @@ def test_everything_of_theirs_stays_and_everything_of_ours_comes(
     _ours_works(folder, json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.usefixtures("no_index")
 def test_a_dry_run_leaves_nothing_and_updates_are_ordinary(old: Make, family: Family) -> None:
     folder = old(OLD)
@@ -151,7 +152,7 @@ def test_a_script_of_the_same_name_is_refused_and_named(old: Make) -> None:
     assert "wheels is a file, and the template has a folder of that name" in str(refused.value)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_version_that_never_heard_of_it_is_refused(
     old: Make, family: Family, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -189,7 +190,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("message", MESSAGES)
+@pytest.mark.parametrize("message", sampled(MESSAGES, every(3)))
 def test_a_package_that_does_not_resolve_is_widened_then_left_out_and_named(
     message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
          "k/__init__.py": "import tensorflow\n"},
         {"framework": "tensorflow"},
     ),
-    "JAX": ({"requirements.txt": "jax[cuda12]\nflax\n", "run.py": "import jax\n"}, {"framework": "plain"}),
+    "JAX": ({"requirements.txt": "jax[cuda12]\nflax\n", "run.py": "import jax\n"}, {"framework": "jax"}),
     "conda": (
         {"environment.yml": "dependencies: [python=3.8, pytorch=1.9.1, cudatoolkit=11.1]\n", "train.py": MAIN},
         {"project_type": "batch", "framework": "torch", "gpu_driver": "525", "asked": ["torch"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.batch.conftest import texts, write_jsonl
+from tests.sampling import every, sampled
 
 
 def test_input_changed_since_the_first_start(job, tmp_path, out, capsys):
@@ -26,18 +27,21 @@ def test_input_changed_since_the_first_start(job, tmp_path, out, capsys):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (["--shard", "0/3"], "--shards was 2, now 3"),
-        (["--shard", "0/2", "--part-rows", "5"], "--part-rows was 10000, now 5"),
-        (["--shard", "0/2", "--on-error", "skip"], "--on-error was fail, now skip"),
-        (["--shard", "2/2"], "the index 2 has to be 0 to 1"),
-        (["--shard", "x"], "needs an index and a count"),
-        (["--keep", "nothing"], "no column 'nothing'"),
-        (["--column", "body"], "no column 'body'"),
-        (["--batch-size", "0"], "--batch-size"),
-        (["--max-bad", "2"], "--max-bad"),
-        (["--colour", "red"], "--colour"),
-    ],
+    sampled(
+        [
+            (["--shard", "0/3"], "--shards was 2, now 3"),
+            (["--shard", "0/2", "--part-rows", "5"], "--part-rows was 10000, now 5"),
+            (["--shard", "0/2", "--on-error", "skip"], "--on-error was fail, now skip"),
+            (["--shard", "2/2"], "the index 2 has to be 0 to 1"),
+            (["--shard", "x"], "needs an index and a count"),
+            (["--keep", "nothing"], "no column 'nothing'"),
+            (["--column", "body"], "no column 'body'"),
+            (["--batch-size", "0"], "--batch-size"),
+            (["--max-bad", "2"], "--max-bad"),
+            (["--colour", "red"], "--colour"),
+        ],
+        every(4),
+    ),
 )
 def test_other_options_are_refused_before_anything_is_done(job, tmp_path, out, capsys, options, said):
     source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])

@@ -13,6 +13,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.batch.conftest import RUNTIME, Output
+from tests.sampling import every, sampled
 
 EARLIER = """
 import sys
@@ -38,7 +39,8 @@ def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "command", [["-m", "topic_finder.job", "run"], ["-m", "gpu_repo_runtime.batch", "topic_finder", "run"]]
+    "command",
+    sampled([["-m", "topic_finder.job", "run"], ["-m", "gpu_repo_runtime.batch", "topic_finder", "run"]], every(2)),
 )
 def test_both_commands_do_the_same(environment: dict[str, str], tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "a.txt").write_text("rain and wind\n")
@@ -48,6 +50,7 @@ def test_both_commands_do_the_same(environment: dict[str, str], tmp_path: Path, 
     assert [row["text"] for row in Output(tmp_path / "out").rows()] == ["rain and wind"]
 
 
+@pytest.mark.slow
 def test_tests_of_version_0_2_go_on_working(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("rain and wind\n")
     command = [sys.executable, "-W", "ignore", "-c", EARLIER, str(tmp_path / "a.txt"), str(tmp_path / "out")]
@@ -76,7 +79,9 @@ def script(repository: Path, place: Path, *command: str, **environment: str) -> 
     return subprocess.run(called, cwd=place, env=own, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("where", ["repository", "repository/sub/folder", "elsewhere"])
+@pytest.mark.parametrize(
+    "where", sampled(["repository", "repository/sub/folder", "elsewhere"], ["repository/sub/folder"])
+)
 def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Path, tmp_path: Path, where: str) -> None:
     place = tmp_path / where
     place.mkdir(exist_ok=True)
@@ -87,6 +92,7 @@ def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Pa
     assert {path.name for path in place.iterdir()} >= {"a.txt", "out"}
 
 
+@pytest.mark.slow
 def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
     done = script(repository, repository / "sub", "scripts/probe")
     assert done.returncode == 0, done.stderr
@@ -127,13 +133,31 @@ def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path
     assert f"a container sees this repository alone: call it from {repository}" in done.stderr
 
 
+def test_the_names_of_settings_reach_a_container(repository: Path, tmp_path: Path) -> None:
+    """From there they go on to the nodes of a Ray cluster."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "docker").write_text('#!/bin/sh\n[ "$1" != run ] || echo "$@"; [ "$1" != run ] || env\n')
+    (programs / "docker").chmod(0o755)
+    (repository / ".env").write_text("ROUNDS=3\nTOKEN=abc\n")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    done = script(repository, repository, "scripts/run", "--input", "a.txt", RUN_IN="docker", PATH=path)
+    assert done.returncode == 0, done.stderr
+    options, *environment = done.stdout.splitlines()
+    assert {"JOB_SETTINGS", "ROUNDS", "TOKEN"} <= set(options.split()), options
+    assert "JOB_SETTINGS= ROUNDS TOKEN" in environment
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [
-        (["no_such_package", "--help"], "job: there is no package no_such_package here: call it where src/ is on"),
-        (["--help"], "job: which package holds model.py?"),
-        ([], "job: which package holds model.py?"),
-    ],
+    sampled(
+        [
+            (["no_such_package", "--help"], "job: there is no package no_such_package here: call it where src/ is on"),
+            (["--help"], "job: which package holds model.py?"),
+            ([], "job: which package holds model.py?"),
+        ],
+        every(3),
+    ),
 )
 def test_a_package_that_is_not_there(environment: dict[str, str], arguments: list[str], said: str) -> None:
     command = [sys.executable, "-m", "gpu_repo_runtime.batch", *arguments]

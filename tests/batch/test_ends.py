@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.conftest import PACKAGE, Job, Output, texts, write_jsonl
+from tests.sampling import every, sampled
 
 MODEL = """
 import os, signal, sys, threading, time
@@ -57,16 +58,19 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("does", "code", "says"),
-    [
-        ("sys.exit(0)", 65, "SystemExit: 0"),
-        ("exit()", 65, "SystemExit"),
-        ("raise KeyboardInterrupt", 65, "KeyboardInterrupt"),
-        ("raise BaseException('mine')", 65, "BaseException: mine"),
-        ("os._exit(0)", 1, "ended with 0 before the job did"),
-        ("os.fork() and os._exit(0)", 1, "ended with 0 before the job did"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
-        ("os._exit(3)", 3, ""),
-    ],
+    sampled(
+        [
+            ("sys.exit(0)", 65, "SystemExit: 0"),
+            ("exit()", 65, "SystemExit"),
+            ("raise KeyboardInterrupt", 65, "KeyboardInterrupt"),
+            ("raise BaseException('mine')", 65, "BaseException: mine"),
+            ("os._exit(0)", 1, "ended with 0 before the job did"),
+            ("os.fork() and os._exit(0)", 1, "ended with 0 before the job did"),
+            ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
+            ("os._exit(3)", 3, ""),
+        ],
+        every(4),
+    ),
 )
 def test_a_model_that_ends_the_process(build, arguments, tmp_path, does, code, says):
     ended, said = end(build(predict=does).start(*arguments))
@@ -83,7 +87,7 @@ def test_the_row_for_which_it_does_is_a_bad_one(build, arguments, tmp_path):
     assert len(out.rows()) == 29
 
 
-@pytest.mark.parametrize("does", ["sys.exit(0)", "exit()", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize("does", sampled(["sys.exit(0)", "exit()", "raise KeyboardInterrupt"], ["sys.exit(0)"]))
 def test_a_model_that_ends_the_process_while_it_loads(build, arguments, does):
     ended, said = end(build(load=does).start(*arguments))
     assert ended == 78, said
@@ -97,6 +101,7 @@ def test_a_copy_that_the_model_forks_does_no_work(build, arguments, tmp_path):
     assert len(Output(tmp_path / "out").rows()) == 30
 
 
+@pytest.mark.slow
 def test_a_thread_that_the_model_leaves_does_not_keep_the_process(build, arguments, tmp_path):
     job = build(load="threading.Thread(target=time.sleep, args=(600,)).start()")
     soon = "import sys; from gpu_repo_runtime.batch import __main__, watched; watched.LEFTOVER_SECONDS = 0.5; "
@@ -136,7 +141,7 @@ def with_marker(marker: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], [signal.SIGTERM]))
 def test_a_signal_to_the_process_reaches_the_job(build, arguments, tmp_path, number):
     process = build(predict="time.sleep(0.5)").start(*arguments, "--batch-size", 1)
     while not list((tmp_path / "out").glob("_records/*")):

@@ -27,10 +27,11 @@ def task(monkeypatch: pytest.MonkeyPatch, imports: tuple[str, ...], *methods: st
         (("torch",), "weights", "plain"),
         (("torch",), "network", "torch"),
         (("tensorflow",), "network", "tensorflow"),
+        (("jax",), "network", "jax"),
     ],
 )
 def test_what_the_task_itself_imports_counts(monkeypatch, imports, method, framework):
-    for name in ("torch", "tensorflow"):
+    for name in ("torch", "tensorflow", "jax"):
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     assert framework_of(task(monkeypatch, imports, method)) == framework
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.conftest import Job, Output, texts, write_jsonl, write_parquet
+from tests.sampling import every, sampled
 
 ROWS = 500
 OPTIONS = ("--part-rows", 25, "--batch-size", 8, "--on-error", "quarantine")
@@ -76,12 +77,12 @@ def kill_until(job: Job, folder: Path, whole: Output, tmp_path: Path, number: si
         chain += 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", sampled([signal.SIGKILL, signal.SIGTERM], [signal.SIGKILL]))
 def test_stopped_at_a_few_moments(job, folder, whole, tmp_path, number):
     kill_until(job, folder, whole, tmp_path, number, stops=6)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_stopped_at_100_moments(job, folder, whole, tmp_path, number):
     kill_until(job, folder, whole, tmp_path, number, stops=100)
@@ -121,6 +122,7 @@ def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
     assert not out.complete
 
 
+@pytest.mark.slow
 def test_a_part_that_does_not_fit_into_the_grace_is_dropped_at_once(job, folder, out):
     process = job.start("--input", folder, "--output", out.path, "--part-rows", 400, "--batch-size", 1, "--grace", "5",
                         "--on-error", "skip", SLOW="0.2")  # fmt: skip
@@ -142,7 +144,7 @@ def test_two_workers_on_the_same_shard(job, folder, whole, out):
     assert out.digest() == whole.digest()
 
 
-@pytest.mark.parametrize(("count", "rows"), [(1, ROWS), (3, ROWS), (8, ROWS), (8, 3)])
+@pytest.mark.parametrize(("count", "rows"), sampled([(1, ROWS), (3, ROWS), (8, ROWS), (8, 3)], [(3, ROWS)]))
 def test_shards_together_are_the_single_run(job, tmp_path, count, rows):
     source = write_jsonl(tmp_path / "in.jsonl", texts(rows))
     single, sharded = Output(tmp_path / "single"), Output(tmp_path / "sharded")
@@ -156,6 +158,7 @@ def test_shards_together_are_the_single_run(job, tmp_path, count, rows):
     assert names[0] == names[1]
 
 
+@pytest.mark.slow
 def test_shards_at_the_same_time_publish_once(job, folder, whole, out):
     arguments = ("--input", folder, "--output", out.path, *OPTIONS)
     shards = [job.start(*arguments, JOB_COMPLETION_INDEX=str(i), JOB_COMPLETIONS="3") for i in range(3)]
@@ -165,7 +168,10 @@ def test_shards_at_the_same_time_publish_once(job, folder, whole, out):
 
 
 @pytest.mark.parametrize(
-    "step", ["open_store", "find_files", "load_model", "Plan", "RunRecord", "Progress", "Ledger", "Run"]
+    "step",
+    sampled(
+        ["open_store", "find_files", "load_model", "Plan", "RunRecord", "Progress", "Ledger", "Run"], ["load_model"]
+    ),
 )
 def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, monkeypatch, step):
     arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
@@ -185,8 +191,10 @@ def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, 
     ]
 
 
-@pytest.mark.parametrize("left", [slice(0, 0), slice(1, 2), slice(0, 1)], ids=["none", "the second", "the first"])
-@pytest.mark.parametrize("step", ["missing_parts", "finish"])
+@pytest.mark.parametrize(
+    "left", sampled([slice(0, 0), slice(1, 2), slice(0, 1)], every(3)), ids=["none", "the second", "the first"]
+)
+@pytest.mark.parametrize("step", sampled(["missing_parts", "finish"], ["finish"]))
 def test_another_worker_publishes_while_this_one_looks_at_the_records(
     job, folder, whole, out, monkeypatch, capsys, step, left
 ):
@@ -209,6 +217,7 @@ def test_another_worker_publishes_while_this_one_looks_at_the_records(
     assert "missing from others" not in capsys.readouterr().err, "the output is complete, and nobody has to publish it"
 
 
+@pytest.mark.slow
 def test_local_workers_share_the_work(job, folder, whole, out):
     process = job.start("--input", folder, "--output", out.path, *OPTIONS, "--workers", 2)
     _, said = process.communicate(timeout=60)
@@ -218,6 +227,7 @@ def test_local_workers_share_the_work(job, folder, whole, out):
     assert shards == {"0/1.0/2": 1, "0/1.1/2": 1}
 
 
+@pytest.mark.slow
 def test_merge_tells_what_is_missing_and_completes_the_rest(job, folder, out, capsys):
     arguments = ("--input", folder, "--output", out.path, *OPTIONS)
     assert job(*arguments, "--shard", "0/2") == 0
@@ -229,6 +239,7 @@ def test_merge_tells_what_is_missing_and_completes_the_rest(job, folder, out, ca
     assert out.complete
 
 
+@pytest.mark.slow
 def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, folder, whole, out, monkeypatch):
     module = job.module("job")
     arguments, real = ("--input", folder, "--output", out.path, *OPTIONS), module.missing_parts
@@ -245,7 +256,7 @@ def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, fol
     assert out.digest() == whole.digest()
 
 
-@pytest.mark.parametrize("step", ["publish", "tidy"])
+@pytest.mark.parametrize("step", sampled(["publish", "tidy"], ["publish"]))
 def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
     store = job.module("store").DiskStore
 
@@ -261,6 +272,7 @@ def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
     assert out.digest() == whole.digest()
 
 
+@pytest.mark.slow
 def test_a_lost_race_to_publish_is_no_error(job, folder, whole, out):
     """A worker that was about to write when another one published finds the folder gone."""
     arguments = ("--input", folder, "--output", out.path, *OPTIONS)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.conftest import Output, write_jsonl
+from tests.batch.object_store import object_store
 
 NAMES = ["a.jsonl", "b.jsonl", "!.jsonl", "ab.jsonl", "c^.jsonl", "-.jsonl", "sub/a.jsonl", "sub/b.jsonl"]
 
@@ -43,6 +44,10 @@ def test_wildcards_are_those_of_python(job, source, pattern):
 def test_a_pattern_from_the_root(job, source):
     [first, *rest] = source.parts[1:]
     assert len(files(job, "/" + first[:-1] + "?/" + "/".join([*rest, "a.jsonl"]))) == 1
+
+
+def test_a_pattern_that_goes_up_again(job, source):
+    assert files(job, f"{source}/*/../a.jsonl") == ["a.jsonl"]
 
 
 def test_links_in_a_circle_are_followed_once(job, source, out):
@@ -88,6 +93,15 @@ def test_options_of_an_address_are_no_wildcard(job):
     assert split("s3://bucket/*.txt?region=x&scheme=http") == ("s3://bucket/*.txt", "?region=x&scheme=http")
     assert split("s3://bucket/a?.txt") == ("s3://bucket/a?.txt", "")
     assert split("/data/a?b=c") == ("/data/a?b=c", "")
+
+
+def test_a_password_holds_no_wildcards(job):
+    with object_store() as store:
+        store.put("in/a.jsonl", b"{}\n")
+        address = store.uri("in").replace("anything", "any*thing")
+        [file] = job.module("inputs").find_files([address])
+        [other] = job.module("inputs").find_files([address.replace("/in?", "/in/*.jsonl?")])
+    assert (file.name, other.name) == ("a.jsonl", "a.jsonl")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket folder"])

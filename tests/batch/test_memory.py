@@ -15,9 +15,9 @@ LIMIT = 1.1
 ONE_GROUP = 1.2
 
 
-def peak(job, source, output) -> int:
+def peak(job, source, output, *options) -> int:
     """Return the highest memory of a run in KiB."""
-    process = job.start_anew("--input", source, "--output", output)
+    process = job.start_anew("--input", source, "--output", output, *options)
     highest = 0
     while process.poll() is None:
         # The process that was started watches the one that works.
@@ -30,7 +30,7 @@ def peak(job, source, output) -> int:
     return highest
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("kind", "group", "limit"),
     [("parquet", 100_000, LIMIT), ("parquet", 1_000_000, ONE_GROUP), ("jsonl", 0, LIMIT)],

@@ -63,6 +63,7 @@ def test_only_the_files_of_the_tools_that_were_asked_for(render, tools):
         assert {tool for tool in names if names[tool] in text} == set(tools), folder / "README.md"
 
 
+@pytest.mark.slow
 def test_an_update_adds_a_tool(template, tmp_path):
     child, command = tmp_path / "child", [sys.executable, "-W", "ignore", "-m", "copier"]
     answers = ["--data", "project_name=a", "--data", "project_type=batch", "--data", "pipeline=[flyte]"]
@@ -113,7 +114,7 @@ def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
     assert "'nvidia.com/gpu': 4" in str(objects[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("package", "program", "name"),
     [("pachyderm_sdk==2.12.2", PACHYDERM, "pachyderm.json"), ("flytekit==1.16.31", FLYTE, "")],

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from tests.batch.conftest import PACKAGE, Job, texts, write_jsonl
+from tests.batch.object_store import object_store
 
 
 @pytest.fixture
@@ -74,3 +75,23 @@ def test_a_result_that_is_not_complete_cannot_be_compared(own, tmp_path, capsys)
     (tmp_path / "nothing").mkdir()
     assert own.main("check", "--output", tmp_path / "nothing") == 78
     assert "only a complete result can be compared" in capsys.readouterr().err
+
+
+def test_a_result_that_was_changed_is_not_the_same(own, result, capsys):
+    part = next((result.path / "data").iterdir())
+    content = part.read_bytes()
+    part.write_bytes(bytes([content[0] ^ 1]) + content[1:])
+    assert own.main("check", "--output", result.path) == 1
+    assert f"differs: the result: data/{part.name} is not what was written" in capsys.readouterr().out
+    part.unlink()
+    assert own.main("check", "--output", result.path) == 1
+    assert "differs: the result: part-00000-000000 of a.jsonl is gone" in capsys.readouterr().out
+
+
+def test_an_address_without_its_password_is_asked_for(own, out, capsys):
+    with object_store() as store:
+        store.put("in/a.jsonl", b'{"text": "a"}\n')
+        assert own("--input", store.uri("in"), "--output", out.path) == 0
+        assert own.main("check", "--output", out.path) == 78
+        assert "was written down without its password: say with --input" in capsys.readouterr().err
+        assert own.main("check", "--output", out.path, "--input", store.uri("in")) == 0

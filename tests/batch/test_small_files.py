@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
+from tests.sampling import every, sampled
 
 FILES = 100
 ROWS = 3
@@ -78,6 +79,7 @@ def test_a_text_that_the_model_refuses_is_that_of_its_file(job, folder, out):
     assert rows_of(out) == [row for row in expected(folder) if row[2] != "RAISE"]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_cut_archive_is_that_of_its_file(job, tmp_path, out):
     source = tmp_path / "in"
     source.mkdir()
@@ -91,7 +93,7 @@ def test_the_end_of_a_cut_archive_is_that_of_its_file(job, tmp_path, out):
     ]
 
 
-@pytest.mark.parametrize("form", ["csv", "txt"])
+@pytest.mark.parametrize("form", sampled(["csv", "txt"], ["csv"]))
 def test_other_text_files(job, tmp_path, out, form):
     source = tmp_path / "in"
     source.mkdir()
@@ -113,6 +115,7 @@ def test_folders_are_columns_of_their_files(job, tmp_path, out):
     assert len(parts_of(out)) < FILES
 
 
+@pytest.mark.slow
 def test_types_get_wider_from_file_to_file(job, folder, out):
     (folder / "050.jsonl").write_text('{"id": 0.5, "text": "a"}\n')
     assert job("--input", folder, "--output", out.path, "--keep", "id,text", *QUARANTINE) == 0
@@ -166,7 +169,9 @@ def write_repeated(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("limit", "most"), [(("--part-rows", 1200), 1200), (("--part-bytes", 20_000), 800)])
+@pytest.mark.parametrize(
+    ("limit", "most"), sampled([(("--part-rows", 1200), 1200), (("--part-bytes", 20_000), 800)], every(2))
+)
 def test_limits_hold_for_small_files_of_many_rows(job, tmp_path, out, limit, most):
     source = write_repeated(tmp_path / "in")
     assert job("--input", source, "--output", out.path, *limit) == 0
@@ -175,6 +180,7 @@ def test_limits_hold_for_small_files_of_many_rows(job, tmp_path, out, limit, mos
     assert rows_of(out) == wanted
 
 
+@pytest.mark.slow
 def test_limits_hold_for_small_archives_of_many_lines(job, tmp_path, out):
     source = tmp_path / "in"
     source.mkdir()
@@ -187,6 +193,7 @@ def test_limits_hold_for_small_archives_of_many_lines(job, tmp_path, out):
     assert rows_of(out) == wanted
 
 
+@pytest.mark.slow
 def test_shards_and_damage_where_small_files_have_several_parts(job, tmp_path, out):
     source = write_repeated(tmp_path / "in")
     arguments = ("--input", source, "--part-rows", 1200)
@@ -215,6 +222,7 @@ def test_shards_share_the_work_and_the_last_one_publishes(job, folder, tmp_path,
     assert out.quarantined() == whole.quarantined()
 
 
+@pytest.mark.slow
 def test_merge_says_what_is_missing_and_publishes(job, folder, out, capsys, monkeypatch):
     arguments = ("--input", folder, "--output", out.path, *QUARANTINE)
     assert job(*arguments, "--shard", "0/2") == 0
@@ -227,6 +235,7 @@ def test_merge_says_what_is_missing_and_publishes(job, folder, out, capsys, monk
     assert rows_of(out) == expected(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
     whole = Output(tmp_path / "whole")
@@ -244,6 +253,7 @@ def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
     assert out.digest() == whole.digest()
 
 
+@pytest.mark.slow
 def test_a_part_that_was_deleted_is_made_anew(job, folder, tmp_path, out):
     arguments = ("--input", folder, "--output", out.path, *QUARANTINE)
     assert job(*arguments) == 0
@@ -253,6 +263,7 @@ def test_a_part_that_was_deleted_is_made_anew(job, folder, tmp_path, out):
     assert out.digest() == before
 
 
+@pytest.mark.slow
 def test_a_file_among_others_that_changes_ends_the_run(job, folder, out, model, monkeypatch, capsys):
     real = model.predict
 

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.batch.conftest import texts
 from tests.conftest import ROOT
 
@@ -40,6 +42,7 @@ def python(program: str, told: object = None) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_rows_of_a_warehouse_come_back_as_a_table(job, tmp_path: Path, monkeypatch):
     export, load = recipe()
     monkeypatch.chdir(tmp_path)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.batch.conftest import PACKAGE, Output, texts, write_jsonl
 from tests.batch.test_ends import arguments, build, end  # noqa: F401 - fixtures
+from tests.sampling import every, sampled
 
 SECONDS = 20
 # The reader stands still after two parts, as it does with a disk over the network that is gone.
@@ -53,9 +54,10 @@ def wait_for(process: subprocess.Popen[str], word: str) -> None:
     raise AssertionError(f"it never said {word}: {process.wait()}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], [signal.SIGTERM]))
 @pytest.mark.parametrize(
-    "inside", ["time.sleep(1)", "try:\n                time.sleep(1)\n            except BaseException: pass"]
+    "inside",
+    sampled(["time.sleep(1)", "try:\n                time.sleep(1)\n            except BaseException: pass"], every(2)),
 )
 def test_a_signal_while_the_model_loads(build, arguments, number, inside):  # noqa: F811
     load = f"sys.stderr.write('LOADS\\n')\n        while True:\n            {inside}"
@@ -88,7 +90,7 @@ def test_a_signal_while_predict_stands_still(build, arguments, tmp_path):  # noq
     assert not Output(tmp_path / "out").complete
 
 
-@pytest.mark.parametrize("closed", ["2>&-", "2>&- >&-", "2>&- >&- <&-"])
+@pytest.mark.parametrize("closed", sampled(["2>&-", "2>&- >&-", "2>&- >&- <&-"], every(3)))
 def test_closed_standard_streams(job, tmp_path, out, closed):
     source = write_jsonl(tmp_path / "a.jsonl", texts(30))
     run = f'exec "{sys.executable}" -m {PACKAGE}.job run --input "{source}" --output "{out.path}" {closed}'
@@ -97,7 +99,7 @@ def test_closed_standard_streams(job, tmp_path, out, closed):
     assert len(out.rows()) == 30
 
 
-@pytest.mark.parametrize("command", ["run", "profile", "--help"])
+@pytest.mark.parametrize("command", sampled(["run", "profile", "--help"], ["run"]))
 def test_a_reader_that_is_gone(job, tmp_path, out, command):
     source = write_jsonl(tmp_path / "a.jsonl", texts(30))
     options = ["--input", str(source), "--output", str(out.path)] if command != "--help" else []

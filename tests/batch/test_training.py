@@ -12,6 +12,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.batch import training
+from tests.sampling import every, sampled
 from tests.templates.test_child import own_copy, run
 
 PACKAGE = "topic_finder"
@@ -42,7 +43,7 @@ def test_it_learns_and_writes_what_people_look_at(whole):
     assert not (output / "_tmp").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_stopped_training_reaches_the_same_weights(whole, tmp_path):
     child, _ = whole
     codes = training.stop_at_random(sys.executable, child, PACKAGE, tmp_path, 1)
@@ -64,6 +65,7 @@ def test_sigterm_saves_and_does_not_end_with_success(whole, tmp_path):
     assert not (tmp_path / "out" / "result.json").exists()
 
 
+@pytest.mark.slow
 def test_early_stopping(whole, tmp_path):
     child, _ = whole
     options = ("--epochs", "60", "--patience", "1", "--learning-rate", "0.5", "--device", "cpu")
@@ -74,16 +76,20 @@ def test_early_stopping(whole, tmp_path):
     assert result["epochs"] == result["best"]["epoch"] + 1 < 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
-    [
-        (("--batch-size", "8"), "batch_size was 32, now 8"),
-        ((*training.OPTIONS, "--seed", "7"), "seed was 0, now 7"),
-        (("--batch-size", "100000"), "do not fill one step"),
-        (("--precision", "float16"), "needs the framework torch"),
-        (("--epochs", "0"), "--epochs"),
-        (("--learning-rate", "1e30"), "or too large: "),
-    ],
+    sampled(
+        [
+            (("--batch-size", "8"), "batch_size was 32, now 8"),
+            ((*training.OPTIONS, "--seed", "7"), "seed was 0, now 7"),
+            (("--batch-size", "100000"), "do not fill one step"),
+            (("--precision", "float16"), "needs the framework torch"),
+            (("--epochs", "0"), "--epochs"),
+            (("--learning-rate", "1e30"), "or too large: "),
+        ],
+        every(6),
+    ),
 )
 def test_another_training_is_refused(whole, tmp_path, options, said):
     child, output = whole
@@ -96,6 +102,7 @@ def test_another_training_is_refused(whole, tmp_path, options, said):
     assert not (output / "_tmp").exists()
 
 
+@pytest.mark.slow
 def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
     child, _ = whole
     first = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
@@ -114,7 +121,7 @@ def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
     assert third.returncode == 0, said
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_stopped_training_with_torch_reaches_the_same_weights(render, tmp_path, torch_build):
     child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)
     run(child, "scripts/setup", "--framework", torch_build)
@@ -123,7 +130,16 @@ def test_stopped_training_with_torch_reaches_the_same_weights(render, tmp_path, 
     assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
 
 
-@pytest.mark.slow
+@pytest.mark.release
+def test_stopped_training_with_jax_reaches_the_same_weights(render, tmp_path):
+    child = own_copy(render, AnswerSet("batch", "jax"), tmp_path)
+    run(child, "scripts/setup")
+    python = str(child / ".venv" / "bin" / "python")
+    codes = training.stop_at_random(python, child, "topic_finder", tmp_path, 2)
+    assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
+
+
+@pytest.mark.release
 def test_torchrun_with_two_processes_learns_what_one_does(render, tmp_path, torch_build):
     """Two processes with half the batch each see the same examples in a step; dropout differs, so the loss is near."""
     child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import datetime
 import json
 import sys
 import textwrap
@@ -17,6 +18,7 @@ import pytest
 
 from tests.batch.conftest import WAY, Job, Output
 from tests.runtime.kinds import DOCUMENT, IMAGE, ROW
+from tests.sampling import every, sampled
 
 TABLE = """
     from datetime import date
@@ -120,7 +122,7 @@ FORMATS = ["a.parquet", "a.jsonl", "a.csv"]
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("part_rows", [2, 100])
+@pytest.mark.parametrize("part_rows", sampled([2, 100], [2]))
 def test_fields_are_columns_whatever_the_format(made, tmp_path, out, name, part_rows):
     rows = [{"id": 7, "age": 70, "city": "Köln"}, {"id": 8, "age": 3}, {"id": 9, "age": 5, "city": "Ulm", "weight": 1}]
     rows[1]["city"] = rows[0]["city"]
@@ -166,7 +168,7 @@ REFUSED: dict[str, tuple[str, list[str], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", sampled(REFUSED, every(3)))
 def test_what_does_not_fit_is_refused_in_one_line(made, tmp_path, out, capsys, case):
     model, options, said = REFUSED[case]
     source = write(tmp_path / "a.csv", [{"x": 1, "y": 2}])
@@ -175,7 +177,7 @@ def test_what_does_not_fit_is_refused_in_one_line(made, tmp_path, out, capsys, c
     assert not out.path.joinpath("_plan.json").exists()
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", sampled(FORMATS, every(3)))
 def test_columns_in_order_are_a_row_of_numbers(made, tmp_path, out, name):
     source = write(tmp_path / name, [{"b": 3, "id": 9, "a": 2.0}, {"b": -1, "id": 8, "a": 0.5}])
     assert made(ROW)("--input", source, "--output", out.path, "--columns", "a,b", "--keep", "id") == 0
@@ -229,7 +231,7 @@ def test_other_columns_than_fields_are_refused_where_the_model_forbids_them(made
 PICTURES = {"dark.png": bytes(range(100)), "bright.png": b"\xff" * 50}
 
 
-@pytest.mark.parametrize("way", ["beside", "root", "absolute"])
+@pytest.mark.parametrize("way", sampled(["beside", "root", "absolute"], ["beside"]))
 @pytest.mark.parametrize("name", FORMATS)
 def test_images_by_path(made, tmp_path, out, name, way):
     folder = tmp_path / "pictures" if way == "root" else tmp_path
@@ -344,3 +346,145 @@ def test_a_folder_is_a_field(made, tmp_path, out, name):
         write(tmp_path / "in" / f"city={city}" / name, [{"age": 5}])
     assert made(TABLE)("--input", tmp_path / "in", "--output", out.path, "--keep", "city") == 0
     assert [(row["text"].split()[0], row["city"]) for row in out.rows()] == [("Bonn", "Bonn"), ("Ulm", "Ulm")]
+
+
+def test_columns_of_a_wrong_number_for_a_pair_are_refused(made, tmp_path, out, capsys):
+    source = write(tmp_path / "a.jsonl", [{"p": "a", "q": "b", "r": "c"}])
+    assert made(PAIR)("--input", source, "--output", out.path, "--columns", "p,q,r") == 78
+    assert "which has 2 items; --columns says p, q, r" in capsys.readouterr().err
+
+
+def test_bytes_in_quarantine_are_base64_as_an_input_has_them(made, tmp_path, out):
+    pq.write_table(pa.table({"image": [b"\xff\x00", b"ok"], "threshold": ["high", "0.5"]}), tmp_path / "a.parquet")
+    options = ("--on-error", "quarantine", "--max-bad", 1)
+    assert made(IMAGE)("--input", tmp_path / "a.parquet", "--output", out.path, *options) == 0
+    [bad] = out.quarantined()
+    assert json.loads(bad["raw"]) == {"image": base64.b64encode(b"\xff\x00").decode(), "threshold": "high"}
+
+
+MIXED = """
+    import datetime
+    import decimal
+    import enum
+    import uuid
+
+    from gpu_repo_runtime.inputs import Bytes
+    from pydantic import BaseModel
+
+
+    class Color(enum.Enum):
+        red = "r"
+
+
+    class Part(BaseModel):
+        color: Color
+        day: datetime.date
+
+
+    class Output(BaseModel):
+        amount: decimal.Decimal
+        name: uuid.UUID
+        color: Color
+        raw: Bytes
+        day: datetime.date
+        took: datetime.timedelta
+        parts: list[Part]
+        counts: dict[Color, int]
+
+
+    class Model:
+        examples = ("a",)
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[str]) -> list[Output]:
+            day = datetime.date(2024, 2, 29)
+            return [
+                Output(
+                    amount=decimal.Decimal("12345678901234567890.10"), name=uuid.UUID(int=1), color=Color.red,
+                    raw=b"\\xff", day=day, took=datetime.timedelta(seconds=1.5), parts=[Part(color=Color.red, day=day)],
+                    counts={Color.red: 3},
+                )
+                for _ in batch
+            ]
+"""
+
+
+def test_fields_that_arrow_does_not_know_change_no_others(made, tmp_path, out):
+    source = write(tmp_path / "a.jsonl", [{"text": "a"}])
+    assert made(MIXED)("--input", source, "--output", out.path, "--keep", "") == 0
+    day = datetime.date(2024, 2, 29)
+    assert predictions(out) == [
+        {
+            "amount": "12345678901234567890.10",
+            "name": "00000000-0000-0000-0000-000000000001",
+            "color": "r",
+            "raw": b"\xff",
+            "day": day,
+            "took": datetime.timedelta(seconds=1.5),
+            "parts": [{"color": "r", "day": day}],
+            "counts": {"r": 3},
+        }
+    ]
+
+
+AMOUNTS = """
+    from decimal import Decimal
+
+    from pydantic import BaseModel
+
+
+    class Input(BaseModel):
+        amount: Decimal
+        share: float = 0.0
+
+
+    class Model:
+        examples = (Input(amount="1"),)
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input]) -> list[dict]:
+            return [{"amount": str(one.amount), "share": one.share} for one in batch]
+"""
+AMOUNT = "12345678901234567890.123456789"
+
+
+@pytest.mark.parametrize("column", ["amount", "sum"])
+def test_a_decimal_is_the_number_that_the_line_holds(made, tmp_path, out, column):
+    """Not the double that is next to it."""
+    lines = [f'{{"{column}": {AMOUNT}, "share": 0.1}}', f'{{"{column}": 0.10}}', f'{{"{column}": "{AMOUNT}"}}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    options = () if column == "amount" else ("--columns", f"amount={column}")
+    assert made(AMOUNTS)("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 0
+    assert [row["amount"] for row in out.rows()] == [AMOUNT, "0.1", AMOUNT]
+    assert out.rows()[0]["share"] == 0.1
+
+
+def test_lines_that_are_decimals(made, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text(f"{AMOUNT}\n0.5\n")
+    model = AMOUNTS.replace("    class Model:", "    Input = Decimal\n\n\n    class Model:")
+    model = model.replace("one.amount", "one").replace("one.share", "0.0").replace('Input(amount="1")', 'Decimal("1")')
+    assert made(model)("--input", tmp_path / "a.jsonl", "--output", out.path) == 0
+    assert [row["amount"] for row in out.rows()] == [AMOUNT, "0.5"]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_inputs_of_large_parts_are_read_in_pieces(made, tmp_path, out, name, monkeypatch):
+    job = made(TABLE)
+    monkeypatch.setattr(job.module("textfiles"), "PARSED_BYTES", 50)
+    monkeypatch.setattr(job.module("parquetcuts"), "READ_BYTES", 50)
+    source = write(tmp_path / name, [{"age": n, "city": f"city {n}"} for n in range(40)])
+    assert job("--input", source, "--output", out.path, "--keep", "age") == 0
+    assert [(int(row["age"]), row["text"].split(" None")[0].rsplit(" ", 1)[0]) for row in out.rows()] == [
+        (n, f"city {n}") for n in range(40)
+    ]
+
+
+def test_an_input_beside_a_value_that_cannot_be_kept_is_in_quarantine(made, tmp_path, out):
+    pq.write_table(pa.table({"age": [1], "id": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"age": [2], "id": [2**60 + 1]}), tmp_path / "b.parquet")
+    options = ("--keep", "id", "--on-error", "quarantine", "--max-bad", 1)
+    assert made(TABLE)("--input", tmp_path / "*.parquet", "--output", out.path, *options) == 0
+    [bad] = out.quarantined()
+    assert json.loads(bad["raw"]) == {"age": 2, "id": 2**60 + 1}

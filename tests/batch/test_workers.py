@@ -12,7 +12,8 @@ from types import ModuleType
 
 import pytest
 
-from tests.batch.conftest import PACKAGE, Job, Output, write_jsonl
+from tests.batch.conftest import PACKAGE, Job, Output, texts, write_jsonl
+from tests.sampling import sampled
 
 MODEL = """
 import os
@@ -61,12 +62,13 @@ def threads(child: Path, tmp_path: Path, workers: int, asked: dict[str, str]) ->
     return {row["threads"] for row in out.rows()}
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", sampled([2, 3], [2]))
 def test_workers_share_the_cores(telling, cores, tmp_path, workers):
     share = max(1, cores.usable_cores() // workers)
     assert threads(telling, tmp_path, workers, {}) == {f"{share} {share} {share}"}
 
 
+@pytest.mark.slow
 def test_threads_that_were_asked_for_stay(telling, cores, tmp_path):
     share = max(1, cores.usable_cores() // 2)
     assert threads(telling, tmp_path, 2, {"OMP_NUM_THREADS": "7"}) == {f"7 {share} {share}"}
@@ -173,3 +175,16 @@ def test_an_object_store_that_says_no(job, tmp_path, monkeypatch, capsys, error,
     monkeypatch.setattr(job.module("manifest").Ledger, "write", refuse)
     assert job("--input", lines, "--output", tmp_path / "out") == code
     assert error in capsys.readouterr().err
+
+
+def test_workers_and_shards_have_metrics_of_their_own(job, tmp_path, out):
+    """In one file the last of them would be all that is seen."""
+    source = write_jsonl(tmp_path / "a.jsonl", texts(60))
+    options = ("--part-rows", 10, "--metrics-file", tmp_path / "job.prom")
+    process = job.start("--input", source, "--output", out.path, *options, "--workers", "2", "--shard", "0/2")
+    process.communicate(timeout=60)
+    assert job("--input", source, "--output", out.path, *options, "--shard", "1/2") == 0
+    files = {file.name: file.read_text() for file in tmp_path.glob("*.prom")}
+    assert sorted(files) == ["job-0-0.prom", "job-0-1.prom", "job-1.prom"]
+    lines = [line for text in files.values() for line in text.splitlines()]
+    assert sum(float(line.split()[-1]) for line in lines if line.startswith("job_rows{")) == 60, files

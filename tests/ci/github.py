@@ -24,7 +24,10 @@ from tests.jenkins.pipelines.children import Builds
 BIN = Path(sys.executable).parent
 PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 WORKFLOW = ".github/workflows/ci.yml"
+QUEUE = "refs/heads/gh-readonly-queue"
 LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy": "kubectl"}
+NAMES = {"change": "pull_request", "fork": "pull_request", "dependabot": "pull_request", "queue": "merge_group"}
+WITHOUT_SECRETS = ("fork", "dependabot")
 STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
 INPUTS = ("name", "path", "if-no-files-found", "overwrite", "pattern", "merge-multiple")
 
@@ -63,14 +66,15 @@ def act(
     event = folder / "event.json"
     event.write_text(json.dumps(_event(kind, source.name) | ({} if inputs is None else {"inputs": inputs})))
     jobs = {name: job for file in workflows for name, job in _jobs(source / file).items() if "runs-on" in job}
-    name = "pull_request" if kind in ("change", "fork") else "push" if inputs is None else "workflow_dispatch"
+    name = NAMES.get(kind, "push") if inputs is None else "workflow_dispatch"
     command = [str(BIN / "act"), name, "--eventpath", str(event)]
     command += ["--workflows", workflows[0], "--no-cache-server", "--action-cache-path", str(folder / "cache")]
     command += ["--json", *options]
     command += [word for label in labels for word in ("--platform", f"{label}=-self-hosted")]
     command += [word for stand in _actions(jobs, folder) for word in ("--local-repository", stand)]
-    if kind != "fork":  # as GitHub does, which gives a fork neither
+    if kind not in WITHOUT_SECRETS:
         command += [word for key, value in secrets.items() for word in ("--secret", f"{key}={value}")]
+    if kind != "fork":  # as GitHub does, which gives a fork neither
         command += [word for key, value in variables.items() for word in ("--var", f"{key}={value}")]
     places = {name: (LABELS[_label(job["runs-on"])], job.get("environment", "")) for name, job in jobs.items()}
     first = agents_of_jobs(places, agents, credentials["registry-release"], folder / "agents.sh")
@@ -87,13 +91,19 @@ def _label(runs_on: str) -> str:
 def _event(kind: str, name: str) -> dict[str, Any]:
     if kind == "tag":
         return {"ref": f"refs/tags/{TAG}"}
+    if kind == "queue":
+        return {
+            "action": "checks_requested",
+            "merge_group": {"head_ref": f"{QUEUE}/main/pr-7", "base_ref": "refs/heads/main"},
+        }
     if kind in ("main", "branch"):
         return {"ref": f"refs/heads/{BRANCH if kind == 'branch' else 'main'}"}
     here, there = f"{OWNER}/{name}", f"stranger/{name}" if kind == "fork" else f"{OWNER}/{name}"
     head = {"ref": BRANCH, "repo": {"full_name": there}}
+    request = {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}}
     return {
         "number": 7,
-        "pull_request": {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}},
+        "pull_request": request | {"user": {"login": "dependabot[bot]" if kind == "dependabot" else "somebody"}},
     }
 
 

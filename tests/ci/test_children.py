@@ -23,9 +23,10 @@ RELEASE = {
     ("service", "main"): {"promote", "deploy"},
     ("service", "tag"): {"promote"},
 }
-FAST = [("batch", "main", "github"), ("library", "tag", "gitlab")]  # and faults
+IN_CI = [("batch", "main", "github"), ("library", "tag", "gitlab")]  # and faults
 EVERY = [
-    pytest.param(*one, marks=[] if one in FAST else pytest.mark.slow) for one in itertools.product(TYPES, KINDS, CI)
+    pytest.param(*one, marks=pytest.mark.slow if one in IN_CI else pytest.mark.release)
+    for one in itertools.product(TYPES, KINDS, CI)
 ]
 SECRETS = (farm.STAGING_LOGIN[1], farm.RELEASE_LOGIN[1], farm.INDEX_LOGIN[1])
 

@@ -21,6 +21,7 @@ from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
 from tests.jenkins.pipelines.children import Builds
 from tests.jenkins.pipelines.conftest import commit
+from tests.sampling import sampled
 
 RELEASING = {"promote", "publish", "deploy"}
 
@@ -102,8 +103,6 @@ TABLE = {  # what every pipeline has to hold back, on every system and in every 
     "fork",
 }
 NOT_ON = {"jenkins": {"fork that edits the pipeline"}}  # Jenkins takes the file of the branch that it goes to
-# The table on Jenkins is in `make test` too, in parts (tests/jenkins/pipelines).
-FAST = {"smoke test fails": "batch", "fork": "batch"}
 CELLS = [
     (system, project_type, fault)
     for system in SYSTEMS
@@ -111,10 +110,8 @@ CELLS = [
     for fault in FAULTS | (OF_IMAGES if project_type != "library" else {})
     if fault not in NOT_ON.get(system, ())
 ]
-FAULTY = [
-    pytest.param(*cell, marks=[] if cell[0] != "jenkins" and FAST.get(cell[2]) == cell[1] else pytest.mark.slow)
-    for cell in CELLS
-]
+# `make test` has one of them here, and the table on Jenkins in parts (tests/jenkins/pipelines).
+FAULTY = sampled(CELLS, [("github", "batch", "smoke test fails")])
 
 
 def test_no_cell_of_the_table_is_missing() -> None:
@@ -145,6 +142,7 @@ def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_t
         assert "PASSWORD=" not in told.log, told.log
 
 
+@pytest.mark.slow
 def test_without_a_fault_the_same_build_releases(builds: Callable[..., Builds], run: Runs) -> None:
     """What the faults hold back is released without them."""
     it = builds("batch", ci=("github", "gitlab"))
@@ -155,6 +153,7 @@ def test_without_a_fault_the_same_build_releases(builds: Callable[..., Builds], 
     assert set(it.released()) == {"v0.1.0"}, told.log
 
 
+@pytest.mark.slow
 def test_without_a_gpu_runner_nothing_is_released(builds: Callable[..., Builds]) -> None:
     """GitHub waits for a label that nobody has; act leaves the job out and ends with 0."""
     it = builds("batch", ci=("github",))

@@ -1,7 +1,7 @@
 """The fleet on GitHub and GitLab: what reached the children and their code host, and what a fault lets through.
 
-Both hosts are a stand-in of their HTTP (tests/updates/remotes.py); the fleet tool and the children are real. Jenkins
-has the same in tests/jenkins/pipelines.
+Both hosts are a stand-in of their HTTP (tests/updates/host_server.py); the fleet tool and the children are real.
+Jenkins has the same in tests/jenkins/pipelines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.ci.runs import Run
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.fleets import BRANCH, TOKEN, Fleet
-from tests.updates.remotes import Server, branches, serve
+from tests.updates.code_host import Server
+from tests.updates.host_server import serve
+from tests.updates.remotes import branches
 
 WORKFLOW = ".github/workflows/fleet.yml"
 READER = "canary-that-may-read"  # of the environment fleet-plan
@@ -89,6 +91,7 @@ def jobs(told: Run) -> set[str]:
     return {name.removeprefix("fleet ") for name in told.passed}
 
 
+@pytest.mark.slow
 def test_the_plan_is_applied_and_no_more_is_open_than_allowed(it: Fleets) -> None:
     """Every run starts in an empty folder; what the last one opened is counted all the same."""
     for _ in range(2):
@@ -140,7 +143,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_is_pushed(it: Fleets, fault: str) -> None:
     case = FAULTS[fault]
@@ -151,7 +154,7 @@ def test_nothing_is_pushed(it: Fleets, fault: str) -> None:
     it.nothing_is_out()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("system", ["gitlab"])
 def test_without_approval_nothing_is_pushed(it: Fleets) -> None:
     """The manual job waits for a person."""

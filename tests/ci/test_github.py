@@ -17,6 +17,7 @@ from tests.jenkins.pipelines.children import Builds
 from tests.jenkins.pipelines.conftest import commit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "pushed"),
     [(f"printf %s {farm.STAGING_LOGIN[1]}", True), ("false", False), ("true", False)],
@@ -31,6 +32,21 @@ def test_a_command_gives_the_password(builds: Callable[..., Builds], command: st
     told = github.act(it.child, it.agents, it.credentials, "change", [github.WORKFLOW], given, {})
     assert bool(it.staged()) == ("smoke" in told.passed) == pushed, told.log
     assert pushed or "REGISTRY_PASSWORD_COMMAND gave no password" in told.log
+
+
+@pytest.mark.parametrize(("kind", "jobs"), [("dependabot", {"check"}), ("queue", {"check", "build", "smoke"})])
+def test_dependabot_gets_what_a_fork_gets_and_a_merge_queue_what_a_branch_gets(
+    builds: Callable[..., Builds], kind: str, jobs: set[str]
+) -> None:
+    """GitHub withholds secrets from the one, so that its push would fail; the other asks before main moves."""
+    it = builds("batch", ci=("github",))
+    quick_checks(it.child)
+    commit(it.child, "Quick checks")
+    told = github.run(it, kind)
+    assert (told.passed, told.failed, told.code) == (jobs, frozenset(), 0), told.log
+    assert ("or of Dependabot, linted and tested" in told.log) == (kind == "dependabot")
+    assert len(it.staged()) == (kind == "queue")
+    it.nothing_is_out()
 
 
 def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:

@@ -71,6 +71,7 @@ def run(system: str, parent: Parent, request: pytest.FixtureRequest) -> Callable
     return lambda kind: doing(parent.source, parent.agents, parent.credentials, kind, more=more)
 
 
+@pytest.mark.slow
 def test_main_promotes_the_digest_that_was_smoked(parent: Parent, system: str, run: Callable[[str], Run]) -> None:
     told = run("main")
     assert (told.failed, told.code) == (frozenset(), 0), told.log
@@ -112,7 +113,7 @@ FAULTS: dict[str, tuple[str, Callable[[Parent], object], str]] = {  # kind of bu
 }
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("fault", FAULTS)
 def test_nothing_is_promoted(parent: Parent, run: Callable[[str], Run], fault: str) -> None:
     kind, arrange, words = FAULTS[fault]

@@ -1,8 +1,8 @@
 """The commands of the documentation: fenced blocks of bash, each with the comment before it that says how it is run.
 
-nothing                                   run in a copy of this repository, by `make test`
-<!-- run: slow -->                        the same, by `make test-slow`
-<!-- run in: service -->                  run in a child of that type that is set up, by `make test-slow`
+nothing                                   run in a copy of this repository, by `make test-slow`
+<!-- run: slow -->                        the same, by `make test-release`
+<!-- run in: service -->                  run in a child of that type that is set up, by `make test-release`
 <!-- run in: service, until: /readyz -->  started in the background until that path answers; stopped at the page's end
 <!-- not run: REASON -->                  checked only: syntax, scripts, targets, options and paths exist
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.report.blocks import pages
+from tests.answers import TYPES
 from tests.conftest import ROOT
 
 FENCE = re.compile(
@@ -25,7 +26,7 @@ FENCE = re.compile(
     r"```bash\n(?P<text>.*?)^ *```$"
 )
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-PLACES = ("parent", "library", "batch", "service")
+PLACES = ("parent", *TYPES)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Block:
 
     @property
     def slow(self) -> bool:
-        """Tell whether `make test` leaves it out."""
+        """Tell whether it is left to `make test-release`, or to nobody."""
         return bool(self.how)
 
     @property

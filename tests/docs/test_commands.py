@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import AnswerSet
+from tests.answers import TYPES, AnswerSet
 from tests.conftest import ROOT, git
 from tests.docs.blocks import Block, all_blocks, blocks_of
 
@@ -111,6 +111,7 @@ def pages_with(want: Callable[[Block], bool]) -> list[str]:
     return list(dict.fromkeys(block.page for block in BLOCKS if want(block)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", pages_with(lambda block: not block.slow))
 def test_the_commands_of_a_page(template: Path, runner, tmp_path: Path, page: str) -> None:  # type: ignore[no-untyped-def]
     here = runner(parent_copy(template, tmp_path))
@@ -119,7 +120,7 @@ def test_the_commands_of_a_page(template: Path, runner, tmp_path: Path, page: st
             here.run(block)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("page", pages_with(lambda block: block.how == "run: slow"))
 def test_the_slow_commands_of_a_page(template: Path, runner, tmp_path: Path, page: str) -> None:  # type: ignore[no-untyped-def]
     here = runner(parent_copy(template, tmp_path))
@@ -128,7 +129,7 @@ def test_the_slow_commands_of_a_page(template: Path, runner, tmp_path: Path, pag
             here.run(block)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("page", "kind"), dict.fromkeys((b.page, b.place) for b in BLOCKS if not b.reason and b.place != "parent")
 )
@@ -145,8 +146,8 @@ def test_the_commands_of_a_page_in_a_child(render, runner, tmp_path: Path, page:
             here.run(block)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["library", "batch", "service"])
+@pytest.mark.release
+@pytest.mark.parametrize("kind", TYPES)
 def test_the_first_commands_of_a_childs_own_readme(render, runner, tmp_path: Path, kind: str) -> None:  # type: ignore[no-untyped-def]
     child = tmp_path / kind
     shutil.copytree(render(AnswerSet(kind, "plain")), child)

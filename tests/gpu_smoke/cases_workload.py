@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smoke_machine import MODELS
-from smoke_setups import TENSORFLOW, TORCH, Case, model_case, tensorflow, unset
+from smoke_setups import JAX, TENSORFLOW, TORCH, Case, jax, model_case, tensorflow, unset
 
 WORKLOAD = [
     Case("framework-absent", "torch does not import", lambda m: m.good().set(TORCH_IMPORT="libc10.so: cannot open"),
@@ -47,6 +47,14 @@ WORKLOAD = [
          "framework", "another GPU", args=TENSORFLOW),
     Case("tensorflow-cpu-build", "a CPU build of TensorFlow", lambda m: tensorflow(m).set(TF_CUDA=""), "GS802",
          "framework", "constraints.txt", "22", args=TENSORFLOW),
+    Case("jax-no-gpu", "JAX finds no GPU", lambda m: jax(m).set(JAX_COUNT=0), "GS803", "framework",
+         "the framework", args=JAX),
+    Case("jax-wrong", "JAX gives wrong numbers", lambda m: jax(m).set(JAX_WRONG=1), "GS805", "framework",
+         "another GPU", args=JAX),
+    Case("jax-cpu-build", "JAX without its CUDA plugin", lambda m: jax(m).set(JAX_CUDA=""), "GS802", "framework",
+         "constraints.txt", args=JAX),
+    Case("jax-other-cuda", "JAX's plugin is for another CUDA than the image's", lambda m: jax(m).set(JAX_CUDA="12"),
+         "GS809", "framework", "constraints.txt", args=("--mode", "image", "--framework", "jax")),
     Case("promised-arch", "the row promises an architecture that the wheel lacks",
          lambda m: m.good().set(TORCH_ARCHS="sm_75 sm_80 sm_90"), "GS808", "framework", "sm_86", args=("--mode",
          "image")),

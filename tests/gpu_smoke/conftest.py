@@ -1,4 +1,4 @@
-"""Fixtures: the fakes compiled once per worker, and a fresh pretended machine per test."""
+"""Fixtures: the fakes compiled once, and a fresh pretended machine per test."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ import os
 from pathlib import Path
 
 import pytest
-from smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, compile_fakes
+from smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, compile_fakes, fakes_in
+
+from tests.shared import once
 
 
 @pytest.fixture(scope="session")
-def fakes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def fakes(shared: Path) -> dict[str, Path]:
     """Compile the C fakes, for which gcc is needed, and the package, which each walk would compile anew."""
-    compileall.compile_dir(PACKAGE_ROOT / "gpu_smoke", quiet=1)
-    compileall.compile_dir(FRAMEWORKS, quiet=1)
-    return compile_fakes(tmp_path_factory.mktemp("fakes"))
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        compileall.compile_dir(PACKAGE_ROOT / "gpu_smoke", quiet=1)
+        compileall.compile_dir(FRAMEWORKS, quiet=1)
+        compile_fakes(folder)
+
+    return fakes_in(once(shared / "fakes", make))
 
 
 def _driver_that_fakes_cannot_hide() -> str:

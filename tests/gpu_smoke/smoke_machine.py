@@ -37,9 +37,14 @@ ROW = {
 REAL_RUNTIMES = {13: "nvidia/cu13/lib/libcudart.so.13", 12: "nvidia/cuda_runtime/lib/libcudart.so.12"}
 
 
+def fakes_in(folder: Path) -> dict[str, Path]:
+    """Return the stand-ins of the driver and the libraries, by name."""
+    return {kind: folder / f"fake_{kind}.so" for kind in ("cuda", "nvml", "toolkit", "files")}
+
+
 def compile_fakes(folder: Path) -> dict[str, Path]:
-    """Compile the stand-ins of the driver and the libraries into a folder; return them by name."""
-    built = {kind: folder / f"fake_{kind}.so" for kind in ("cuda", "nvml", "toolkit", "files")}
+    """Compile the stand-ins into a folder; return them by name."""
+    built = fakes_in(folder)
     for kind, target in built.items():
         source = HERE / "fakes" / f"fake_{kind}.c"
         options = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o", target, source, "-ldl", "-lm"]
@@ -168,7 +173,7 @@ class Machine:
         return self
 
     def framework(self) -> Machine:
-        """Put the fake torch and tensorflow on Python's path."""
+        """Put the fake frameworks on Python's path."""
         self.python_path.append(FRAMEWORKS)
         return self
 

@@ -226,8 +226,14 @@ def pci(m: Machine, driver: str) -> Machine:
 
 TORCH = ("--require", "framework", "--framework", "torch")
 TENSORFLOW = ("--require", "framework", "--framework", "tensorflow")
+JAX = ("--require", "framework", "--framework", "jax")
 TF_ROW = {"framework": "tensorflow", "framework_version": "2.21.0", "cuda": "12.9", "driver_min": 525,
           "compute_capabilities": {"sass": ["6.0", "7.0", "8.0", "8.9"], "ptx": ["9.0"]}}  # fmt: skip
+
+
+def jax(m: Machine) -> Machine:
+    """JAX that a child brought to a plain image."""
+    return m.good().image(framework="plain", framework_version="")
 
 
 def tensorflow(m: Machine) -> Machine:

@@ -60,6 +60,7 @@ def test_every_walk_is_kept_and_the_hidden_driver_is_named(machine: Machine) -> 
     assert str(PACKAGE_ROOT.parent) not in text, "the evidence names this checkout"
 
 
+@pytest.mark.slow
 def test_a_walk_that_ends_wrong_is_told_and_kept(machine: Machine) -> None:
     done = run(machine.good().set(TORCH_WRONG=1))
     assert done.returncode == 1, done.stdout + done.stderr

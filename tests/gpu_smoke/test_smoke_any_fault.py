@@ -20,6 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from smoke_machine import NVRM, PACKAGE_ROOT, ROW, Machine
 
+from tests.sampling import sampled
+
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 FAST = settings(max_examples=150, deadline=None, database=None)
 
@@ -125,7 +127,7 @@ def _valid(machine: Machine, timeout_s: int = 30) -> dict:
     return result.report
 
 
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sampled(PLACES, ["cuInit"]))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faulty_library_anywhere(machine: Machine, fault: str, place: str) -> None:
     began = time.monotonic()
@@ -146,7 +148,7 @@ ANSWERS = ["CUINIT_RC", "COUNT", "COUNT_RC", "DEVICE_RC", "CUDA_VERSION", "CTX_R
            "NVML_RC", "NVML_COUNT", "NVML_COUNT_RC", "NVML_DEVICE_RC", "FREE_MIB", "PCIE", "MIG", "ECC"]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), [0, 1]))
 def test_any_library_answers(machine: Machine, seed: int) -> None:
     dice = random.Random(seed)
     chosen = {name: dice.choice(NUMBERS) for name in dice.sample(ANSWERS, 6)}
@@ -162,7 +164,7 @@ VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVI
              "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", sampled(range(12), [0, 1]))
 def test_any_environment_and_files(machine: Machine, seed: int) -> None:
     dice = random.Random(1000 + seed)
     machine.good()

@@ -15,6 +15,8 @@ from gpu_smoke.row import Row
 from gpu_smoke.verdicts import Context
 from smoke_machine import Machine
 
+from tests.sampling import every, sampled
+
 ONE, TWO = "GPU-aaaaaaaa-1111-2222-3333-444444444444", "GPU-bbbbbbbb-1111-2222-3333-444444444444"
 SLICE = "cccccccc-1111-2222-3333-444444444444"
 
@@ -113,7 +115,10 @@ def test_a_mig_gpu_among_whole_ones_hides_no_loss(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("mask", "mixed"),
-    [("0,GPU-11111111", True), ("GPU-22222222,0", True), ("0,1", False), ("GPU-11111111,GPU-22222222", False)],
+    sampled(
+        [("0,GPU-11111111", True), ("GPU-22222222,0", True), ("0,1", False), ("GPU-11111111,GPU-22222222", False)],
+        every(3),
+    ),
 )
 def test_a_mask_of_numbers_and_uuids_is_heard_where_cuda_sees_none(machine: Machine, mask: str, mixed: bool) -> None:
     machine.good().nodes("nvidia1").set(NVML_COUNT=2, CUINIT_RC=100).variables(CUDA_VISIBLE_DEVICES=mask)

@@ -15,6 +15,8 @@ from docker.models.images import Image
 from image_tools import build
 from image_tools.catalog import DEFAULT_REGISTRY, find_row, live_rows, read_catalog
 
+from tests.shared import once
+
 from .small_image import Bench, make_base
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,11 +70,14 @@ def image(client: docker.DockerClient, request: pytest.FixtureRequest) -> Built:
 
 
 @pytest.fixture(scope="session")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(shared: Path) -> Path:
     """A folder with a small environment and a base in it, made once."""
-    folder = tmp_path_factory.mktemp("image")
-    make_base(folder)
-    return folder
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        make_base(folder)
+
+    return once(shared / "small-image", make)
 
 
 @pytest.fixture

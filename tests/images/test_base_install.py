@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import every, sampled
+
 from .small_image import CUDA_RUNTIME, Bench, wheel
 
 
@@ -51,6 +53,7 @@ def test_packages_are_added_and_the_base_stays(bench: Bench) -> None:
     assert bench.tree() == after
 
 
+@pytest.mark.slow
 def test_another_version_of_an_added_package_replaces_it(bench: Bench) -> None:
     """The lock of the development tools may pin another version of what the first lock added; its files go."""
     assert bench.install(bench.wheel("tool", **{"tool/old.py": "", "tool/__init__.py": "1"})).returncode == 0
@@ -67,6 +70,7 @@ def cached(folder: Path) -> str:
     )
 
 
+@pytest.mark.slow
 def test_what_a_build_downloaded_needs_no_index_again(bench: Bench, tmp_path: Path) -> None:
     before, lock = cached(tmp_path / "cache"), bench.wheel("tool", **{"tool.py": "kept = 1\n"})
     assert bench.install(lock, before=before).returncode == 0
@@ -80,7 +84,8 @@ def test_what_a_build_downloaded_needs_no_index_again(bench: Bench, tmp_path: Pa
     assert bench.tree() == installed
 
 
-@pytest.mark.parametrize("harm", ["another wheel", "cut", "a folder", "read-only"])
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", sampled(["another wheel", "cut", "a folder", "read-only"], ["cut"]))
 def test_a_harmed_cache_is_as_good_as_none(bench: Bench, tmp_path: Path, harm: str) -> None:
     lock, cache = bench.wheel("tool", **{"tool.py": "right = 1\n"}), tmp_path / "cache"
     bench.wheel("other", **{"tool.py": "wrong = 1\n"})
@@ -129,13 +134,14 @@ CLASHES = {
 }
 
 
-@pytest.mark.parametrize("case", CLASHES)
+@pytest.mark.parametrize("case", sampled(CLASHES, every(14)))
 def test_what_would_replace_or_hide_the_base_is_refused(bench: Bench, case: str) -> None:
     """A wheel is looked into before it is installed: files, programs and libraries of the base win."""
     files, phrase = CLASHES[case]
     refused(bench, bench.wheel("evil", **files), 1, "evil: ", phrase, "Ways out")
 
 
+@pytest.mark.slow
 def test_a_private_copy_of_the_same_cuda_runtime_is_taken(bench: Bench) -> None:
     """torchvision has a libcudart whose name carries a hash: nothing but its own modules can load that."""
     done = bench.install(bench.wheel("vision", **{"vision.libs/libcudart-1a2b3c4d.so.13.0": ""}))
@@ -154,12 +160,13 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", sampled(NAMES, every(8)))
 def test_gpu_packages_are_known_by_all_their_names(bench: Bench, name: str) -> None:
     """A framework or CUDA package under another name is refused before anything is downloaded."""
     refused(bench, f"{name}==1.0 --hash=sha256:{'0' * 64}\n", 1, NAMES[name], "Ways out")
 
 
+@pytest.mark.slow
 def test_packages_for_the_image_s_cuda_are_taken(bench: Bench) -> None:
     """What is made for the image's own CUDA installs, and so does a package with cu in its name."""
     lock = bench.wheel("cupy-cuda13x") + bench.wheel("accumulate") + bench.wheel("vision", "1.0+cu130")
@@ -183,13 +190,14 @@ LOCKS: dict[str, tuple[str | bytes, int, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", LOCKS)
+@pytest.mark.parametrize("case", sampled(LOCKS, every(12)))
 def test_a_lock_that_is_no_lock_is_refused(bench: Bench, case: str) -> None:
     """One line says what is wrong with it; no traceback, nothing changed, nothing passed over in silence."""
     lock, code, phrase = LOCKS[case]
     refused(bench, lock, code, phrase)
 
 
+@pytest.mark.slow
 def test_comments_continued_lines_and_a_byte_order_mark_are_read(bench: Bench) -> None:
     """What editors and other tools write into a lock is not an error."""
     line = bench.wheel("tool").strip().replace(" --hash", " \\\r\n    --hash")
@@ -197,6 +205,7 @@ def test_comments_continued_lines_and_a_byte_order_mark_are_read(bench: Bench) -
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_variables_that_lead_pip_elsewhere_count_for_nothing(bench: Bench) -> None:
     """A person's settings for pip never move the packages out of the environment."""
     elsewhere = dict.fromkeys(("PIP_TARGET", "PIP_PREFIX", "PIP_ROOT"), str(bench.folder / "elsewhere"))
@@ -207,6 +216,7 @@ def test_variables_that_lead_pip_elsewhere_count_for_nothing(bench: Bench) -> No
     assert not (bench.folder / "elsewhere").exists()
 
 
+@pytest.mark.slow
 def test_a_configuration_does_not_lead_pip_elsewhere(bench: Bench) -> None:
     """A pip.conf may name the index; where packages go and how is not its to say."""
     configuration = bench.folder / "pip.conf"
@@ -218,6 +228,7 @@ def test_a_configuration_does_not_lead_pip_elsewhere(bench: Bench) -> None:
     assert not (bench.site / "tool-1.0.dist-info" / "direct_url.json").exists(), "a path of the build is in the image"
 
 
+@pytest.mark.slow
 def test_a_package_without_what_it_needs_leaves_nothing(bench: Bench) -> None:
     """The check of the whole environment comes before the installation is final."""
     lock = bench.wheel("tool", requires="missing>=1", **{"tool.py": ""})
@@ -243,7 +254,7 @@ CARRIED = {
 }
 
 
-@pytest.mark.parametrize("case", CARRIED)
+@pytest.mark.parametrize("case", sampled(CARRIED, every(4)))
 def test_a_carried_wheel_and_the_lock_have_to_agree(bench: Bench, case: str) -> None:
     """An update may bring another runtime than the lock names: the build says the one command that mends it."""
     carried = bench.folder / "carried"

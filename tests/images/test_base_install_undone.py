@@ -113,6 +113,7 @@ def test_a_killed_installation_is_repaired_by_the_next(bench: Bench) -> None:
     assert not (bench.environment / ".base-install").exists()
 
 
+@pytest.mark.slow
 def test_sigterm_ends_it_with_the_old_environment(bench: Bench) -> None:
     """A stopped build ends with 143 and takes back what it did."""
     before = bench.tree()

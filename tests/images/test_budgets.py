@@ -11,8 +11,6 @@ from .conftest import CATALOG, Built
 
 pytestmark = pytest.mark.images
 
-MODULES = {"torch": "torch", "tensorflow": "tensorflow", "plain": "numpy"}
-
 
 def from_top(image: Built, layer: str) -> int:
     """Return how many layers of the image stand at or above a package layer, counted in its history."""
@@ -45,7 +43,7 @@ def test_size_layers_and_update_stay_in_budget(image: Built) -> None:
 
 def test_a_cold_import_stays_in_budget(image: Built) -> None:
     """The framework imports in a fresh container within the seconds of the catalogue (byte code is there already)."""
-    module = MODULES[image.row["framework"]]
+    module = image.row["framework"] if image.row["framework_version"] else "numpy"
     started = time.monotonic()
     image.run("python", "-c", f"import {module}")
     took = time.monotonic() - started

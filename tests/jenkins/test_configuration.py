@@ -42,10 +42,10 @@ def plugins() -> dict[str, str]:
     return dict(line.split(":") for line in lines if not line.startswith("#"))
 
 
-def default(parameter: str) -> str:
-    """Return the default of a parameter, the same in every pipeline."""
-    [found] = set(re.findall(rf"name: '{parameter}', defaultValue: '([^']+)'", TEXT))
-    return found
+def default(name: str) -> str:
+    """Return the default of a parameter or a variable of the environment, the same in every pipeline."""
+    [found] = set(re.findall(rf"(?:name: '{name}', defaultValue:|env\.{name} \?:) '([^']+)'", TEXT))
+    return str(found)
 
 
 def nodes(example: dict[str, Any]) -> dict[str, list[str]]:
@@ -54,7 +54,7 @@ def nodes(example: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_every_label_has_an_agent(example: dict[str, Any]) -> None:
-    wanted = {default(name) for name in set(re.findall(r"label params\.(\w+)", TEXT))}
+    wanted = {default(name) for name in set(re.findall(r"label (?:params|\"\$\{env)\.(\w+)", TEXT))}
     wanted |= set(re.findall(r"agent \{ label '(\w+)'", TEXT))
     assert wanted == {label for labels in nodes(example).values() for label in labels}
 
@@ -62,7 +62,7 @@ def test_every_label_has_an_agent(example: dict[str, Any]) -> None:
 def test_every_credential_is_there_and_of_its_kind(example: dict[str, Any]) -> None:
     entries = example["credentials"]["system"]["domainCredentials"][0]["credentials"]
     found = {next(iter(entry.values()))["id"]: next(iter(entry)) for entry in entries}
-    used = re.findall(r"(\w+)\(credentialsId: (?:params\.(\w+)|\"([^\"]+)\")", TEXT)
+    used = re.findall(r"(\w+)\(credentialsId: (?:params\.(\w+)|[\"']([^\"']+)[\"'])", TEXT)
     assert used
     for kind, parameter, text in used:
         name = default(parameter) if parameter else text.replace("${params.HOST}", "github")

@@ -4,6 +4,7 @@ The tests put it in the place of a child's model.py; the environment sets the ti
 """
 
 import builtins
+import ctypes
 import os
 import sys
 import time
@@ -37,9 +38,12 @@ class Model:
         if len(batch) > self.fits:
             raise MemoryError(f"{len(batch)} texts do not fit")
         if "lose the device" in batch:
-            raise RuntimeError("cudaErrorIllegalAddress: an illegal memory access was encountered")
+            lose_device()
         if "shout" in batch:
             print("x" * 1_000_000, file=sys.stderr)
+        if "print bytes" in batch:
+            sys.stdout.reconfigure(line_buffering=True)
+            sys.stdout.buffer.write(b"as bytes \xff\n")
         if "hang" in batch:
             time.sleep(3600)
         if self.call_seconds or self.text_seconds:
@@ -47,10 +51,20 @@ class Model:
         for text in batch:
             if text == "poison":
                 raise ValueError("this text cannot be read")
+            if text.startswith("run out of memory"):
+                raise MemoryError(text)
+            if text.startswith("crash"):
+                ctypes.string_at(0)
             if text.startswith("repeat "):
                 raise KeyError(text) from ValueError(f"cannot read {text}")
         more = {"padding": self.padding} if self.padding else {}
         return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5, **more} for text in batch]
+
+
+def lose_device() -> None:
+    """Raise what CuPy raises when the GPU is lost, and not by a `raise` of this file: that would not be believed."""
+    words = b"cudaErrorIllegalAddress: an illegal memory access was encountered"
+    ctypes.pythonapi.PyErr_SetString(ctypes.py_object(RuntimeError), words)
 
 
 def label(text: str) -> str:

@@ -10,8 +10,10 @@ from types import ModuleType
 import pytest
 from gpu_repo_runtime.device import with_cupy
 
+from tests.answers import FRAMEWORKS
 from tests.conftest import ROOT
 from tests.runtime.services import RUNTIME
+from tests.runtime.standin_model import lose_device
 
 
 @pytest.fixture
@@ -34,7 +36,14 @@ def framework(device: ModuleType, monkeypatch: pytest.MonkeyPatch, *imported: st
 
 
 @pytest.mark.parametrize(
-    ("imported", "asked"), [((), ".with_cupy"), (("torch",), ".with_torch"), (("tensorflow",), ".with_tensorflow")]
+    ("imported", "asked"),
+    [
+        ((), ".with_cupy"),
+        (("torch",), ".with_torch"),
+        (("tensorflow",), ".with_tensorflow"),
+        (("jax",), ".with_jax"),
+        (("jax", "torch"), ".with_torch"),
+    ],
 )
 def test_the_framework_that_the_model_imports_is_asked(
     device: ModuleType, monkeypatch: pytest.MonkeyPatch, imported: tuple[str, ...], asked: str
@@ -56,11 +65,20 @@ def functions(text: str) -> dict[str, str]:
     return {node.name: ast.dump(node) for node in ast.parse(plain).body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize(("own", "included"), [("torch", "torch"), ("tensorflow", "tensorflow"), ("cupy", "plain")])
-def test_libraries_have_the_same_code(own: str, included: str) -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_libraries_have_the_same_code(framework: str) -> None:
+    own = "cupy" if framework == "plain" else framework
     mine = functions((RUNTIME / f"gpu_repo_runtime/device/with_{own}.py").read_text())
-    other = functions((ROOT / f"templates/shared/src/device_{included}.py").read_text())
-    assert mine == other, f"with_{own}.py and device_{included}.py differ"
+    template = (ROOT / f"templates/frameworks/{framework}.jinja").read_text()
+    other = functions(template.partition("{% macro library_device() %}\n")[2].partition("{% endmacro %}")[0])
+    assert other, f"templates/frameworks/{framework}.jinja has no library_device"
+    # A library knows no batch job and no service, which alone ask for these two.
+    served = {name: code for name, code in mine.items() if name not in ("places", "traced")}
+    assert served == other, f"with_{own}.py and library_device in {framework}.jinja differ"
+
+
+def test_each_framework_of_the_catalogue_can_be_asked(device: ModuleType) -> None:
+    assert {"plain", *device.FRAMEWORKS} == set(FRAMEWORKS), "runtime/.../device/with_NAME.py and catalog.yml differ"
 
 
 @pytest.mark.parametrize("kind", [ValueError, KeyError, TypeError, AssertionError, Exception])
@@ -78,3 +96,32 @@ def test_what_a_library_says_counts() -> None:
         assert with_cupy.is_device_lost(kind("cudaErrorLaunchFailure: unspecified launch failure")), kind
         assert with_cupy.is_out_of_memory(kind("cudaErrorMemoryAllocation: out of memory")), kind
     assert with_cupy.is_out_of_memory(MemoryError())
+
+
+class Unreadable(Exception):
+    """An exception of an owner."""
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, Unreadable])
+def test_what_a_projects_own_code_raises_is_no_lost_gpu(device: ModuleType, kind: type[Exception]) -> None:
+    """The words may be an input, and who sends it could end the process of everybody."""
+    with pytest.raises(kind) as own:
+        raise kind("cudaErrorLaunchFailure: unspecified launch failure")
+    assert not device.is_device_lost(own.value)
+    assert device.reported(own.value) == ""
+
+
+def test_a_lost_gpu_is_seen_through_what_an_owner_makes_of_it(device: ModuleType) -> None:
+    def wrap() -> None:
+        try:
+            lose_device()
+        except RuntimeError as error:
+            raise ValueError("no answer") from error
+
+    with pytest.raises(ValueError, match="no answer") as wrapped:
+        wrap()
+    assert isinstance(wrapped.value.__cause__, RuntimeError)
+    assert device.is_device_lost(wrapped.value.__cause__)
+    assert device.is_device_lost(wrapped.value)
+    wrapped.value.__cause__ = wrapped.value
+    assert not device.is_device_lost(wrapped.value), "one that is its own cause ends the search"

@@ -43,6 +43,13 @@ def test_head_is_get_without_its_body(client: TestClient, path: str) -> None:
     assert client.head("/predict").status_code == 405
 
 
+@pytest.mark.parametrize("path", ["/livez", "/docs", "/v2", "/v1/models"])
+def test_what_takes_get_says_that_it_takes_head(client: TestClient, path: str) -> None:
+    refused = client.delete(path)
+    assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+    assert client.get("/predict").headers["allow"] == "POST"
+
+
 def test_head_over_the_wire_leaves_the_connection_usable(start: Start) -> None:
     service = start()
     request = b"HEAD /livez HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -119,8 +126,8 @@ def test_the_defaults_take_64_texts_of_10000_chinese_characters(client: TestClie
     assert client.post("/predict", content=body, headers={"content-type": "application/json"}).status_code == 200
 
 
-ABSURD = ["0", "-1", "nan", "inf", "1e9", "99999999999", "many", " ", "1.5.1"]
-FINE = {("MEMORY_MARGIN", "0"), ("PORT", "0")}
+ABSURD = ["0", "1e-320", "-1", "nan", "inf", "1e9", "99999999999", "many", " ", "1.5.1"]
+FINE = {("MEMORY_MARGIN", "1e-320"), ("MEMORY_MARGIN", "0"), ("PORT", "0")}
 
 
 @pytest.mark.parametrize("value", ABSURD)
@@ -140,6 +147,19 @@ def test_an_absurd_setting_ends_in_a_line_with_its_name_and_range(
         assert any(re.fullmatch(rf"{variable}: take a (whole )?number (from|above) .* to .*", line) for line in lines)
         looked_at += 1
     assert looked_at > 8
+
+
+def test_a_port_that_vertex_sets_wrongly_is_named_as_it_was_set(
+    serving: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PORT", raising=False)
+    for route in ("/{name}", "/a?b", "/a b"):
+        with pytest.raises(ValueError, match="aip_predict_route"):
+            serving("settings").Settings(aip_predict_route=route)
+    monkeypatch.setenv("AIP_HTTP_PORT", "http")
+    with pytest.raises(ValueError, match="port") as raised:
+        serving("settings").Settings()
+    assert serving("settings").faults(raised.value) == ["AIP_HTTP_PORT: take a whole number from 0 to 65535"]
 
 
 def test_a_word_that_is_no_choice_is_told_the_choices(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:

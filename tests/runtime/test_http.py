@@ -218,9 +218,9 @@ def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
         task = asyncio.create_task(service.predict(["a"] * 3))
         await asyncio.sleep(0)
         task.cancel()
-        with pytest.raises(serving("errors").NotReady):
+        with pytest.raises(asyncio.CancelledError):
             await task
-        assert (service.batcher.queue.count, service.unfinished) == (0, 1)
+        assert service.batcher.queue.count == 0
         service.stop()
 
     asyncio.run(scenario())

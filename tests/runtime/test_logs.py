@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +58,7 @@ def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
     assert service.exit_code(10) == 0, "nor does it hold the end up"
 
 
+@pytest.mark.slow
 def test_who_reads_again_is_told_what_is_missing(stalled: Any) -> None:
     service, reader = stalled
     for _ in range(8):
@@ -148,6 +153,27 @@ def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
         assert (SECRET in log) == shown, level
 
 
+def test_a_lack_of_memory_repeats_no_clients_text(start: Start) -> None:
+    service = start()
+    status, problem = service.predict(f"run out of memory {SECRET}")
+    assert (status, problem["code"]) == (413, "input_too_large")
+    service.terminate()
+    assert service.exit_code(10) == 0
+    log = service.log.read_text()
+    assert ("out of memory: trying with less" in log, SECRET in log) == (True, False)
+
+
+def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
+    service = start()
+    service.predict("crash")
+    assert service.exit_code(10) == -signal.SIGSEGV
+    log = service.log.read_text()
+    assert "Segmentation fault" in log
+    assert "model.py" in log
+    assert "in predict" in log
+
+
+@pytest.mark.slow
 def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
     """The first socket would else become the standard output, and the log would be sent to a client."""
     environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
@@ -170,9 +196,69 @@ def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
         service.popen.kill()
 
 
+@pytest.mark.slow
 def test_what_others_print_comes_out_whole(start: Start, child: Path) -> None:
     service = start()
     assert service.predict("shout")[0] == 200
     service.terminate()
     assert service.exit_code(10) == 0
     assert "x" * 1_000_000 in service.log.read_text()
+
+
+def test_what_nothing_catches_is_a_line_of_the_log_without_its_words(
+    serving: Callable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of a thread, of the garbage collector, of a task that nobody waits for: Python prints them with their words."""
+    for module, name in ((threading, "excepthook"), (sys, "unraisablehook"), (sys, "stdout"), (sys, "stderr")):
+        monkeypatch.setattr(module, name, getattr(module, name))
+    handlers = logging.getLogger().handlers[:]
+    logs = serving("logs")
+    logs.configure(serving("settings").Settings())
+    logging.getLogger().handlers[:] = handlers
+
+    class Fails:
+        def __del__(self) -> None:
+            raise ValueError(SECRET)
+
+    def fail() -> None:
+        raise KeyError(SECRET)
+
+    async def task() -> None:
+        raise TypeError(SECRET)
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(logs.in_loop)
+        lost = asyncio.create_task(task())
+        await asyncio.sleep(0)
+        del lost
+        gc.collect()
+
+    thread = threading.Thread(target=fail)
+    thread.start()
+    thread.join()
+    del thread
+    Fails()
+    asyncio.run(main())
+    lines = [logs.JsonFormatter().format(record) for record in caplog.records]
+    assert [json.loads(line)["message"] for line in lines] == [
+        "a thread ended with an error",
+        "an error that nothing could catch",
+        "Task exception was never retrieved",
+    ]
+    assert SECRET not in "".join(lines)
+    for line, name in zip(lines, ("KeyError", "ValueError", "TypeError"), strict=True):
+        assert f"{name}: (" in json.loads(line)["traceback"]
+
+
+def test_the_name_of_an_exception_forges_no_line(serving: Callable) -> None:
+    forged = type("X\nFORGED" + "x" * 1000, (Exception,), {})("words")
+    lines = serving("logs").TextFormatter().format(record_of(forged)).splitlines()
+    assert not [line for line in lines if line.startswith("FORGED") or len(line) > 500]
+
+
+def test_what_a_library_prints_as_bytes_comes_out(start: Start) -> None:
+    service = start()
+    assert service.predict("print bytes")[0] == 200
+    service.terminate()
+    assert service.exit_code(10) == 0
+    assert "as bytes \\xff" in service.log.read_text()

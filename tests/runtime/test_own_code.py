@@ -6,12 +6,13 @@ import asyncio
 import json
 import logging
 import textwrap
+import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.contract import ContractError, import_model
@@ -246,6 +247,14 @@ def own_body(app: FastAPI, service: Service) -> None:
     async def ends() -> None:
         raise SystemExit(0)
 
+    @app.get("/cancelled")
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    @app.get("/refuses/{status}")
+    async def refuses(status: int) -> None:
+        raise HTTPException(status, {"left": ["gpu", 1]})
+
 
 def test_an_owners_route_has_the_limits_of_a_body() -> None:
     with client_of(own_body, max_body_bytes=1000) as client:
@@ -300,9 +309,74 @@ def test_an_owners_route_refuses_as_predict_does_and_repeats_nothing() -> None:
         assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
         assert [fault["field"] for fault in wrong.json()["errors"]] == ["body.name", "body.more.*"]
         assert (wrong.json()["code"], "secret" in wrong.text) == ("invalid_request", False)
-        ends = client.get("/ends")
-        assert (ends.status_code, ends.json()["code"]) == (500, "internal")
+        for path in ("/ends", "/cancelled"):
+            ends = client.get(path)
+            assert (ends.status_code, ends.json()["code"]) == (500, "internal"), path
+        service: Service = client.app.state.service  # type: ignore[attr-defined]
+        assert service.unfinished == 0, "what the owner's code cancels is no request that the end cut off"
         assert client.post("/predict", json=ASKED).status_code == 200
+
+
+def test_an_owners_refusal_may_say_anything_that_json_has_and_nothing() -> None:
+    with client_of(own_body) as client:
+        conflict = client.get("/refuses/409")
+        assert (conflict.status_code, json.loads(conflict.json()["detail"])) == (409, {"left": ["gpu", 1]})
+        for status in (204, 304):
+            empty = client.get(f"/refuses/{status}")
+            assert (empty.status_code, empty.content) == (status, b"")
+
+
+def test_an_owners_route_may_wait_for_an_answer_no_longer_than_it_wants() -> None:
+    def extend(app: FastAPI, service: Service) -> None:
+        @app.get("/soon")
+        async def soon() -> str:
+            try:
+                async with asyncio.timeout(0.05):
+                    await service.run(time.sleep, 0.5)
+            except TimeoutError:
+                return f"{service.batcher.queue.count} wait"
+            return "in time"
+
+    with client_of(extend) as client:
+        assert client.get("/soon").json() == "0 wait"
+        service: Service = client.app.state.service  # type: ignore[attr-defined]
+        assert service.unfinished == 0
+
+
+def test_what_is_to_run_at_the_start_and_never_would_is_refused() -> None:
+    for event in ("on_startup", "on_shutdown"):
+
+        def extend(app: FastAPI, service: Service, event: str = event) -> None:
+            getattr(app.router, event).append(print)
+
+        with pytest.raises(StartRefused, match="write a lifespan around"):
+            client_of(extend)
+
+
+class Replays:
+    """Reads the body and gives it to whoever asks, as often as that may be: many a middleware is written like this."""
+
+    given = 0
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        body = (await receive()).get("body", b"") if scope["type"] == "http" else b""
+
+        async def again() -> Any:
+            Replays.given += 1
+            if Replays.given > 100:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, again if scope["type"] == "http" else receive, send)
+
+
+def test_a_middleware_that_gives_the_body_again_and_again_does_not_stop_the_service() -> None:
+    with client_of(lambda app, _: app.add_middleware(Replays)) as client:
+        assert client.post("/predict", json=ASKED).status_code == 200
+    assert Replays.given <= 2
 
 
 def test_a_websocket_without_the_package_for_it_is_refused() -> None:

@@ -70,6 +70,9 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> None:
     module: Any = ModuleType("torch")
     module.nn, module.Tensor = SimpleNamespace(Module=Network), Tensor
     monkeypatch.setitem(sys.modules, "torch", module)
+    # What imports the stand-in goes with it.
+    monkeypatch.setitem(sys.modules, "gpu_repo_runtime.device.with_torch", None)
+    del sys.modules["gpu_repo_runtime.device.with_torch"]
 
 
 def faults(**parts: Any) -> list[str]:

@@ -151,6 +151,27 @@ def test_a_registry_that_fails_is_said_with_its_own_words(
     assert (code, said in told) == (3, True), told
 
 
+UNKNOWN = "level=fatal msg=requesting: name unknown: repository name not known to registry"
+
+
+def test_the_first_release_of_a_project(registry: Registry, ask: Callable[..., tuple[int, str]]) -> None:
+    """The registry knows no such repository; that it can be looked into is seen before a tag is set."""
+    registry.write(faults={"list-tags": UNKNOWN})
+    assert ask("v1.2.3") == (0, f"promote: {NAME}:v1.2.3 is {NEW}\n")
+    copies = [call[-1] for call in registry.read("calls") if call[0] == "copy"]
+    assert copies == [f"docker://{NAME}@{NEW}", f"docker://{NAME}:v1.2.3"]
+
+
+@pytest.mark.parametrize("tag", ["main", "v1.2.3"])
+def test_to_who_may_not_look_everything_is_unknown_and_nothing_is_set(
+    registry: Registry, ask: Callable[..., tuple[int, str]], tag: str
+) -> None:
+    registry.write(tags={tag: [OLD, ""]}, faults={"list-tags": UNKNOWN, "inspect": "msg=manifest unknown"})
+    code, said = ask(tag)
+    assert (code, "Let the account that releases read what is released" in said) == (3, True), said
+    assert registry.read("tags")[tag][0] == OLD
+
+
 @pytest.mark.parametrize("action", ["inspect", "list-tags", "copy"])
 def test_a_busy_registry_is_asked_again_within_a_limit(
     registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, action: str

@@ -14,6 +14,7 @@ import pytest
 
 from tests import forked
 from tests.runtime.services import PACKAGE, RUNTIME
+from tests.sampling import every, sampled
 
 SERVICE = """
     from gpu_repo_runtime.serving import settings
@@ -58,14 +59,17 @@ def test_own_settings_stand_in_the_help_and_in_the_list_and_are_asked_for(child:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("import torhc\n", "service.py:1: ModuleNotFoundError: No module named 'torhc'"),
-        ("def extend(app, service):\n    raise RuntimeError('no')\n", "RuntimeError: no"),
-        (
-            "def extend(app, service):\n    app.add_api_route('/predict', print, methods=['POST'])\n",
-            "the service's own",
-        ),
-    ],
+    sampled(
+        [
+            ("import torhc\n", "service.py:1: ModuleNotFoundError: No module named 'torhc'"),
+            ("def extend(app, service):\n    raise RuntimeError('no')\n", "RuntimeError: no"),
+            (
+                "def extend(app, service):\n    app.add_api_route('/predict', print, methods=['POST'])\n",
+                "the service's own",
+            ),
+        ],
+        every(3),
+    ),
     ids=["missing package", "raises", "takes a path"],
 )
 def test_a_service_py_that_fails_ends_the_start_with_its_words(
@@ -79,29 +83,32 @@ def test_a_service_py_that_fails_ends_the_start_with_its_words(
 
 @pytest.mark.parametrize(
     ("text", "code", "words"),
-    [
-        ("raise SystemExit(0)\n", 1, "service.py:1: SystemExit"),
-        ("def extend(app, service):\n    raise SystemExit(0)\n", 1, "SystemExit"),
-        (
-            "from gpu_repo_runtime.serving.auth import BearerToken\n"
-            "def extend(app, service):\n    app.add_middleware(BearerToken, token='')\n",
-            78,
-            "a middleware of service.py cannot be made: ValueError: the token is empty",
-        ),
-        (
-            "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def down(app):\n"
-            "    raise RuntimeError('the database is down')\n    yield\n"
-            "def extend(app, service):\n    app.router.lifespan_context = down\n",
-            1,
-            "the database is down",
-        ),
-        (
-            "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def mine(app):\n    yield\n"
-            "def extend(app, service):\n    app.router.lifespan_context = mine\n",
-            78,
-            "the lifespan of the application was replaced",
-        ),
-    ],
+    sampled(
+        [
+            ("raise SystemExit(0)\n", 1, "service.py:1: SystemExit"),
+            ("def extend(app, service):\n    raise SystemExit(0)\n", 1, "SystemExit"),
+            (
+                "from gpu_repo_runtime.serving.auth import BearerToken\n"
+                "def extend(app, service):\n    app.add_middleware(BearerToken, token='')\n",
+                78,
+                "a middleware of service.py cannot be made: ValueError: the token is empty",
+            ),
+            (
+                "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def down(app):\n"
+                "    raise RuntimeError('the database is down')\n    yield\n"
+                "def extend(app, service):\n    app.router.lifespan_context = down\n",
+                1,
+                "the database is down",
+            ),
+            (
+                "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def mine(app):\n    yield\n"
+                "def extend(app, service):\n    app.router.lifespan_context = mine\n",
+                78,
+                "the lifespan of the application was replaced",
+            ),
+        ],
+        every(5),
+    ),
     ids=["import", "extend", "middleware", "lifespan raises", "lifespan replaced"],
 )
 def test_what_does_not_start_says_why_and_never_ends_with_0(

@@ -13,6 +13,7 @@ from tests import forked
 from tests.answers import AnswerSet
 from tests.runtime.kinds import KINDS
 from tests.runtime.services import RUNTIME
+from tests.sampling import sampled
 
 PYTEST = ("pytest", "numpy", "pydantic")
 MODEL = """
@@ -46,7 +47,7 @@ class Model:
 """
 
 
-@pytest.fixture(params=["batch", "service"])
+@pytest.fixture(params=sampled(["batch", "service"], ["service"]))
 def project(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a folder with the smoke test of a rendered project."""
     child = render(AnswerSet(request.param, "plain"))
@@ -67,7 +68,7 @@ def smoke(project: Path, model: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("model", [MODEL, UNTYPED], ids=["typed", "as in version 0.2"])
+@pytest.mark.parametrize("model", sampled([MODEL, UNTYPED], [MODEL]), ids=["typed", "as in version 0.2"])
 def test_a_model_that_agrees_with_itself_passes_and_says_that_no_gpu_was_asked(project: Path, model: str) -> None:
     code, said = smoke(project, model.replace("SCORE", "len(one) / 3"), DEVICE="cpu")
     assert code == 0, said
@@ -80,7 +81,7 @@ def test_a_missing_gpu_fails_where_it_is_required(project: Path) -> None:
     assert "2 passed, 1 error" in said
 
 
-@pytest.mark.parametrize("model", [MODEL, UNTYPED], ids=["typed", "as in version 0.2"])
+@pytest.mark.parametrize("model", sampled([MODEL, UNTYPED], [MODEL]), ids=["typed", "as in version 0.2"])
 def test_an_answer_that_depends_on_its_neighbours_is_named(project: Path, model: str) -> None:
     code, said = smoke(project, model.replace("SCORE", "0.1 * len(batch)"), DEVICE="cpu")
     assert code == 1, said
@@ -88,8 +89,9 @@ def test_an_answer_that_depends_on_its_neighbours_is_named(project: Path, model:
         assert f"'{example}': alone it is " in said, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", ["batch"], indirect=True)
-@pytest.mark.parametrize("kind", ["image", "document"])
+@pytest.mark.parametrize("kind", sampled(["image", "document"], ["document"]))
 def test_models_of_other_inputs_than_texts_pass(project: Path, kind: str) -> None:
     code, said = smoke(project, textwrap.dedent(KINDS[kind]), DEVICE="cpu")
     assert code == 0, said

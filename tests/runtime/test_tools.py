@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import AnswerSet
+from tests.answers import TYPES, AnswerSet
 from tests.runtime.services import RUNTIME
+from tests.sampling import sampled
 
 LOADED = "import sys; print(*(name for name in sys.modules if name.startswith('gpu_repo_runtime')))"
 
@@ -61,7 +62,10 @@ def test_the_environment_of_the_program_is_not_that_of_the_owners_hooks(wheel: P
     assert python("-c", program, wheel=wheel, cwd=tmp_path).stdout == "[]\n"
 
 
-@pytest.mark.parametrize("program", ["promote", "serving.probe", "summary", "verdict"])
+PROGRAMS = ["environment", "locking", "promote", "serving.probe", "summary", "updating", "verdict"]
+
+
+@pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "promote"]))
 def test_what_is_asked_on_an_agent_or_in_an_image_needs_the_standard_library_alone(
     wheel: Path, tmp_path: Path, program: str
 ) -> None:
@@ -75,7 +79,7 @@ def shell(child: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", script], cwd=child, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("project_type", ["library", "batch", "service"])
+@pytest.mark.parametrize("project_type", sampled(list(TYPES), ["batch"]))
 def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
     render: Callable[[AnswerSet], Path], project_type: str
 ) -> None:

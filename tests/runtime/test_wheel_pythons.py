@@ -41,7 +41,7 @@ def modules(*folders: str) -> list[str]:
     return sorted(".".join(path.parts) for path in named if not path.stem.endswith(WITHOUT))
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("project_type", ["batch", "service"])
 @pytest.mark.parametrize("python", PYTHONS)
 def test_every_locked_package_has_a_wheel_for_it(
@@ -53,7 +53,7 @@ def test_every_locked_package_has_a_wheel_for_it(
     uv("pip", "install", *options, "--target", tmp_path / "target", "-r", "requirements.lock", cwd=child)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("python", PYTHONS)
 def test_it_installs_and_every_module_of_it_imports(tmp_path: Path, python: str) -> None:
     found = subprocess.run(

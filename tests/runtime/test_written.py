@@ -241,3 +241,80 @@ def test_a_tensor_holds_only_what_its_type_has(tensor: dict[str, Any], words: st
         asked = {"inputs": [{**V2, "data": [float("inf")]}], "parameters": {"binary_data_output": True}}
         binary = client.post("/v2/models/kind/infer", content=json.dumps(asked))
         assert binary.content.endswith(struct.pack("<d", float("inf")))
+
+
+RAGGED = """
+    from pydantic import BaseModel
+
+    Input = list[float]
+
+
+    class Output(BaseModel):
+        found: list[float]
+
+
+    class Model:
+        examples, tolerance = ([1.0],), 0.0
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input]) -> list[Output]:
+            return [Output(found=[row[0]] * int(row[0])) for row in batch]
+"""
+
+
+def test_lists_of_different_lengths_are_refused_even_where_their_sum_is_right() -> None:
+    """Three rows of 2, 3 and 1 numbers are not three of two, although both have six."""
+    with TestClient(create_app(model(RAGGED), Settings(device="cpu"))) as client:
+
+        def infer(shape: list[int], data: list[Any]) -> Any:
+            tensor = {"name": "input", "shape": shape, "datatype": "FP64", "data": data}
+            return client.post("/v2/models/kind/infer", json={"inputs": [tensor]})
+
+        assert infer([3, 1], [2, 2, 2]).json()["outputs"][0]["shape"] == [3, 2]
+        ragged = infer([3, 1], [2, 3, 1])
+        assert (ragged.status_code, "of different lengths" in ragged.json()["error"]) == (400, True), ragged.text
+        for data in ([[1, 2, 3], [4]], [1, [2, 3], 4], [[1, [2, 3]], [[], 4]], [[1, 2]], [[[1, 2]], [[3, 4]]]):
+            wrong = infer([2, 2], data)
+            assert (wrong.status_code, "[2, 2]" in wrong.json()["error"]) == (400, True), f"{data}: {wrong.text}"
+
+
+FIELDS = """
+    from pydantic import BaseModel, Field, computed_field
+
+    Input = float
+
+
+    class Box(BaseModel):
+        x: float
+
+
+    class Output(BaseModel):
+        score: float
+        box: Box
+        more: dict[str, int] = {}
+        secret: str = Field(default="", exclude=True)
+
+        @computed_field
+        @property
+        def twice(self) -> float:
+            return 2 * self.score
+
+
+    class Model:
+        examples, tolerance = (1.0,), 0.0
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input]) -> list[Output]:
+            return [Output(score=one, box=Box(x=one), more={"a": 1}) for one in batch]
+"""
+
+
+def test_every_field_of_an_output_has_its_tensor_and_what_is_none_is_json_in_it() -> None:
+    with TestClient(create_app(model(FIELDS), Settings(device="cpu"))) as client:
+        about = {one["name"]: one["datatype"] for one in client.get("/v2/models/kind").json()["outputs"]}
+        assert about == {"score": "FP64", "box": "BYTES", "more": "BYTES", "twice": "FP64"}
+        answer = client.post("/v2/models/kind/infer", json={"inputs": [{**V2, "shape": [2], "data": [1, 2]}]}).json()
+        found = {one["name"]: one["data"] for one in answer["outputs"]}
+        assert found == {"score": [1, 2], "box": ['{"x":1.0}', '{"x":2.0}'], "more": ['{"a":1}'] * 2, "twice": [2, 4]}

@@ -17,6 +17,7 @@ import pytest
 from tests.answers import TYPES, AnswerSet
 from tests.runtime import standin_model
 from tests.runtime.services import PACKAGE, RUNTIME, Process
+from tests.sampling import sampled
 
 CANARY = "canary-7f3a9c"
 DOCKER = """#!/usr/bin/env bash
@@ -38,7 +39,7 @@ def leaks(folder: Path) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in files if CANARY.encode() in path.read_bytes()]
 
 
-@pytest.fixture(params=TYPES)
+@pytest.fixture(params=sampled(TYPES, ["service"]))
 def child(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a rendered child of each type with a secret in its .env."""
     folder = tmp_path / request.param
@@ -72,6 +73,7 @@ def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
     assert leaks(child) == []
 
 
+@pytest.mark.slow
 def test_an_update_that_cannot_install_copier_prints_no_secret(
     render: Callable[[AnswerSet], Path], tmp_path: Path
 ) -> None:

@@ -15,10 +15,13 @@ from typing import Any
 
 import docker
 import pytest
+from image_tools.catalog import live_rows
 
-from tests.answers import FRAMEWORKS, AnswerSet
+from tests.answers import CATALOG, FRAMEWORKS, AnswerSet
 
-ROWS = {"torch": "torch-cu13", "tensorflow": "tensorflow-cu12", "plain": "plain-cu13"}
+NEWEST = sorted(live_rows(CATALOG), key=lambda row: row["driver_min"])
+LAST = {row["framework"]: row["name"] for row in NEWEST}
+ROWS = {one["name"]: LAST[one["rows"]] for one in CATALOG["frameworks"]}
 BUILT = [
     pytest.param(framework, marks=pytest.mark.row(ROWS[framework]))
     for framework in FRAMEWORKS

@@ -15,7 +15,7 @@ import pytest
 from gpu_repo_runtime.bench import load
 from hypothesis import HealthCheck, Phase, given, settings
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.release
 Start = Callable[..., Any]
 
 

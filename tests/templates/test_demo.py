@@ -27,9 +27,8 @@ def demo(folder: Path, *options: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "project_type", [pytest.param(t, marks=[] if t == "library" else pytest.mark.slow) for t in TYPES]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("project_type", TYPES)
 def test_the_demo_shows_real_results_and_leaves_a_clean_child(project_type, render, tmp_path):
     text = demo(tmp_path / "demo", "--type", project_type)
     assert SIGN[project_type] in text, text
@@ -45,7 +44,7 @@ def test_the_demo_shows_real_results_and_leaves_a_clean_child(project_type, rend
     assert not made, f"{project_type}: git would take what its own scripts made: {made}"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_the_demo_of_a_torch_service(torch_build, tmp_path):
     assert SIGN["service"] in demo(tmp_path / "demo", "--framework", "torch", "--framework-build", torch_build)
     run(tmp_path / "demo", "scripts/lint")

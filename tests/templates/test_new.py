@@ -10,6 +10,7 @@ import pytest
 from new import shared_address, wrong_choice
 
 from tests.conftest import ROOT
+from tests.sampling import every, sampled
 from tests.updates.copiers import run_program
 
 
@@ -33,6 +34,7 @@ def test_the_repository_is_ready_to_commit(template, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["child"], "something else was left"
 
 
+@pytest.mark.slow
 def test_an_empty_folder_is_taken(template, tmp_path):
     (tmp_path / "child").mkdir()
     assert new(tmp_path / "child", "project_name=child", template=template).returncode == 0
@@ -40,12 +42,15 @@ def test_an_empty_folder_is_taken(template, tmp_path):
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
-    [
-        ("project_name=My Project", "for example my-project"),
-        ("nmae=x", "the questions are project_type"),
-        ("project_name", "for example project_name=topic-finder"),
-        ("framework=torch", "the name is missing: make new TO=... ANSWERS="),
-    ],
+    sampled(
+        [
+            ("project_name=My Project", "for example my-project"),
+            ("nmae=x", "the questions are project_type"),
+            ("project_name", "for example project_name=topic-finder"),
+            ("framework=torch", "the name is missing: make new TO=... ANSWERS="),
+        ],
+        every(4),
+    ),
 )
 def test_a_wrong_answer_leaves_nothing(template, tmp_path, answer, expected):
     refused(new(tmp_path / "child", answer, template=template), expected)
@@ -58,12 +63,14 @@ def test_a_folder_with_files_is_left_alone(template, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_a_file_is_no_target(template, tmp_path):
     (tmp_path / "file").write_text("mine")
     refused(new(tmp_path / "file", "project_name=child", template=template), "is a file")
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_missing_parent_is_named(template, tmp_path):
     refused(new(tmp_path / "no" / "child", "project_name=child", template=template), "does not exist: make it first")
 
@@ -74,12 +81,14 @@ def test_a_target_that_cannot_be_written_is_named(template):
     assert not os.path.exists("/proc/self/child")
 
 
+@pytest.mark.slow
 def test_a_template_that_is_none_is_named(tmp_path):
     done = new(tmp_path / "child", "project_name=child", template=tmp_path / "nothing")
     refused(done, "does not appear to be a git repository")
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_wrong_choice_is_answered_with_the_right_one(template, tmp_path):
     done = new(tmp_path / "child", "project_name=child", "gpu_driver=570", template=template)
     expected = "gpu_driver cannot be '570': take 580 or 525; nodes with 570 take 525"
@@ -109,6 +118,7 @@ def test_an_answer_with_spaces_is_quoted(template, tmp_path):
     assert "description: Find the topic\n" in (tmp_path / "child" / ".copier-answers.yml").read_text()
 
 
+@pytest.mark.slow
 def test_a_missing_quotation_mark_is_named(template, tmp_path):
     done = make_new(tmp_path / "child", template, "project_name=child description='Find")
     refused(done, "a quotation mark is missing")
@@ -122,6 +132,7 @@ def clone_from(origin: str, template: Path, folder: Path) -> Path:
     return clone
 
 
+@pytest.mark.slow
 def test_the_address_that_others_reach_is_offered_without_its_token(template, tmp_path):
     clone = clone_from("https://name:token@git.example.com/acme/family.git", template, tmp_path)
     done = new(tmp_path / "child", "project_name=child", template=clone)
@@ -130,6 +141,8 @@ def test_the_address_that_others_reach_is_offered_without_its_token(template, tm
     assert "token" not in done.stdout
 
 
-@pytest.mark.parametrize(("origin", "offered"), [("git@git.example.com:acme/family.git", True), ("/srv/family", False)])
+@pytest.mark.parametrize(
+    ("origin", "offered"), sampled([("git@git.example.com:acme/family.git", True), ("/srv/family", False)], every(2))
+)
 def test_only_an_address_that_others_reach_is_offered(template, tmp_path, origin, offered):
     assert shared_address(str(clone_from(origin, template, tmp_path))) == (origin if offered else "")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.answers import AnswerSet
+from tests.answers import TYPES, AnswerSet
 from tests.images.small_image import wheel
 
 USER, PASSWORD = "robot", "s3cr-7f3a9c"
@@ -108,7 +108,7 @@ def test_a_wrong_password_is_told_and_not_printed(child: Path, index: str) -> No
     assert PASSWORD not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("project_type", ["library", "batch", "service"])
+@pytest.mark.parametrize("project_type", TYPES)
 def test_a_build_gets_it_as_a_secret(
     render: Callable[[AnswerSet], Path], tmp_path: Path, index: str, project_type: str
 ) -> None:

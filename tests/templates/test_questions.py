@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import keyword
 import os
 import re
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.conftest import ROOT, git
+from tests.sampling import every, sampled
 from tests.templates.checks import files_of
 from tests.updates.copiers import run_program
 
@@ -55,7 +57,9 @@ def test_only_the_name_has_no_default(name):
     assert ("default" in QUESTIONS[name]) == (name != "project_name"), f"copier.yml: {name}"
 
 
-@pytest.mark.parametrize(("project_type", "framework"), list(zip(TYPES, FRAMEWORKS, strict=True)))
+@pytest.mark.parametrize(
+    ("project_type", "framework"), sampled(list(zip(itertools.cycle(TYPES), FRAMEWORKS, strict=False)), every(3))
+)
 def test_defaults_and_a_name_are_enough_without_trust(template, render, tmp_path, project_type, framework):
     """Copier itself renders the same bytes as the cheaper Copier of the tests (tests/shared.py)."""
     child = tmp_path / "child"
@@ -89,8 +93,8 @@ REFUSED = [
     ({"project_name": "a", "description": "two\nlines"}, "without line breaks"),
     ({"project_name": "a", "description": "x" * 201}, "1 to 200 characters"),
     ({"project_name": "a", "description": " "}, "1 to 200 characters"),
-    ({"project_name": "a", "framework": "jax"}, "not in ['plain', 'torch', 'tensorflow']"),
-    ({"project_name": "a", "project_type": "app"}, "not in ['service', 'batch', 'library']"),
+    ({"project_name": "a", "framework": "mxnet"}, f"not in {list(FRAMEWORKS)}"),
+    ({"project_name": "a", "project_type": "app"}, f"not in {list(TYPES)}"),
     ({"project_name": "a", "gpu_driver": "470"}, "not in ['580', '525']"),
     ({"project_name": "a", "gpu_driver": "new"}, "not in ['580', '525']"),
     ({"project_name": "a", "registry": "https://r.example.com"}, "for example registry.example.com/ml"),
@@ -101,13 +105,16 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "expected"), REFUSED, ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED])
+@pytest.mark.parametrize(
+    ("answers", "expected"), sampled(REFUSED, every(6)), ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED]
+)
 def test_a_wrong_answer_is_refused_with_a_right_one(template, tmp_path, answers, expected):
     error = refusal(template, tmp_path / "child", **answers)
     assert expected in error, f"{answers}: {error}"
     assert not (tmp_path / "child").exists(), f"{answers}: something was written"
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(name=st.text(max_size=60).filter(lambda s: not s.startswith("-")) | st.from_regex(r"[a-z0-9_ ./'\"\\-]{1,45}"))
 def test_any_name_is_rendered_whole_or_refused_whole(template, tmp_path_factory, name):
@@ -149,14 +156,14 @@ def retired(template: Path, tmp_path: Path, *images: str) -> Path:
 def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):
     changed = retired(template, tmp_path, "torch-cu12")
     error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
-    for part in ("torch-cu12 for driver 525 is retired", "one of 580", "tensorflow, plain"):
+    for part in ("torch-cu12 for driver 525 is retired", "one of 580", "plain, tensorflow, jax"):
         assert part in error, f"torch on 525 with torch-cu12 retired: {error!r} lacks {part!r}"
     catalog = changed / "base-images" / "catalog.yml"
     rows = yaml.safe_load(catalog.read_text())
     catalog.write_text(yaml.safe_dump(rows | {"images": [r for r in rows["images"] if r["name"] != "torch-cu12"]}))
     git(changed, "commit", "--all", "--quiet", "--message=Drop torch-cu12")
     error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
-    for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "tensorflow, plain"):
+    for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "plain, tensorflow, jax"):
         assert part in error, f"torch on 525 without torch-cu12: {error!r} lacks {part!r}"
     assert refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="580") == ""
 
@@ -170,6 +177,8 @@ def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path)
         ("tensorflow", "525", "tensorflow-cu12"),
         ("plain", "580", "plain-cu13"),
         ("plain", "525", "plain-cu12"),
+        ("jax", "580", "plain-cu13"),
+        ("jax", "525", "plain-cu12"),
     ],
 )
 def test_the_image_follows_from_framework_and_driver(render, framework, driver, image):

@@ -15,8 +15,19 @@ OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usa
 
 def opened(page: Path, view: str) -> str:
     """Return the page's document in Chromium at a view (the part of the address after #)."""
+    return in_chromium(page, "--dump-dom", f"{page.as_uri()}#{view}")
+
+
+def printed(page: Path) -> bytes:
+    """Return the page on paper, as PDF."""
+    place = page.with_suffix(".pdf")
+    in_chromium(page, "--no-pdf-header-footer", f"--print-to-pdf={place}", page.as_uri())
+    return place.read_bytes()
+
+
+def in_chromium(page: Path, *arguments: str) -> str:
+    """Run Chromium with a profile beside the page and return what it prints."""
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed (Debian: chromium), so the page was not opened")
-    profile = f"--user-data-dir={page.parent / 'profile'}"
-    command = [CHROMIUM, *OPTIONS, profile, "--dump-dom", f"{page.as_uri()}#{view}"]
+    command = [CHROMIUM, *OPTIONS, f"--user-data-dir={page.parent / 'profile'}", *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout

@@ -17,7 +17,8 @@ import pytest
 
 from tests.conftest import git
 from tests.updates.copiers import ROOT
-from tests.updates.remotes import EDITS, EXPECTED, serve, write_fleet
+from tests.updates.host_server import serve
+from tests.updates.remotes import EDITS, EXPECTED, write_fleet
 from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import MARKER, Child
 
@@ -58,6 +59,7 @@ def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> 
     assert fleet.branches("clean")[BRANCH] == fleet.record("clean")["commit"]
 
 
+@pytest.mark.slow
 def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"clean": EDITS["clean"], "dirty": EDITS["dirty"], "optout": EDITS["optout"]})
     fleet.plan()
@@ -69,6 +71,7 @@ def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
     assert done.returncode == 6
 
 
+@pytest.mark.slow
 def test_a_paused_child_is_left_alone_by_every_command(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     children = [{"url": f"file://{fleet.bare['one']}"}, {"url": f"file://{tmp_path}/gone.git", "paused": True}]
@@ -83,6 +86,7 @@ def test_a_paused_child_is_left_alone_by_every_command(tmp_path: Path) -> None:
     assert "gone" not in back.stdout
 
 
+@pytest.mark.slow
 def test_an_empty_repository_is_told_and_stops_nothing(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "empty.git")], check=True)
@@ -93,6 +97,7 @@ def test_an_empty_repository_is_told_and_stops_nothing(tmp_path: Path) -> None:
     assert fleet.record("one")["outcome"] == "clean"
 
 
+@pytest.mark.slow
 def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     nowhere = tmp_path / "nowhere.git"
@@ -136,7 +141,7 @@ def test_waves_wait_for_the_ones_before_and_max_open_holds_back(tmp_path: Path) 
     assert BRANCH in fleet.branches("three")
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_moved_child_and_foreign_branch_are_left_alone(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"moved": {}, "foreign": {}})
     fleet.plan()
@@ -153,6 +158,7 @@ def test_moved_child_and_foreign_branch_are_left_alone(tmp_path: Path) -> None:
     assert fleet.branches("foreign")[BRANCH] == theirs
 
 
+@pytest.mark.slow
 def test_the_plan_alone_is_enough_on_another_machine(tmp_path: Path) -> None:
     """Without its clones a plan is applied; a later one from an empty folder replaces what the tool itself pushed."""
     fleet = Fleet(tmp_path, {"one": {"own.txt": "mine\n"}, "foreign": {}})
@@ -183,7 +189,7 @@ def push_change(bare: Path, work: Path, branch: str, name: str, text: str) -> st
     return git(work, "rev-parse", "HEAD").strip()
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_rollback_reverts_what_was_merged_and_takes_back_what_was_not(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"merged": {"own.txt": "mine\n"}, "waiting": {}})
     fleet.plan()
@@ -203,7 +209,7 @@ def test_rollback_reverts_what_was_merged_and_takes_back_what_was_not(tmp_path: 
     assert "_commit: v1.0.0" in shown.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("damage", "message"),
     [("remote", "git clone"), ("template", "follows another template"), ("tag", "no version v1.0.0 any more")],
@@ -227,7 +233,7 @@ def test_broken_child_is_one_line_and_stops_nothing(tmp_path: Path, damage: str,
     assert fleet.record("good")["outcome"] == "clean"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_read_only_remote_is_told_and_not_half_pushed(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"good": {}, "locked": {}})
     fleet.plan()
@@ -240,7 +246,7 @@ def test_read_only_remote_is_told_and_not_half_pushed(tmp_path: Path) -> None:
     assert (BRANCH in fleet.branches("good"), BRANCH in fleet.branches("locked")) == (True, False)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_second_run_at_once_is_refused(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     running = subprocess.Popen(
@@ -264,7 +270,7 @@ def test_second_run_at_once_is_refused(tmp_path: Path) -> None:
     pytest.fail(f"a killed run leaves workers behind: {left.decode().split()}")
 
 
-@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.release)])
 def test_requests_are_opened_once_and_conflicts_are_drafts(tmp_path: Path, kind: str) -> None:
     fleet = Fleet(tmp_path, {"clean": EDITS["clean"], "conflict": EDITS["conflict"]})
     with serve(kind) as server:
@@ -297,7 +303,7 @@ def pushes(fleet: Fleet) -> list[str]:
     return log.read_text().splitlines() if log.exists() else []
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_killed_apply_is_finished_by_the_next_and_pushes_nothing_twice(tmp_path: Path) -> None:
     names = [f"c{number}" for number in range(6)]
     fleet = Fleet(tmp_path, {name: {} for name in names})

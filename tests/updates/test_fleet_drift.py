@@ -17,8 +17,9 @@ from fleetkit.children import FleetError
 from fleetkit.drift import image_end
 from fleetkit.state import Record
 
-from tests.updates.browser import opened
-from tests.updates.remotes import serve, write_fleet
+from tests.updates.browser import opened, printed
+from tests.updates.host_server import serve
+from tests.updates.remotes import write_fleet
 from tests.updates.small_fleet import Fleet
 
 EVIL = '</td><script>alert(1)</script>\x1b[2J\u202egpj.exe\x00 & "quoted" | `code`'
@@ -178,6 +179,21 @@ def test_page_sorts_by_any_column(tmp_path: Path) -> None:
     assert names(opened(page, "sort=-3"))[0] == "summaries", "the most releases behind"
     by_version = [name for name in names(opened(page, "sort=2")) if name not in ("spam-filter", "old-one")]
     assert by_version == ["summaries", "ranker", "embedder", "topic-finder"], "0.10 is newer than 0.9"
+
+
+def test_page_is_printed_whole_on_landscape_paper(tmp_path: Path) -> None:
+    count, at = 60, "https://example.com/acme"
+    asked = {"title": "Update the template to v0.10.0", "draft": False, "days": 21}
+    records = [
+        child(f"child-{n}", "v0.9.0", 1, age_days=45, requests=[asked | {"address": f"{at}/{n}"}]) for n in range(count)
+    ]
+    data = {"made": "2026-11-23T09:00:00+00:00", "advisories": None, "children": records}
+    drift_page.write(data, tmp_path)
+    paper = printed(tmp_path / "drift.html")
+    width, height = (int(number) for number in re.findall(rb"/MediaBox \[0 0 (\d+) (\d+)\]", paper)[0])
+    assert width > height
+    links = re.findall(rb"/URI \(([^)]*)\)", paper)
+    assert sorted(links) == sorted(f"{at}/{n}".encode() for n in range(count)), "a child is not on the paper"
 
 
 def test_page_needs_nothing_from_elsewhere_and_text_of_children_stays_text(tmp_path: Path) -> None:

@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.updates.remotes import FIRST, SETTINGS, Server, serve, write_fleet
+from tests.updates.code_host import Server
+from tests.updates.host_server import serve
+from tests.updates.remotes import FIRST, SETTINGS, write_fleet
 from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import Child
 
 
-@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["github", pytest.param("gitlab", marks=pytest.mark.release)])
 def test_an_empty_folder_goes_on_and_a_closed_request_stays_closed(tmp_path: Path, kind: str) -> None:
     fleet = Fleet(tmp_path, {"one": {}, "two": {}})
     with serve(kind) as server:
@@ -49,9 +52,10 @@ def test_an_empty_folder_goes_on_and_a_closed_request_stays_closed(tmp_path: Pat
         assert nothing.returncode != 0, "nothing was done, and it is said to be good"
 
 
-SLOW = pytest.mark.slow
+SLOW = pytest.mark.release
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["git", "github", pytest.param("gitlab", marks=SLOW)])
 def test_an_empty_folder_opens_no_more_requests_than_allowed(tmp_path: Path, kind: str) -> None:
     """What an earlier run opened is counted on the host, requests of an older version too."""

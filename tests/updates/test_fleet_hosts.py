@@ -17,8 +17,9 @@ from fleetkit.requests import GREEN, RED, Look, signed, verdict
 from fleetkit.state import State
 from fleetkit.waves import Rules
 
+from tests.updates.code_host import HEAD, Server
 from tests.updates.contract import operation
-from tests.updates.remotes import HEAD, Server, serve
+from tests.updates.host_server import serve
 
 KINDS = ("github", "gitlab")
 BRANCH = "template/v2.0.0"
@@ -102,11 +103,45 @@ def test_an_answer_that_is_no_answer_is_one_sentence(kind: str, text: str, monke
             assert word not in told, told
 
 
-def test_an_archived_repository_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with host_of("github", monkeypatch) as (server, host):
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_archived_repository_is_named(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of(kind, monkeypatch) as (server, host):
         server.archived = {"acme/one"}
         with pytest.raises(FleetError, match="is archived"):
             host.closed(BRANCH)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_moved_repository_gets_its_request_where_it_is_now(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of(kind, monkeypatch) as (server, host):
+        server.moved = {"acme/one": "other/two"}
+        opened(host)
+        assert opened(host).endswith("/other/two/1"), "the text of the open request is refreshed there"
+        server.checks["other/two"] = ["success"]
+        assert host.merge_when_green(BRANCH, HEAD) == "merged"
+        assert {name: len(found) for name, found in server.requests.items()} == {"other/two": 1}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_protected_branch_refuses_is_told_and_no_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of(kind, monkeypatch) as (server, host):
+        server.protected, server.checks["acme/one"] = {"acme/one"}, ["success"]
+        opened(host)
+        assert host.merge_when_green(BRANCH, HEAD).startswith("not merged: ")
+        assert is_open(server.requests["acme/one"][0])
+
+
+def test_a_server_of_ones_own_is_not_made_to_wait_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The public GitHub asks for pauses; any other server says itself when it is busy."""
+    waited: list[float] = []
+    with host_of("github", monkeypatch) as (_, host):
+        monkeypatch.setattr("github.Requester.time.sleep", waited.append)
+        opened(host)
+        opened(host)
+    assert waited == []
+    for api in clients.PUBLIC:
+        rule = HostRule(URL, "github", api, "FLEET_TOKEN")
+        assert clients.github(rule).requester._Requester__seconds_between_writes == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

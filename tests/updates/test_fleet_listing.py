@@ -9,7 +9,7 @@ import yaml
 from fleetkit.children import FleetError, load
 from fleetkit.listing import with_listed
 
-from tests.updates import remotes
+from tests.updates.host_server import serve
 
 TEMPLATE = "https://git.example.com/acme/family.git"
 ANSWERS = {
@@ -36,7 +36,7 @@ def fleet_file(
 def test_repositories_that_follow_the_template_are_children(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("FLEET_TOKEN", "secret")
     own = [{"url": "https://git.example.com/acme/two", "wave": "canary", "owner": "team"}]
-    with remotes.serve(kind) as server:
+    with serve(kind) as server:
         server.answers, server.archived, server.page = dict(ANSWERS), {"acme/old"}, 2
         fleet = with_listed(load(fleet_file(tmp_path, kind, server.address, own)))
     found = {child.name: (child.url, child.wave, child.owner) for child in fleet.children}
@@ -49,7 +49,7 @@ def test_repositories_that_follow_the_template_are_children(kind, tmp_path, monk
 
 def test_projects_of_subgroups_have_names_of_their_own(tmp_path, monkeypatch):
     monkeypatch.setenv("FLEET_TOKEN", "secret")
-    with remotes.serve("gitlab") as server:
+    with serve("gitlab") as server:
         server.answers = {f"acme/{place}/one": ANSWERS["acme/one"] for place in ("red", "blue")}
         fleet = with_listed(load(fleet_file(tmp_path, "gitlab", server.address)))
     assert {child.name for child in fleet.children} == {"red-one", "blue-one"}
@@ -67,7 +67,7 @@ def test_projects_of_subgroups_have_names_of_their_own(tmp_path, monkeypatch):
 )
 def test_what_cannot_be_listed_is_one_line(kind, more, token, expected, tmp_path, monkeypatch):
     monkeypatch.setenv("FLEET_TOKEN", token)
-    with remotes.serve(kind) as server, pytest.raises(FleetError) as error:
+    with serve(kind) as server, pytest.raises(FleetError) as error:
         with_listed(load(fleet_file(tmp_path, kind, server.address, **more)))
     assert expected in str(error.value)
     assert "\n" not in str(error.value)

@@ -14,7 +14,9 @@ from fleetkit.lock import wish_of
 from fleetkit.lockfiles import differences, pinned, why_no_lock
 from fleetkit.requests import is_older, signed
 
-from tests.updates.remotes import serve, write_fleet
+from tests.updates.code_host import Repositories
+from tests.updates.host_server import serve
+from tests.updates.remotes import write_fleet
 from tests.updates.small_fleet import Fleet
 from tests.updates.small_locks import LOCK, LockFleet, add_package, files_of_a_child
 
@@ -142,7 +144,7 @@ def test_a_renewal_takes_the_place_of_renewals_alone() -> None:
         assert {other for other in every if is_older(signed("text", other), branch)} == others
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_one_renewal_is_open_beside_the_update_and_a_newer_one_takes_its_place(tmp_path: Path, kind: str) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
@@ -196,6 +198,61 @@ def test_waves_wait_until_the_locks_of_those_before_are_merged(tmp_path: Path) -
     done = fleet.run("apply", "--locks", "--wave", "rest")
     assert done.returncode == 0, done.stderr
     assert len(lock_branches(fleet, "two")) == 1
+
+    back = fleet.run("rollback", "--locks")  # what was squashed under another title is known by the plan
+    assert back.returncode == 0, back.stdout
+    reverts = {name: any("revert-locks-" in branch for branch in fleet.branches(name)) for name in fleet.bare}
+    assert reverts == {"one": True, "none": False, "two": False}
+    assert lock_branches(fleet, "two") == []
+
+
+def take_in(fleet: LockFleet, name: str, way: str) -> str:
+    """Merge the renewal of a child as a person's host would; return the tree that it had before."""
+    [branch] = lock_branches(fleet, name)
+    host = Repositories(fleet.folder / "remotes", fleet.environment)
+    before = host.git(f"acme/{name}", "rev-parse", "main^{tree}")
+    title = host.git(f"acme/{name}", "log", "-1", "--format=%s", branch)
+    host.merge(f"acme/{name}", branch, "main", way, title)
+    host.git(f"acme/{name}", "branch", "-D", branch)
+    return before
+
+
+@pytest.mark.parametrize(
+    "way", ["squash", pytest.param("merge", marks=pytest.mark.slow), pytest.param("rebase", marks=pytest.mark.slow)]
+)
+def test_a_merged_renewal_is_reverted_from_an_empty_folder(tmp_path: Path, way: str) -> None:
+    fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
+    add_package(fleet.index, *FIXES[0])
+    fleet.lock("--package", "starlette")
+    fleet.run("apply", "--locks", "--wave", "canary")
+    before = take_in(fleet, "one", way)
+    shutil.rmtree(tmp_path / "state")
+    done = fleet.run("rollback", "--locks")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [back] = [branch for branch in fleet.branches("one") if branch.startswith("template/revert-locks-")]
+    host = Repositories(tmp_path / "remotes", fleet.environment)
+    assert host.git("acme/one", "rev-parse", f"{back}^{{tree}}") == before, way
+
+    host.merge("acme/one", back, "main", way, "Take the renewal of the locks back")
+    again = fleet.run("rollback", "--locks")
+    assert (again.returncode, "no child has an open or merged renewal" in again.stderr) == (1, True), (
+        "a revert reverted"
+    )
+
+
+def test_locks_that_somebody_else_changed_are_not_reverted(tmp_path: Path) -> None:
+    fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
+    add_package(fleet.index, *FIXES[0])
+    fleet.lock("--package", "starlette")
+    fleet.run("apply", "--locks", "--wave", "canary")
+    take_in(fleet, "one", "merge")
+    work = tmp_path / "later"
+    subprocess.run(["git", "clone", "--quiet", str(fleet.bare["one"]), str(work)], check=True)
+    (work / "requirements.lock").write_text("# by hand\n")
+    for command in (["commit", "-qam", "Newer packages"], ["push", "-q", "origin", "HEAD"]):
+        subprocess.run(["git", *command], cwd=work, env=fleet.environment, check=True)
+    assert fleet.run("rollback", "--locks").returncode == 1
+    assert [branch for branch in fleet.branches("one") if "revert" in branch] == []
 
 
 def test_an_ejected_runtime_is_named(tmp_path: Path) -> None:

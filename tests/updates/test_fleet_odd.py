@@ -6,15 +6,21 @@ import multiprocessing
 import os
 import signal
 import time
+import xml.etree.ElementTree as ET
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import pytest
-from fleetkit.children import Child, HostRule, same_place
+from fleetkit import report
+from fleetkit.answers import answers_in, version_in
+from fleetkit.children import Child, FleetError, HostRule, same_place
 from fleetkit.hosts import connect
 from fleetkit.pool import in_processes, time_limit
-from fleetkit.state import Record
+from fleetkit.state import Record, State
 
-from tests.updates.remotes import serve
+from tests.updates.host_server import serve
+from tests.updates.odd_children import BOMB
+from tests.updates.small_fleet import Fleet
 
 URL = "https://code.example.com/"
 
@@ -72,3 +78,67 @@ def test_where_drafts_are_not_offered_the_title_says_it(monkeypatch: pytest.Monk
 def test_the_template_is_known_by_ssh_and_https(one: str, other: str, same: bool) -> None:
     assert same_place(one, other) is same
     assert same_place(other, one) is same
+
+
+WHOLE = "_commit: v1.0.0\n_src_path: /family\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (BOMB, "unfolds to more than 10000 values"),
+        (BOMB + "_commit: *j\n", "unfolds to more than 10000 values"),
+        (WHOLE + "own: &own [*own]\n", "unfolds to more than"),
+        (WHOLE + "own: " + "[" * 5000 + "]" * 5000, "no answers that can be read"),
+        (WHOLE + "own: " + "x" * (1 << 18), "has more than 262144 characters"),
+        (WHOLE + "own: 2026-99-99\n", "no answers that can be read"),
+        ("_commit: [v1.0.0]\n_src_path: /family\n", "lacks _commit"),
+        ("[1, 2]", "lacks _commit"),
+        ("", "lacks _commit"),
+        (WHOLE + "own: \x1b[2J\n", "no answers that can be read"),
+    ],
+)
+def test_answers_that_are_a_trap_are_one_line(text: str, words: str) -> None:
+    with pytest.raises(FleetError, match=words) as error:
+        answers_in(text)
+    assert "\n" not in str(error.value)
+    assert version_in(text) in ("", "v1.0.0")
+
+
+def test_plain_answers_are_read_with_the_owners_keys() -> None:
+    assert answers_in(WHOLE + "own: &a {b: [1, 2]}\nmore: *a\n")["more"] == {"b": [1, 2]}
+    assert (version_in(WHOLE), version_in(b"_commit: v2.0.0\n")) == ("v1.0.0", "v2.0.0")
+
+
+EVIL = "caf\u00e9 \x1b[2J\x00\u202e\udcff\ufffe"
+
+
+def test_letters_that_no_file_holds_cost_no_report(tmp_path: Path) -> None:
+    """JUnit, JSON and the page are written, and another program can read them."""
+    state, about = State(tmp_path / "state"), {"wave": "rest", "owner": EVIL, "from": "v1.0.0", "to": "v2.0.0"}
+    files = [{"path": f"a{EVIL}.txt", "kind": "conflict", "note": ""}]
+    for name, outcome in (("bad", "error"), ("held", "conflict"), ("good", "clean")):
+        record = {"name": name, "outcome": outcome, "files": files if name == "held" else []} | about
+        state.write(name, record | {"message": f"it follows {EVIL}" if name == "bad" else ""})
+    report.write(state, [state.read(name) for name in ("bad", "held", "good")], tmp_path, "Fleet")
+    suite = ET.parse(tmp_path / "fleet.xml").getroot()
+    assert [case.get("name") for case in suite] == ["bad", "held", "good"]
+    assert "caf\u00e9 \ufffd[2J" in str(suite[0][0].get("message"))
+    for place in ("fleet.json", "fleet.html"):
+        assert "\\u001b" not in (tmp_path / place).read_text(encoding="utf-8"), place
+
+
+def test_a_child_with_such_letters_stops_neither_plan_nor_status(tmp_path: Path) -> None:
+    """Its file names, its answers, and what is printed of them."""
+    odd = {"own\x1b[2J\udcff.txt": "x\n", ".copier-answers.yml": '_commit: v1.0.0\n_src_path: "/\\e[2J\\u202e"\n'}
+    fleet = Fleet(tmp_path, {"one": {}, "odd": {**odd}, "bomb": {".copier-answers.yml": BOMB}})
+    done = [fleet.plan(), fleet.run("status"), fleet.run("report")]
+    assert [run.returncode for run in done] == [6, 6, 6], done[0].stderr
+    assert not [letter for run in done for letter in run.stdout + run.stderr if letter in "\x1b\u202e\udcff"]
+    assert {name: fleet.record(name)["outcome"] for name in fleet.bare} == {
+        "one": "clean",
+        "odd": "error",
+        "bomb": "error",
+    }
+    assert "unfolds to more than" in str(fleet.record("bomb")["message"])
+    ET.parse(tmp_path / "state" / "fleet.xml")

@@ -10,7 +10,8 @@ from fleetkit.hosts import connect
 from fleetkit.remind import Patience, remind_child, words
 from fleetkit.requests import REMINDER, Opened
 
-from tests.updates.remotes import Server, serve
+from tests.updates.code_host import Server
+from tests.updates.host_server import serve
 
 URL = "https://code.example.com/"
 BRANCH = "template/v2.0.0"

@@ -8,17 +8,27 @@ import random
 import shutil
 import signal
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from gpu_repo_runtime.update import write_back
 
-from tests.updates.program import Program
 from tests.updates.test_write_back import in_a_process
 from tests.updates.tiny import Child, Template, make_child
 
 QUICK, ALL, CHUNK = 5, 300, 5
 HISTORIES_KILLED, KILLED = 30, 3  # two kills each
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
+
+
+class Update(Protocol):
+    """The safe update of one child, run in some way."""
+
+    out: str
+    err: str
+
+    def __call__(self, child: Child, *options: str) -> int:
+        """Update the child; return the exit code."""
 
 
 class History:
@@ -113,7 +123,7 @@ def settle(child: Child) -> None:
     child.commit("Update")
 
 
-def kill_while_writing(history: History, child: Child, program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill_while_writing(history: History, child: Child, program: Update, monkeypatch: pytest.MonkeyPatch) -> None:
     """Update the child and kill it at any of the steps of the writing."""
     share, lay_down = history.random.random(), write_back.lay_down
     left = 0
@@ -135,7 +145,7 @@ def kill_while_writing(history: History, child: Child, program: Program, monkeyp
         assert in_a_process(lambda: program(child)) == -signal.SIGKILL
 
 
-def play(seed: int, template: Template, folder: Path, program: Program, kill: pytest.MonkeyPatch | None = None) -> None:
+def play(seed: int, template: Template, folder: Path, program: Update, kill: pytest.MonkeyPatch | None = None) -> None:
     """Play one history of three releases and two updates, each of which may be killed first."""
     history = History(seed)
     child = None
@@ -159,7 +169,9 @@ def play(seed: int, template: Template, folder: Path, program: Program, kill: py
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=[] if first < QUICK else pytest.mark.slow, id=f"{first}-{first + CHUNK - 1}")
+        pytest.param(
+            first, marks=pytest.mark.slow if first < QUICK else pytest.mark.release, id=f"{first}-{first + CHUNK - 1}"
+        )
         for first in range(0, ALL, CHUNK)
     ],
 )
@@ -167,7 +179,7 @@ def test_no_line_of_the_owner_disappears(
     first: int,
     template: Template,
     tmp_path: Path,
-    program: Program,
+    program: Update,
 ) -> None:
     for seed in range(first, first + CHUNK):
         place = tmp_path / str(seed)
@@ -184,7 +196,7 @@ def test_no_line_of_the_owner_disappears(
     ],
 )
 def test_a_kill_while_writing_loses_no_line_either(
-    first: int, template: Template, tmp_path: Path, program: Program, monkeypatch: pytest.MonkeyPatch
+    first: int, template: Template, tmp_path: Path, program: Update, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for seed in range(first, first + KILLED):
         place = tmp_path / str(seed)

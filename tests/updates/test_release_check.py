@@ -10,6 +10,7 @@ import pytest
 import release_check
 from releasekit import questions
 
+from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT, copier_at
 from tests.updates.tiny import Template, write_files
 
@@ -258,7 +259,7 @@ def checked(
     return release_check.main()
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", sampled(REFUSED, every(7)))
 def test_what_would_hurt_children_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -268,7 +269,7 @@ def test_what_would_hurt_children_is_refused(
     assert reason in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("case", MADE_BY_HAND)
+@pytest.mark.parametrize("case", sampled(MADE_BY_HAND, every(2)))
 def test_what_only_the_file_system_shows_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -278,7 +279,7 @@ def test_what_only_the_file_system_shows_is_refused(
     assert reason in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("case", HARMFUL_UPDATES)
+@pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(5)))
 def test_an_update_that_harms_an_edited_child_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -298,7 +299,7 @@ def test_real_updates_of_edited_children_are_let_through(
     assert "== 2 edited children were updated from 1.0.0" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("case", ALLOWED)
+@pytest.mark.parametrize("case", sampled(ALLOWED, every(6)))
 def test_what_children_can_take_is_let_through(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -314,6 +315,7 @@ def test_every_choice_is_tried_alone_and_each_distinct_set_once(tmp_path: Path) 
     assert names == [f"a {tools}" for tools in told] + [f"b {where} {tools}" for where in "xy" for tools in told]
 
 
+@pytest.mark.slow
 def test_what_no_version_allows_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -338,6 +340,7 @@ def test_the_reviewer_sees_the_rendered_difference_once(
     assert "== 4 answer sets" in out
 
 
+@pytest.mark.slow
 def test_the_family_has_every_file_on_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(copier_at(tmp_path / "home").home / "gitconfig"))
     new = tmp_path / "new"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from releases import released
 
 from tests.updates.copiers import ROOT, run_program
@@ -46,6 +47,7 @@ def test_a_template_without_tags_has_its_releases(template: Template, tmp_path: 
     assert "nothing to do: v2.0.0" in program.out
 
 
+@pytest.mark.slow
 def test_a_child_of_plain_copier_without_tags_updates(template: Template, tmp_path: Path, program: Program) -> None:
     release(template, "1.0.0", "a\n")
     drop_tags(template)
@@ -59,6 +61,7 @@ def test_a_child_of_plain_copier_without_tags_updates(template: Template, tmp_pa
     assert child.read("a.txt") == "b\n"
 
 
+@pytest.mark.slow
 def test_make_tags_lets_plain_copier_copy_and_update(template: Template, tmp_path: Path) -> None:
     child = two_releases(template, tmp_path)
     drop_tags(template)
@@ -72,6 +75,7 @@ def test_make_tags_lets_plain_copier_copy_and_update(template: Template, tmp_pat
     assert "_commit: v2.0.0\n" in fresh.read(".copier-answers.yml")
 
 
+@pytest.mark.slow
 def test_releases_between_the_tags_are_found_too(template: Template, tmp_path: Path, program: Program) -> None:
     child = two_releases(template, tmp_path)
     drop_tags(template, "v2.0.0")
@@ -110,6 +114,7 @@ def test_a_canary_takes_a_pre_release_and_goes_on(template: Template, tmp_path: 
     assert child.read("a.txt") == "c\n"
 
 
+@pytest.mark.slow
 def test_two_names_of_one_commit_are_one_release(template: Template, tmp_path: Path, program: Program) -> None:
     child = two_releases(template, tmp_path)
     for version in ("1.0.0", "2.0.0"):
@@ -121,6 +126,7 @@ def test_two_names_of_one_commit_are_one_release(template: Template, tmp_path: P
     assert "nothing to do" in program.out
 
 
+@pytest.mark.slow
 def test_one_version_on_two_commits_is_refused(template: Template, tmp_path: Path, program: Program) -> None:
     child = two_releases(template, tmp_path)
     template.git("tag", "2.0.0", "v1.0.0")
@@ -143,6 +149,7 @@ def test_a_tag_that_was_moved_is_told_and_its_fix_arrives(template: Template, tm
     assert "moved" not in program.err
 
 
+@pytest.mark.slow
 def test_this_family_updates_from_a_clone_without_tags(tmp_path: Path, program: Program, template: Template) -> None:
     clone = Repository(tmp_path / "family", template.copier)
     template.path.mkdir()
@@ -163,6 +170,7 @@ def test_this_family_updates_from_a_clone_without_tags(tmp_path: Path, program: 
     assert f"_src_path: {clone.path}\n" in child.read(".copier-answers.yml")
 
 
+@pytest.mark.slow
 def test_a_child_that_names_a_commit_hears_only_what_is_new(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
@@ -178,6 +186,7 @@ def test_a_child_that_names_a_commit_hears_only_what_is_new(
     assert "An old thing." not in program.out
 
 
+@pytest.mark.slow
 def test_a_name_that_no_release_has_hides_no_fix(template: Template, tmp_path: Path, program: Program) -> None:
     release(template, "1.0.0", "a\n", **WITH_HASH)
     child = make_child(template, tmp_path / "child")

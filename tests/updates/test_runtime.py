@@ -26,6 +26,7 @@ def lines(text: str) -> set[str]:
     return {line for line in text.splitlines() if "--hash" not in line}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "version", [pytest.param(v, marks=[] if v == BEFORE[-1] else pytest.mark.slow) for v in BEFORE]
 )
@@ -80,6 +81,7 @@ def test_an_owners_edit_of_what_the_runtime_does_now_is_kept_and_named(
     assert kept == ["__init__.py", "inputs.py"], kept
 
 
+@pytest.mark.slow
 def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     family: Family,  # noqa: F811
     tmp_path: Path,
@@ -120,6 +122,7 @@ def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     assert wheel in child.git("ls-files", "--others", "--exclude-standard"), "git would not keep the wheel"
 
 
+@pytest.mark.slow
 def test_no_index_can_take_the_place_of_the_wheel(family: Family, tmp_path: Path) -> None:  # noqa: F811
     child = start(family, tmp_path / "child", family.work_tree, SERVICE)
     (child.path / ".venv/bin").mkdir(parents=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from gpu_repo_runtime.update import write_back
 
+from tests.sampling import every, sampled
 from tests.updates.program import Program
 from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files
 
@@ -51,6 +52,7 @@ def test_edit_of_a_renamed_file_moves_to_the_new_name(template: Template, tmp_pa
     assert not child.has("old.txt")
 
 
+@pytest.mark.slow
 def test_edit_that_collides_in_the_renamed_file_is_marked(template: Template, tmp_path: Path, program: Program) -> None:
     template.release("v1.0.0", {"old.txt": TEN_LINES})
     child = make_child(template, tmp_path / "child", edits={"old.txt": TEN_LINES.replace("line 2\n", "mine\n")})
@@ -88,6 +90,7 @@ def test_binary_file_of_the_owner_stays(template: Template, tmp_path: Path, prog
     assert child.read("a.bin") == "\0mine"
 
 
+@pytest.mark.slow
 def test_ignored_file_in_the_way_stops_the_update(template: Template, tmp_path: Path, program: Program) -> None:
     template.release("v1.0.0", {".gitignore.jinja": ".env\n"})
     child = make_child(template, tmp_path / "child")
@@ -163,20 +166,23 @@ def break_nothing(template: Template, child: Child) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "options", "message"),
-    [
-        (break_dirty, (), "uncommitted changes: commit or stash them first (untracked)"),
-        (break_answers, (), "cannot be read: restore it"),
-        (break_missing_answers, (), "has no .copier-answers.yml"),
-        (break_commit, (), "lacks _commit"),
-        (break_tag, (), "no version v1.0.0 any more"),
-        (break_source, (), "cannot be reached"),
-        (break_template, (), "No filter named 'nonsense'"),
-        (break_trust, (), "trust"),
-        (break_choice, (), "the answer line: a is not possible in v2.1.0 any more"),
-        (break_nothing, ("--to", "v7"), "has no version v7: there are v1.0.0, v2.0.0"),
-        (break_nothing, ("--to", "v0.5.0"), "has no version v0.5.0"),
-        (break_nothing, ("--answer", "lnie=b"), "no question 'lnie': it has line\n"),
-    ],
+    sampled(
+        [
+            (break_dirty, (), "uncommitted changes: commit or stash them first (untracked)"),
+            (break_answers, (), "cannot be read: restore it"),
+            (break_missing_answers, (), "has no .copier-answers.yml"),
+            (break_commit, (), "lacks _commit"),
+            (break_tag, (), "no version v1.0.0 any more"),
+            (break_source, (), "cannot be reached"),
+            (break_template, (), "No filter named 'nonsense'"),
+            (break_trust, (), "trust"),
+            (break_choice, (), "the answer line: a is not possible in v2.1.0 any more"),
+            (break_nothing, ("--to", "v7"), "has no version v7: there are v1.0.0, v2.0.0"),
+            (break_nothing, ("--to", "v0.5.0"), "has no version v0.5.0"),
+            (break_nothing, ("--answer", "lnie=b"), "no question 'lnie': it has line\n"),
+        ],
+        every(4),
+    ),
 )
 def test_error_is_one_line_and_changes_nothing(
     template: Template, tmp_path: Path, program: Program, damage: Any, options: tuple[str, ...], message: str
@@ -203,6 +209,7 @@ def test_an_error_is_told_to_programs_too(template: Template, program: Program, 
     assert program.err == f"update: {told['error']}\n"
 
 
+@pytest.mark.slow
 def test_older_version_is_refused(template: Template, tmp_path: Path, program: Program) -> None:
     for version in ("v1.0.0", "v2.0.0"):
         template.release(version, {"a.txt": version})

@@ -13,6 +13,7 @@ from gpu_repo_runtime.update.ownership import owners_in
 from releases import next_version, released
 
 from tests.answers import COMPONENTS, TYPES, AnswerSet
+from tests.sampling import every, sampled
 from tests.shared import once
 from tests.updates.copiers import ROOT, copier_at
 from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
@@ -24,11 +25,12 @@ SETS = [AnswerSet(project_type, framework) for project_type in TYPES for framewo
 OWNER = "# the owner's line\n"
 
 
-def is_quick(version: str, answers: AnswerSet) -> bool:
-    """Tell whether `make test` runs it: every type from the work tree, one from the newest release."""
+def marks(version: str, answers: AnswerSet) -> list[pytest.MarkDecorator]:
+    """Return what says which run has it: the quick one has one from the newest release, CI every type."""
     if version == "the work tree":
-        return answers in (SETS[1], SETS[2], SETS[5])  # library torch, batch plain, service torch
-    return version == RELEASED[-1] and answers == AnswerSet("service", "plain")
+        # library torch, batch plain, service torch
+        return [pytest.mark.slow if answers in (SETS[1], SETS[2], SETS[5]) else pytest.mark.release]
+    return [] if version == RELEASED[-1] and answers == AnswerSet("service", "plain") else [pytest.mark.release]
 
 
 def cases(versions: list[str]) -> list[object]:
@@ -38,7 +40,7 @@ def cases(versions: list[str]) -> list[object]:
             version,
             answers,
             id=f"{version}-{answers.id}",
-            marks=[] if is_quick(version, answers) else [pytest.mark.slow],
+            marks=marks(version, answers),
         )
         for version in versions
         for answers in SETS
@@ -166,7 +168,7 @@ def test_update_to_the_work_tree_equals_a_fresh_render(
     check_second_update_is_a_no_op(child, where)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize("project_type", TYPES)
 @pytest.mark.parametrize("version", [*RELEASED, "the work tree"])
 def test_own_tests_of_an_updated_child_pass(family: Family, tmp_path: Path, version: str, project_type: str) -> None:
@@ -197,12 +199,15 @@ def retire(name: str) -> Callable[[str], str]:
 
 @pytest.mark.parametrize(
     ("image", "answers"),
-    [
-        ("torch-cu12", AnswerSet("service", "torch", gpu_driver="525")),
-        ("plain-cu12", AnswerSet("library", "plain", gpu_driver="525")),
-        ("tensorflow-cu12", AnswerSet("batch", "tensorflow", gpu_driver="580")),
-        ("plain-cu13", AnswerSet("service", "plain", gpu_driver="580")),
-    ],
+    sampled(
+        [
+            ("torch-cu12", AnswerSet("service", "torch", gpu_driver="525")),
+            ("plain-cu12", AnswerSet("library", "plain", gpu_driver="525")),
+            ("tensorflow-cu12", AnswerSet("batch", "tensorflow", gpu_driver="580")),
+            ("plain-cu13", AnswerSet("service", "plain", gpu_driver="580")),
+        ],
+        every(4),
+    ),
     ids=lambda value: value if isinstance(value, str) else value.id,
 )
 def test_retired_image_stops_the_update_of_a_child_that_uses_it(
@@ -219,7 +224,7 @@ def test_retired_image_stops_the_update_of_a_child_that_uses_it(
     assert child.status() == {}, "the refused update left something behind"
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_scripts_update_of_a_child_needs_nothing_but_its_own_tools(family: Family, tmp_path: Path) -> None:
     answers = AnswerSet("library", "plain")
     child = start(family, tmp_path / "child", family.work_tree, answers)

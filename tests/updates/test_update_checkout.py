@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from tests.updates.program import Program
 from tests.updates.tiny import TEN_LINES, Child, Template, make_child, write_files
 
@@ -21,7 +22,7 @@ def child_of(template: Template, folder: Path, first: dict[str, str], second: di
     return child
 
 
-@pytest.mark.parametrize("mark", ["--skip-worktree", "--assume-unchanged"])
+@pytest.mark.parametrize("mark", sampled(["--skip-worktree", "--assume-unchanged"], ["--skip-worktree"]))
 @pytest.mark.parametrize("edited", [True, False], ids=["edited", "as committed"])
 def test_a_file_that_git_does_not_look_at_stops_the_update_that_changes_it(
     template: Template, program: Program, tmp_path: Path, mark: str, edited: bool
@@ -77,7 +78,7 @@ def test_files_that_are_here_in_spite_of_sparse_patterns_are_not_deleted(
     assert child.read("out/b.txt") == "2\n"
 
 
-@pytest.mark.parametrize("how", ["core.autocrlf", "core.eol", ".gitattributes"])
+@pytest.mark.parametrize("how", sampled(["core.autocrlf", "core.eol", ".gitattributes"], ["core.autocrlf"]))
 def test_line_endings_of_the_checkout_are_no_edit(
     template: Template, program: Program, tmp_path: Path, how: str
 ) -> None:
@@ -100,6 +101,7 @@ def test_line_endings_of_the_checkout_are_no_edit(
         assert child.git("show", f"HEAD:{name}") == text, how
 
 
+@pytest.mark.slow
 def test_a_checkout_with_crlf_stays_one(template: Template, program: Program, tmp_path: Path) -> None:
     child = child_of(template, tmp_path, {"a.bat": TEN_LINES}, {"a.bat": FIXED})
     child.edit({".gitattributes": "*.bat text eol=crlf\n"})
@@ -111,6 +113,7 @@ def test_a_checkout_with_crlf_stays_one(template: Template, program: Program, tm
     assert (child.path / "a.bat").read_bytes() == FIXED.replace("\n", "\r\n").encode()
 
 
+@pytest.mark.slow
 def test_a_filter_whose_program_is_missing_stops_nothing(template: Template, program: Program, tmp_path: Path) -> None:
     child = child_of(template, tmp_path, {"a.txt": TEN_LINES}, {"a.txt": FIXED})
     child.edit({"model.bin": "version https://git-lfs.github.com/spec/v1\n", ".gitattributes": "*.bin filter=lfs\n"})
@@ -122,6 +125,7 @@ def test_a_filter_whose_program_is_missing_stops_nothing(template: Template, pro
     assert child.read("a.txt") == FIXED
 
 
+@pytest.mark.slow
 def test_what_git_says_is_told_without_its_command_line(template: Template, program: Program, tmp_path: Path) -> None:
     child = child_of(template, tmp_path, {"a.txt": TEN_LINES}, {"a.txt": FIXED})
     (child.path / ".git" / "worktrees").write_text("no folder\n")
@@ -148,6 +152,7 @@ def test_an_owners_rename_and_link_are_told_as_such(template: Template, program:
     assert (child.path / "conf").is_symlink()
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_changes_nothing(template: Template, tmp_path: Path) -> None:
     from tests.updates.copiers import ROOT
 

@@ -52,9 +52,9 @@ def same_as_fresh(family: Template, child: Child, folder: Path, changed: dict[st
 @pytest.mark.parametrize(
     ("answers", "switch"),
     [
-        (AnswerSet("library", "plain"), {"package_name": "other_name"}),
+        pytest.param(AnswerSet("library", "plain"), {"package_name": "other_name"}, marks=pytest.mark.slow),
         (AnswerSet("library", "plain"), {"project_type": "batch"}),
-        pytest.param(AnswerSet("service", "plain"), {"framework": "torch"}, marks=pytest.mark.slow),
+        pytest.param(AnswerSet("service", "plain"), {"framework": "torch"}, marks=pytest.mark.release),
     ],
     ids=lambda value: value.id if isinstance(value, AnswerSet) else "-".join(value),
 )
@@ -87,6 +87,7 @@ def test_a_package_moves_with_the_owners_modules(family: Template, program: Prog
     assert history.splitlines() == ["Moved", "The owner's edit"]
 
 
+@pytest.mark.slow
 def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Template, program: Program, tmp_path: Path) -> None:
     answers = AnswerSet("library", "plain")
     child = start(family, tmp_path, answers)
@@ -98,6 +99,7 @@ def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Template, pro
     assert child.has(f"src/{answers.package_name}/model.py"), "the new type's files did not arrive"
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_is_refused(family: Template, program: Program, tmp_path: Path) -> None:
     child = start(family, tmp_path, AnswerSet("library", "plain"))
     child.edit({"src/other_name/x.py": "x = 1\n"})
@@ -106,6 +108,7 @@ def test_a_name_that_is_taken_is_refused(family: Template, program: Program, tmp
     assert child.status() == {}
 
 
+@pytest.mark.slow
 def test_another_ci_system_brings_its_pipeline_and_takes_the_other(
     family: Template, program: Program, tmp_path: Path
 ) -> None:

@@ -40,6 +40,7 @@ def test_utf_16_that_the_template_renames_stays(template: Template, program: Pro
     assert "renamed this file to new.txt: your text is binary" in program.out
 
 
+@pytest.mark.slow
 def test_utf_16_that_both_changed_stays_and_is_told(template: Template, program: Program, tmp_path: Path) -> None:
     child = child_of(template, tmp_path, {"a.txt": TEN_LINES}, {"a.txt": UTF_16})
     template.release("v2.0.0", {"a.txt": "fixed\n" + TEN_LINES})
@@ -48,6 +49,7 @@ def test_utf_16_that_both_changed_stays_and_is_told(template: Template, program:
     assert "at risk    a.txt: both sides changed it, and it is binary or in UTF-16" in program.out
 
 
+@pytest.mark.slow
 def test_latin_1_is_merged_and_shown_byte_by_byte(template: Template, program: Program, tmp_path: Path) -> None:
     child = child_of(template, tmp_path, {"a.txt": TEN_LINES, "b.txt": TEN_LINES}, {"a.txt": LATIN_1, "b.txt": LATIN_1})
     template.release("v2.0.0", {"a.txt": "fixed\n" + TEN_LINES, "c.txt": TEN_LINES})
@@ -91,6 +93,7 @@ def make_program(template: Template, name: str, version: str) -> None:
     template.git("tag", version)
 
 
+@pytest.mark.slow
 def test_a_change_of_the_mode_alone_is_told(template: Template, program: Program, tmp_path: Path) -> None:
     template.release("v1.0.0", {"run": "#!/bin/sh\n", "mine": "#!/bin/sh\n"})
     child = make_child(template, tmp_path / "child")
@@ -114,6 +117,7 @@ def test_an_edit_stays_where_the_template_changed_the_mode(
     assert data(child, "run") == TEN_LINES.encode() + b"mine\n"
 
 
+@pytest.mark.slow
 def test_an_added_file_that_git_ignores_is_told(template: Template, program: Program, tmp_path: Path) -> None:
     template.release("v1.0.0", {".gitignore.jinja": "build/\n"})
     child = make_child(template, tmp_path / "child")
@@ -155,6 +159,7 @@ def test_nothing_is_written_into_a_submodule_of_the_owner(
     assert inner.status() == {}
 
 
+@pytest.mark.slow
 def test_a_file_that_became_a_link_of_the_owner_stays_one(template: Template, program: Program, tmp_path: Path) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES})
     child = make_child(template, tmp_path / "child")

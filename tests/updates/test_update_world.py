@@ -60,6 +60,7 @@ def test_the_settings_of_a_person_change_nothing(template: Template, program: Pr
     assert child.read("new.txt") == "n\n"
 
 
+@pytest.mark.slow
 def test_settings_that_git_cannot_read_are_named(template: Template, program: Program, tmp_path: Path) -> None:
     child = edited(template, tmp_path)
     Path(os.environ["GIT_CONFIG_GLOBAL"]).write_text("[broken\n")
@@ -81,6 +82,7 @@ def test_an_update_from_inside_a_hook_of_git(
     assert program(child) == 0, program.err
 
 
+@pytest.mark.slow
 def test_a_repository_of_another_user_is_named_with_the_way_out(
     template: Template, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +161,7 @@ def test_a_folder_of_a_monorepo_updates_by_itself(
     assert not (whole.path / "b.txt").exists(), "files of the child at the root of the monorepo"
 
 
+@pytest.mark.slow
 def test_a_shallow_template_is_named(template: Template, program: Program, tmp_path: Path) -> None:
     child = edited(template, tmp_path)
     shallow = tmp_path / "shallow"

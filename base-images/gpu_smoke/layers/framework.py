@@ -1,4 +1,4 @@
-"""Layer framework: torch or TensorFlow in a fresh process - its build, its devices, and right numbers on the GPU."""
+"""Layer framework: it runs in a fresh process - its build, its devices, and right numbers on the GPU."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from .. import loaded, loader, witness
+from ..frameworks import FRAMEWORKS
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
-from . import framework_tensorflow, framework_torch
 from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "framework", "framework", "framework"
-ADAPTERS = {"torch": framework_torch, "tensorflow": framework_tensorflow}
+ADAPTERS = {name: importlib.import_module(f"{__package__}.framework_{name}") for name in FRAMEWORKS}
 # Greatest difference between GPU and CPU by operation: TF32 keeps 10 bits and is on by default for convolutions (torch)
 # and for everything (TensorFlow), over sums of about 30 products of numbers near 1; bf16 keeps 7 bits.
 # As much of a framework's own message as is kept: all of it, but for endless ones.
@@ -176,7 +176,8 @@ def _driver_devices(context: Context) -> list[Facts]:
 
 def _build(context: Context, facts: Facts) -> list[Finding]:
     name, found = context.options.framework, []
-    expected = context.row.cuda if context.row.text("framework") == name else None
+    # A child may bring its framework to a plain image.
+    expected = context.row.cuda if context.row.text("framework") in (name, "plain") else None
     if not facts.get("cuda"):
         # Outside our images a CPU build beside a GPU may be what its owner wants.
         needed = expected or context.options.require in ("framework", "model")

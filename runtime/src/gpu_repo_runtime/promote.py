@@ -58,8 +58,11 @@ class Repository:
             time.sleep(pause)
         return answer
 
-    def digest(self, tag: str) -> str:
-        """Return the digest that a tag has, "" when there is no such tag. Raises NotPromotedError."""
+    def digest(self, tag: str) -> str | None:
+        """Return the digest that a tag has, "" when there is no such tag, None when the registry knows no tags at all.
+
+        Raises NotPromotedError.
+        """
         asked = ("--no-tags", "--format", "{{.Digest}}", f"docker://{self.name}:{tag}")
         code, digest, complaint = self.skopeo("inspect", *asked)
         if code == 0:
@@ -72,7 +75,30 @@ class Repository:
             raise self.silent(complaint)
         if f'"{tag}"' in listed:
             raise NotPromotedError(3, f"{self.name} lists the tag {tag} and says that it is not there: try again later")
-        return ""
+        return None if code else ""
+
+    def check_readable(self, pushed: str, digest: str) -> None:
+        """Copy an image without any tag and look whether it is there. Raises NotPromotedError.
+
+        To an account that may not look, a registry says of everything that it is not there: a version that is set
+        already could then be set anew.
+        """
+        place = f"docker://{self.name}@{digest}"
+        self.copy(pushed, place)
+        code, _, _ = self.skopeo("inspect", "--no-tags", "--format", "{{.Digest}}", place)
+        if code:
+            told = f"{self.name} does not show {digest}, which was copied to it just now; no tag was set"
+            raise NotPromotedError(3, f"{told}. Let the account that releases read what is released")
+
+    def copy(self, pushed: str, place: str) -> None:
+        """Copy what was pushed to a place of this registry. Raises NotPromotedError."""
+        verify = ("src-tls-verify", "dest-tls-verify")
+        # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
+        options = ("--quiet", "--all", "--preserve-digests", f"docker://{pushed}", place)
+        code, _, complaint = self.skopeo("copy", *options, tls=verify)
+        if code:
+            what = f"{place.removeprefix('docker://')} was not set to {pushed.rpartition('@')[2]}"
+            raise NotPromotedError(3, f"{complaint}\npromote: {what}; the reason stands above")
 
     def silent(self, complaint: str) -> NotPromotedError:
         """Return the error for a registry that does not answer."""
@@ -102,18 +128,15 @@ def promote(pushed: str, repository: Repository, tag: str, commit: str, committe
     """Set the tag to the digest that was pushed, and return it. Raises NotPromotedError."""
     digest, name = pushed.rpartition("@")[2], f"{repository.name}:{tag}"
     found = repository.digest(tag)
+    if found is None:
+        repository.check_readable(pushed, digest)
     if re.match("[vV0-9]", tag):  # CI starts on every tag v*
-        if found not in ("", digest):
+        if found and found != digest:
             told = f"is {found} already and a version never moves: give this commit a new version instead of {digest}"
             raise NotPromotedError(1, f"{name} {told}")
     elif found and not back:
         repository.check_forwards(tag, commit, committed)
-    places = (f"docker://{pushed}", f"docker://{name}")
-    verify = ("src-tls-verify", "dest-tls-verify")
-    # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
-    code, _, complaint = repository.skopeo("copy", "--quiet", "--all", "--preserve-digests", *places, tls=verify)
-    if code:
-        raise NotPromotedError(3, f"{complaint}\npromote: {name} was not set to {digest}; the reason stands above")
+    repository.copy(pushed, f"docker://{name}")
     found = repository.digest(tag)
     if found != digest:
         raise NotPromotedError(3, f"{name} is {found or 'not there'}, expected {digest}")

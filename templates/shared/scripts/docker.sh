@@ -50,7 +50,7 @@ in_docker() {
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
     exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
-        --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
+        --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
 }
 {% if project_type != 'library' %}
 

@@ -63,6 +63,8 @@ find_python() { # of this machine
     fail 3 "no Python 3.11, 3.12 or 3.13 here${PYTHON:+ (PYTHON=$PYTHON)}: install one, or say where it is with PYTHON=/path/to/python"
 }
 
+any_python() { if [[ -x .venv/bin/uv && -x .venv/bin/python ]]; then echo .venv/bin/python; else find_python; fi; }
+
 has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
 source scripts/docker.sh
 

@@ -9,7 +9,7 @@ from typing import Any
 from tests.jenkins.pipelines import farm
 from tests.jenkins.runner import Trace, run_pipeline
 
-FIRST = {"No leftovers of an update": "docker", "Lint": "docker", "Test": "docker"}
+FIRST = {"Lint": "docker", "Test": "docker"}
 CHECKS = {
     "library": FIRST | {"Package": "docker", "GPU smoke test": "gpu"},
     "batch": FIRST | {"Build and push": "docker", "GPU smoke test": "gpu"},

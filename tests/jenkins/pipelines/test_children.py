@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.answers import FRAMEWORKS, TYPES
+from tests.answers import CATALOG, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
@@ -26,14 +26,22 @@ EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after t
     ("service", "main"): RELEASE | DEPLOY,
     ("service", "tag"): RELEASE,
 }
-FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by `make test`
+FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by CI
 HELD_BACK = [("library", "main"), ("batch", "branch"), ("service", "pull request")]  # and what does not
+
+
+def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecorator]:
+    """Return what says which run has it: `make test` has one, CI one of each type, a release all."""
+    if (framework, project_type, kind) == ("plain", "batch", "main"):
+        return []
+    return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release]
+
+
+# A child on the rows of another framework has no other pipeline and no other image.
+OWN_ROWS = [one["name"] for one in CATALOG["frameworks"] if one["rows"] == one["name"]]
 EVERY = [
-    pytest.param(
-        *(framework, project_type, kind),
-        marks=[] if framework == "plain" and (project_type, kind) in FAST else pytest.mark.slow,
-    )
-    for framework in FRAMEWORKS
+    pytest.param(framework, project_type, kind, marks=marks(framework, project_type, kind))
+    for framework in OWN_ROWS
     for project_type in TYPES
     for kind in KINDS
 ]
@@ -42,7 +50,7 @@ Checked = Callable[[str], tuple[Builds, Trace]]
 
 
 def test_the_pipeline_does_not_depend_on_the_framework() -> None:
-    """`make test` runs plain children: theirs is the pipeline of all (tests/templates checks every Jenkinsfile)."""
+    """CI runs plain children: theirs is the pipeline of all (tests/templates checks every Jenkinsfile)."""
     assert "framework" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
@@ -62,7 +70,7 @@ def test_what_runs_where_and_what_is_published(
     smoke = trace.stage("GPU smoke test")
     [slot] = smoke.locks
     device = int(slot.rpartition("-")[2]) - 1
-    on_it = [command.script for command in smoke.commands if f"+ GPUS={device}" in command.output]
+    on_it = [command.script for command in smoke.commands if re.search(rf"^\+ .*GPUS={device}\b", command.output, re.M)]
     assert len(on_it) == len(smoke.commands), f"not on the GPU that {slot} is: {trace.log}"
     assert trace.stage("Test").reports[0].total >= 1
     assert smoke.reports[0].total >= 2
@@ -83,7 +91,7 @@ def test_what_runs_where_and_what_is_published(
 @pytest.mark.parametrize(
     ("project_type", "kind"),
     [
-        pytest.param(name, kind, marks=[] if (name, kind) in HELD_BACK else pytest.mark.slow)
+        pytest.param(name, kind, marks=pytest.mark.slow if (name, kind) in HELD_BACK else pytest.mark.release)
         for name in TYPES
         for kind in KINDS
         if (name, kind) not in FAST
@@ -101,6 +109,7 @@ def test_only_main_and_a_tag_release(checked: Checked, project_type: str, kind: 
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Builds], project_type: str) -> None:
     """Its pull request is linted and tested, and says what it does not get; so does a fork that edits a script."""
@@ -110,16 +119,17 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
     trace = it.run(
         change="12",
         env=farm.environment(it.index, CHANGE_FORK="stranger"),
-        only={*CHECKS[project_type], "From a fork", "Newest build of a branch"} - left_out,
+        only={*CHECKS[project_type], "Newest build of a branch"} - left_out,
     )
     assert trace.result == "SUCCESS", trace.log
-    assert ran(trace).keys() == ({"From a fork", "Newest build of a branch"} | checks) - left_out
+    assert ran(trace).keys() == ({"Newest build of a branch"} | checks) - left_out
     assert "A pull request of stranger: linted and tested; no push, no GPU and no credential" in trace.log
     assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
     assert it.staged() == {}
     it.nothing_is_out()
 
 
+@pytest.mark.slow
 def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
     """The credential of staging releases nothing: the registry refuses it."""
     it, before = checked("batch")
@@ -130,6 +140,7 @@ def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
     assert "v0.3.0" not in it.released()
 
 
+@pytest.mark.slow
 def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     """The late build of an older commit is not released over a newer one."""
     it, before = checked("batch")
@@ -149,6 +160,7 @@ def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.Monk
     assert (it.released(), it.deployed()) == (released, "")
 
 
+@pytest.mark.slow
 def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     it, _ = checked("service")
     it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
@@ -158,6 +170,7 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     assert "ci-busy-1" in it.staged()
 
 
+@pytest.mark.slow
 def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
     """A 404 by mistake for the tag of a version is no reason to set it anew."""
     it, before = checked("service")
@@ -172,6 +185,7 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
     assert it.released() == released
 
 
+@pytest.mark.slow
 def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callable[..., Builds]) -> None:
     it = builds("batch")
     for branch in ("feature/a", "feature-a", "feature_a"):
@@ -179,6 +193,7 @@ def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callabl
     assert sorted(it.staged()) == ["ci-feature-a-1", "ci-feature_.a-1", "ci-feature__a-1"]
 
 
+@pytest.mark.slow
 def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
     it, before = checked("service")
@@ -192,6 +207,7 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     assert it.deployed() == ""
 
 
+@pytest.mark.slow
 def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -> None:
     """As "Restart from Stage" does: the digest that was smoked is deployed, and nothing is built or pushed."""
     it, before = checked("service")
@@ -216,13 +232,14 @@ def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -
 def test_waiting_is_not_counted_and_an_approval_holds_no_build_back() -> None:
     """The limit of the smoke test starts with its GPU; a build that waits for a person lets the next one run."""
     for file in (ROOT / "Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"):
-        text = file.read_text()
+        text = re.sub(r"\{%.*?%\}\n| // .*", "", file.read_text())
         locks = text.count('lock(label: "gpu-')
         assert locks == len(re.findall(r'lock\(label: "gpu-[^\n]*\{\s*timeout\(', text)) > 0, file
         assert not re.search(r"(?m)^    options \{[^}]*timeout\(", text), f"{file}: a limit of the whole build"
     assert "disableConcurrentBuilds" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
+@pytest.mark.slow
 def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Builds]) -> None:
     """A conflict marker ends the build before anything else runs."""
     it = builds("library")
@@ -230,5 +247,15 @@ def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Build
     commit(it.child, "An update with a conflict")
     trace = it.run(branch="main")
     assert trace.result == "FAILURE"
-    assert ran(trace) == {"No leftovers of an update": "docker"}
-    assert "./README.md" in said(trace, "No leftovers of an update")
+    assert ran(trace) == {"Lint": "docker"}
+    assert "./README.md" in said(trace, "Lint")
+
+
+def test_other_agents_are_named_by_the_environment_of_every_build(builds: Callable[..., Builds]) -> None:
+    """A push starts a build that nobody gives a parameter: labels come from the folder or from Jenkins itself."""
+    it = builds("batch")
+    for label in ("docker", "gpu"):
+        it.agents.labels[f"our-{label}"] = it.agents.labels.pop(label)
+    told = farm.environment(it.index, CPU_LABEL="our-docker", GPU_LABEL="our-gpu")
+    trace = it.run(tag="v0.1.0", env=told, only=["Build and push", "GPU smoke test"])
+    assert ran(trace) == {"Build and push": "our-docker", "GPU smoke test": "our-gpu"}, trace.log

@@ -14,7 +14,7 @@ import pytest
 
 from tests.answers import TYPES
 from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
-from tests.jenkins.pipelines.children import KINDS, RELEASING, Builds, said
+from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
 
@@ -174,7 +174,12 @@ FAULTS = {
     "report of another push": Fault(
         report_of_another('s/"pushed": "..../"pushed": "1999/'), RELEASE, {"": "about the push of 1999"}
     ),
-    "lint does nothing": Fault(nothing_done("lint"), {"": "Lint"}, {"": "No files"}),
+    "lint does nothing": Fault(
+        nothing_done("lint"),
+        RELEASE,
+        {"": "lint is missing: scripts/lint"},
+        runs=("Lint", "Test", "Package", IMAGE, GPU),
+    ),
     "test does nothing": Fault(nothing_done("test"), {"": "Test"}, {"": "No"}),
     "smoke does nothing": Fault(nothing_done("smoke"), {"": GPU}, {"": "No"}),
     "build does nothing": Fault(nothing_done("build"), {"": IMAGE}, {"": "there is no image"}),
@@ -212,9 +217,11 @@ FAST = dict.fromkeys(FAULTS, "batch") | dict.fromkeys(
     ),
     "library",
 )
-# `make test` runs every fault once, with a library or a batch job, whose pipeline is the service's; the rest is slow.
+
+
+# CI runs every fault once, with a library or a batch job, whose pipeline is the service's; a release runs the others.
 FAULTY = [
-    pytest.param(project_type, fault, marks=[] if project_type == FAST[fault] else pytest.mark.slow)
+    pytest.param(project_type, fault, marks=pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release)
     for project_type in TYPES
     for fault in FAULTS
     if not any(fault in names for names in ONLY.values()) or fault in ONLY[project_type]
@@ -233,7 +240,8 @@ def test_a_fault_is_named_and_nothing_is_published(
     down = fault == "registry is down"
     before = () if down else (it.released(), it.published())
     try:
-        trace = it.run(**options, build_number=2, only={*(case.runs or (stage,)), release}, after=good)
+        only = {*(case.runs or (stage,)), release} & {*CHECKS[project_type], release}
+        trace = it.run(**options, build_number=2, only=only, after=good)
     finally:
         if down:
             it.registry.start()
@@ -248,6 +256,7 @@ def test_a_fault_is_named_and_nothing_is_published(
     take_back(it)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_without_a_fault_the_same_stages_release(
     checked: Callable[[str], tuple[Builds, Trace]], project_type: str

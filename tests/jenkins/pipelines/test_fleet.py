@@ -21,6 +21,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return Fleet(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_approved_plan_is_applied(fleet: Fleet) -> None:
     trace = fleet.run(approve=True)
     assert [(stage.name, stage.result) for stage in trace.stages()] == [
@@ -41,7 +42,7 @@ def test_an_approved_plan_is_applied(fleet: Fleet) -> None:
     assert made == ["fleet-list with the token", "fleet-plan", "fleet-apply with the token"], trace.log
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_parameter_runs_nothing(fleet: Fleet) -> None:
     mark = fleet.folder / "ran"
     evil = f'$(shell touch {mark}-make)$(touch {mark}-shell)`touch {mark}-tick`"; touch {mark}-quote; #'
@@ -51,13 +52,16 @@ def test_a_parameter_runs_nothing(fleet: Fleet) -> None:
     assert [place.name for place in fleet.folder.glob("ran-*")] == []
 
 
+@pytest.mark.slow
 def test_a_plan_that_nobody_approves_pushes_nothing(fleet: Fleet) -> None:
     trace = fleet.run(approve=False)
     assert trace.result == "ABORTED", trace.log
+    [asked] = [event for event in trace.events if event.step == "input"]
+    assert asked["submitter"] == "fleet-approvers", "everybody who sees the build may approve"
     assert fleet.pushed() == set(), trace.log
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_no_more_is_open_than_allowed(fleet: Fleet) -> None:
     """Every run starts in an empty folder; what the last one pushed is counted all the same."""
     for _ in range(2):
@@ -66,6 +70,7 @@ def test_no_more_is_open_than_allowed(fleet: Fleet) -> None:
         assert fleet.pushed() == {"clean"}, trace.log
 
 
+@pytest.mark.slow
 def test_without_the_token_nothing_runs(fleet: Fleet) -> None:
     trace = fleet.run(credentials={})
     assert trace.result == "FAILURE", trace.log

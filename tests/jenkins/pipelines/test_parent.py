@@ -128,7 +128,8 @@ LABELS = {"Build and push": "docker", "GPU smoke test": "gpu", "Promote": "docke
 PASSED = dict.fromkeys(LABELS, "SUCCESS")
 
 
-@pytest.mark.parametrize("rows", [FEW[:1], pytest.param(ROWS, marks=pytest.mark.slow)], ids=["one", "all"])
+@pytest.mark.slow
+@pytest.mark.parametrize("rows", [FEW[:1], pytest.param(ROWS, marks=pytest.mark.release)], ids=["one", "all"])
 def test_main_promotes_the_digest_that_was_smoked(parent: Parent, rows: list[str]) -> None:
     """Every row goes from staging over the GPU agent to its release tags, and its record is kept."""
     trace = parent.run(rows, branch="main")
@@ -145,6 +146,7 @@ def test_main_promotes_the_digest_that_was_smoked(parent: Parent, rows: list[str
     assert not any(login[1] in trace.log for login in (farm.STAGING_LOGIN, farm.RELEASE_LOGIN))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [{"branch": "feature"}, {"change": "7"}, {"tag": "v0.1.0"}], ids=["branch", "pull request", "tag"]
 )
@@ -158,6 +160,7 @@ def test_only_main_promotes(after: tuple[Parent, Trace], kind: dict[str, str]) -
     assert (len(parent.staged(FEW[0])), parent.released(FEW[0])) == (1, set())
 
 
+@pytest.mark.slow
 def test_a_fork_gets_no_push_no_gpu_and_no_credential(parent: Parent) -> None:
     """Its pull request is checked and tested, and says what it does not get."""
     trace = parent.run(FEW[:1], change="7", env={"CHANGE_FORK": "stranger"})
@@ -168,6 +171,7 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(parent: Parent) -> None:
     assert (parent.staged(FEW[0]), parent.released(FEW[0])) == (set(), set())
 
 
+@pytest.mark.slow
 def test_each_credential_can_do_its_own_part_only(after: tuple[Parent, Trace]) -> None:
     """The one of staging releases nothing, and the registry says so."""
     parent, good = after
@@ -178,6 +182,7 @@ def test_each_credential_can_do_its_own_part_only(after: tuple[Parent, Trace]) -
     assert "denied" in trace.log
 
 
+@pytest.mark.slow
 def test_a_row_that_fails_holds_back_only_itself(parent: Parent) -> None:
     """One row does not build: the build is red, and the other row is promoted."""
     (parent.label("docker") / f"broken-{FEW[0]}").touch()
@@ -188,6 +193,7 @@ def test_a_row_that_fails_holds_back_only_itself(parent: Parent) -> None:
     assert (parent.released(FEW[0]), len(parent.released(FEW[1]))) == (set(), 1)
 
 
+@pytest.mark.slow
 def test_the_templates_tests_hold_back_every_row(parent: Parent) -> None:
     (parent.label("docker") / "tests-fail").touch()
     trace = parent.run(FEW[:1], branch="main")
@@ -195,6 +201,7 @@ def test_the_templates_tests_hold_back_every_row(parent: Parent) -> None:
     assert (parent.staged(FEW[0]), parent.released(FEW[0])) == (set(), set())
 
 
+@pytest.mark.slow
 def test_a_foreign_image_under_the_staging_tag_is_not_promoted(parent: Parent) -> None:
     """What stands under the tag of a content is looked at: the right image takes its place, and is promoted."""
     first, second = FEW
@@ -277,6 +284,7 @@ FAULTS: dict[str, tuple[Callable[[Parent], Any], str, str, str]] = {  # arrange,
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_promotes_nothing(after: tuple[Parent, Trace], fault: str) -> None:
     """The right stage fails and says why; the registry holds no release."""
@@ -297,6 +305,7 @@ def test_a_fault_promotes_nothing(after: tuple[Parent, Trace], fault: str) -> No
     assert parent.released(FEW[0]) == set()
 
 
+@pytest.mark.slow
 def test_a_moving_tag_in_other_hands_is_left_to_a_person(after: tuple[Parent, Trace]) -> None:
     """Somebody gave it another image, or the registry says by mistake that it is not there: no tag is set."""
     parent, good = after
@@ -313,6 +322,7 @@ def test_a_moving_tag_in_other_hands_is_left_to_a_person(after: tuple[Parent, Tr
     parent.registry.keeper.faults.clear()
 
 
+@pytest.mark.slow
 def test_the_nightly_build_promotes_only_other_packages(parent: Parent) -> None:
     """Each night is compared with what was promoted last, whether or not its record was committed here."""
     row, docker = FEW[1], parent.label("docker")

@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from ..allocator import keep_memory
 from ..cores import fit_threads
 from .exits import BAD_CONFIGURATION
 from .streams import open_closed, outlive_readers
@@ -21,6 +22,7 @@ def start(package: str, arguments: Sequence[str]) -> int:
     def work() -> int:
         outlive_readers()
         fit_threads()
+        keep_memory()
         # Only now: NumPy and the framework decide on their threads when they are imported.
         from .cli import main
 

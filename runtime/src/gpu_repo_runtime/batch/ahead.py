@@ -2,20 +2,23 @@
 
 import queue
 import threading
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 STALLED_SECONDS = 2.0
 
 
-def ahead(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
+def ahead(
+    items: Iterable[Item], depth: int, is_large: Callable[[Item], bool] = lambda item: False
+) -> Generator[Item, None, None]:
     """Yield the items, up to `depth` of them made in advance by a thread; an error of theirs is raised here.
 
+    is_large: of such an item, the next one is not begun before it is taken.
     Close it, for example with contextlib.closing, when not all of the items are taken.
     """
     made: queue.Queue[tuple[bool, Item | BaseException | None]] = queue.Queue(depth)
-    closed = threading.Event()
+    closed, taken = threading.Event(), threading.Event()
 
     def put(last: bool, item: Item | BaseException | None) -> bool:
         while not closed.is_set():
@@ -29,8 +32,13 @@ def ahead(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
     def make() -> None:
         try:
             for item in items:
+                alone = is_large(item)
                 if not put(False, item):
                     return
+                del item
+                while alone and not made.empty() and not closed.is_set():
+                    taken.wait(0.1)
+                    taken.clear()
             put(True, None)
         except BaseException as error:
             put(True, error)
@@ -40,8 +48,11 @@ def ahead(items: Iterable[Item], depth: int) -> Generator[Item, None, None]:
     try:
         while True:
             last, item = made.get()
+            taken.set()
             if not last:
                 yield item  # type: ignore[misc]
+                # Not held until the next one comes.
+                item = None
             elif isinstance(item, BaseException):
                 raise item
             else:

@@ -2,9 +2,12 @@
 
 import argparse
 import codecs
+import io
 import math
 import os
 from collections.abc import Callable
+
+from .encodings import InUtf8
 
 # What a 64-bit number, a float and Arrow all hold.
 LARGEST = 1 << 53
@@ -75,7 +78,8 @@ def encoding(text: str) -> str:
     """Return the name of an encoding of text, "" for UTF-8."""
     try:
         known = codecs.lookup(text)
-        "".encode(text)
-    except LookupError:
+        if InUtf8(io.BytesIO("a\n".encode(text)), text).read(3) != b"a\n":
+            raise LookupError
+    except (LookupError, ValueError, TypeError):
         raise argparse.ArgumentTypeError(f"{text!r} is no encoding of text, as latin-1 or utf-16 are") from None
     return "" if known.name in ("utf-8", "utf-8-sig") else known.name

@@ -10,7 +10,7 @@ from ..contract import ContractError
 from ..interface import Interface, WrongAnswer
 from .exits import BadConfiguration
 from .making import Maker, Refused
-from .outputs import is_plain, said_columns
+from .outputs import is_plain, native, said_columns
 from .parts import Columns, Part
 from .results import Answers, check_count, schema_of
 
@@ -29,7 +29,7 @@ class Caller:
         self._maker = Maker(interface, columns.typed, limit) if columns.typed else None
         # As in version 0.2: dicts of whatever can be a column, which nothing but the columns checks.
         self._dicts = interface.dated or typing.get_origin(interface.output) is dict
-        self._mode: Any = "python" if is_plain(interface.output) else "json"
+        self._is_plain = is_plain(interface.output)
         self._wrapped = False
 
     def examples(self) -> list[Any]:
@@ -101,8 +101,8 @@ class Caller:
         return self._interface
 
     def _dumped(self, answers: Sequence[Any]) -> list[Any]:
-        found: list[Any] = self._interface.outputs.dump_python(self._interface.checked(answers), mode=self._mode)
-        return found
+        found: list[Any] = self._interface.outputs.dump_python(self._interface.checked(answers))
+        return found if self._is_plain else list(map(native, found))
 
     def _named(self, answers: list[Any]) -> Answers:
         return [{PREDICTION: answer} for answer in answers] if self._wrapped else answers

@@ -89,7 +89,7 @@ def _parser(package: str) -> Parser:
     speed.add_argument(
         "--part-rows", type=positive, default=10_000, help="rows of an output file; a kill loses as many"
     )
-    speed.add_argument("--part-bytes", type=positive, default=64 << 20, help="a part of large rows ends here")
+    speed.add_argument("--part-bytes", type=positive, default=32 << 20, help="a part of large rows ends here")
     speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not said")
     speed.add_argument("--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster whose nodes do the work")

@@ -48,6 +48,22 @@ def together(tables: list[pa.Table], schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([table.cast(whole) for table in tables])
 
 
+def without_views(form: pa.DataType) -> pa.DataType:
+    """Return the type with texts and bytes in place of views of them, which pyarrow cannot pick rows from."""
+    if types.is_string_view(form):
+        return pa.string()
+    if types.is_binary_view(form):
+        return pa.binary()
+    if types.is_struct(form):
+        return pa.struct([field.with_type(without_views(field.type)) for field in form])
+    if types.is_map(form):
+        return pa.map_(without_views(form.key_type), without_views(form.item_type))
+    if types.is_list(form) or types.is_large_list(form):
+        item = form.value_field.with_type(without_views(form.value_type))
+        return pa.list_(item) if types.is_list(form) else pa.large_list(item)
+    return form
+
+
 def is_number(form: pa.DataType) -> bool:
     """Tell whether values of a type are numbers."""
     return bool(types.is_integer(form) or types.is_floating(form) or form.equals(WHOLE))

@@ -3,6 +3,7 @@
 import base64
 import datetime
 import decimal
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ FORMATS = ("parquet", "jsonl", "csv")
 MOST_FOLDERS = 1000
 # What the file systems of Linux take for one name.
 _NAME_BYTES = 255
+# Rows that are Python's objects at the same time.
+_AT_ONCE = 1024
+_PAGE_BYTES = 1 << 20
+_LARGE = 8 << 20
 _IN_NAMES = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_date)
 
 
@@ -63,15 +68,27 @@ PARQUET = Form()
 
 def as_bytes(table: pa.Table, form: str = "parquet") -> pa.Buffer:
     """Return the table as a file of a format."""
-    if form == "jsonl":
-        return pa.py_buffer("".join(map(_line, _plain(table).to_pylist(maps_as_pydicts="strict"))).encode())
+    if form == "parquet" and table.nbytes > _LARGE:
+        # It grows without a copy.
+        large = io.BytesIO()
+        _write_parquet(table, large)
+        return pa.py_buffer(large.getbuffer())
     sink = pa.BufferOutputStream()
-    if form == "csv":
+    if form == "jsonl":
+        for batch in _plain(table).to_batches(_AT_ONCE):
+            sink.write("".join(map(_line, batch.to_pylist(maps_as_pydicts="strict"))).encode())
+    elif form == "csv":
         pa_csv.write_csv(_flat(_plain(table)), sink)
     else:
         # A dictionary costs as much as all the rest, and only what repeats gets smaller by it: surely the file's name.
-        pq.write_table(table, sink, compression="zstd", use_dictionary=["file"])
+        _write_parquet(table, sink)
     return sink.getvalue()
+
+
+def _write_parquet(table: pa.Table, sink: Any) -> None:
+    # A page ends only behind these rows, and whoever reads one has all of it in memory.
+    rows = max(1, min(_AT_ONCE, int(_PAGE_BYTES / max(1, table.nbytes / max(1, len(table))))))
+    pq.write_table(table, sink, compression="zstd", use_dictionary=["file"], write_batch_size=rows)
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from pyarrow import ArrowException, fs
 
-from .addresses import masked
+from .addresses import behind_password, masked
 from .archives import Gunzipped
 from .exits import BadConfiguration
 from .messages import say
@@ -205,7 +205,8 @@ def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
 
 def _listed(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
     location, query = _without_query(location)
-    wildcard = _WILDCARD.search(location)
+    # A password may hold any sign.
+    wildcard = _WILDCARD.search(location, behind_password(location))
     if wildcard and not ("://" not in location and Path(location).exists()):
         head = location[: wildcard.start()].rpartition("/")[0]
         filesystem, base = open_filesystem((head or ("/" if location.startswith("/") else ".")) + query)
@@ -279,8 +280,12 @@ def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
         info
         for info in infos
         if (info.type == fs.FileType.File or (info.type == fs.FileType.NotFound and os.path.islink(info.path)))
-        and not any(part.startswith((".", "_")) for part in PurePosixPath(info.path).parts[depth:])
+        and not any(_is_hidden(part) for part in PurePosixPath(info.path).parts[depth:])
     ]
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_")) and name != ".."
 
 
 def _walk(folder: str) -> list[str]:

@@ -168,7 +168,7 @@ def _work(
     shard = options.shard
     name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
     record = RunRecord(store, options.package, arguments, device_name, name)
-    progress = Progress(Metrics(options.metrics_file, options.push_gateway, name), device_name)
+    progress = Progress(Metrics(options.metrics_file, options.push_gateway, name, shard.numbers), device_name)
     progress.batch_size = options.batch_size
     ledger = Ledger(store, partial(plan.wants, shard))
     if ledger.records:

@@ -34,9 +34,9 @@ class OwnLengths:
         between: called before each batch of rows; what it raises goes on. Raises BadConfiguration.
         """
         found = [np.zeros(0, np.int64)]
-        for position in range(0, len(rows.texts), ASKED_AT_ONCE):
+        for position in range(0, len(rows), ASKED_AT_ONCE):
             between()
-            inputs, refused = self._caller.inputs(rows.part, rows.texts[position : position + ASKED_AT_ONCE])
+            inputs, refused = self._caller.inputs(rows.part, rows.some(position, position + ASKED_AT_ONCE))
             try:
                 asked = self._ask(inputs)
             except BadConfiguration:

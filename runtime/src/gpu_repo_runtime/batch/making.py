@@ -1,6 +1,7 @@
 """Inputs of an owner's model, made of the values of a table or of lines of JSON."""
 
 import json
+from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -17,6 +18,10 @@ from .shapes import Taken
 _NO_FILE = (OSError, ValueError, OverflowError, pa.ArrowException)
 
 
+# How pydantic notes a field that is one.
+_DECIMAL = "'type': 'decimal'"
+
+
 class Refused(str):
     """Stands for a row that is no input, and says why."""
 
@@ -31,8 +36,16 @@ class Maker:
         for key, column in taken.fields:
             self._keys.setdefault(column, []).append(key)
         names = {key for key, column in taken.fields if key == column}
-        self._as_it_is = taken.line or (
-            shape.kind == "object" and not (shape.strict or taken.files or taken.folders) and names == set(shape.keys)
+        # pydantic makes doubles of the fractions in JSON, and decimals of these.
+        exact = _DECIMAL in repr(interface.inputs.core_schema)
+        self._fraction = _fraction if exact else None
+        self._as_it_is = not exact and (
+            taken.line
+            or (
+                shape.kind == "object"
+                and not (shape.strict or taken.files or taken.folders)
+                and names == set(shape.keys)
+            )
         )
 
     def inputs(self, values: pa.Array, file: InputFile) -> list[Any]:
@@ -49,7 +62,9 @@ class Maker:
                 return self._of_columns(value | self._of_folders(file), file)
             if self._as_it_is:
                 return self._adapter.validate_json(value)
-            row = json.loads(value)
+            row = json.loads(value, parse_float=self._fraction)
+            if self._taken.line:
+                return self._adapter.validate_json(json.dumps(row, default=str))
             if not isinstance(row, dict):
                 return Refused(f"no JSON object but {type(row).__name__}")
             return self._of_json(row | self._of_folders(file), file)
@@ -65,7 +80,7 @@ class Maker:
         picked = self._picked({column: row[column] for column in self._keys if column in row})
         if self._taken.files:
             return self._adapter.validate_python(self._with_files(picked, file))
-        return self._adapter.validate_json(json.dumps(picked))
+        return self._adapter.validate_json(json.dumps(picked, default=str))
 
     def _of_columns(self, row: dict[str, Any], file: InputFile) -> Any:
         if file.format != "parquet":
@@ -95,7 +110,7 @@ class Maker:
             if items or (cell and not keys & shape.nested) or keys & shape.texts:
                 found[column] = cell
             elif cell:
-                found[column] = json.loads(cell)
+                found[column] = json.loads(cell, parse_float=self._fraction)
         return found
 
     def _with_files(self, picked: Any, file: InputFile) -> Any:
@@ -125,6 +140,12 @@ class Maker:
         with filesystem.open_input_file(path) as stream:
             content: bytes = stream.read()
         return content
+
+
+def _fraction(text: str) -> float | Decimal:
+    """Return a number of JSON: a double where that holds it as it is written, else a decimal."""
+    number = float(text)
+    return number if Decimal(repr(number)) == Decimal(text) else Decimal(text)
 
 
 def _place(address: str, root: str | None, file: InputFile) -> tuple[fs.FileSystem, str]:

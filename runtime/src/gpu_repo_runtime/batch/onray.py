@@ -19,6 +19,8 @@ from .plan import code_fingerprint
 from .workers import WORKER, combine
 
 TRIES = 4
+CONNECT_SECONDS = 60.0
+PAUSE_SECONDS = 5.0
 WAITING_SECONDS = 30.0
 # Beyond --grace: until the exit codes of those that were stopped have come back.
 END_SECONDS = 10.0
@@ -81,13 +83,20 @@ def _connected(address: str) -> Any:
         raise BadConfiguration(HINT) from None
     # A class of this package would be looked for on the nodes before their Python knows where it is.
     ray.cloudpickle.register_pickle_by_value(raymember)
-    try:
-        ray.init("auto" if address == "ray" else address, logging_level="ERROR")
-    except ConnectionError as error:
-        raise JobError(f"no Ray cluster answers at {address}: {one_line(error)}") from error
-    except (RuntimeError, ValueError, ImportError) as error:
-        raise BadConfiguration(f"the Ray cluster at {address} cannot be used: {one_line(error)}") from error
-    return ray
+    deadline = time.monotonic() + CONNECT_SECONDS
+    while True:
+        try:
+            ray.init("auto" if address == "ray" else address, logging_level="ERROR")
+            return ray
+        except ConnectionError as error:
+            # A cluster that has just been asked for takes a while until it answers.
+            if time.monotonic() + PAUSE_SECONDS > deadline:
+                raise JobError(f"no Ray cluster answers at {address}: {one_line(error)}") from error
+            say(f"no Ray cluster answers at {address} yet")
+        except (RuntimeError, ValueError, ImportError) as error:
+            raise BadConfiguration(f"the Ray cluster at {address} cannot be used: {one_line(error)}") from error
+        ray.shutdown()
+        time.sleep(PAUSE_SECONDS)
 
 
 def places_for(nodes: list[dict[str, Any]], device: str, workers: int | None) -> Places:
@@ -215,8 +224,8 @@ class _Crew:
     def _compare(self, worker: Worker, found: dict[str, Any], why: str) -> None:
         if not why:
             self._is_shared = True
-            why = next((f"its {key} differ" for key in self._agreed if self._agreed[key] != found[key]), "")
-            why = why and f"{why} from those of {'this checkout' if 'its code' in why else 'another node'}"
+            other = next((key for key in self._agreed if self._agreed[key] != found[key]), "")
+            why = other and f"it has other {other} than {'this checkout' if other == 'code' else 'the first node'}"
             self._agreed |= {} if why else found
         if why:
             say(

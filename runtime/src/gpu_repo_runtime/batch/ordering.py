@@ -1,5 +1,6 @@
 """The rows of a part sorted by length, so that little of a batch is padding, and back in the order of the input."""
 
+import base64
 import json
 from dataclasses import dataclass
 
@@ -10,66 +11,104 @@ from .estimates import estimate
 from .parts import ROW, TEXT, BadRow, Part
 from .shapes import Taken
 
+# A part with more text than this stays as it was read, and each batch is taken out of it when its turn comes.
+COPIED_BYTES = 8 << 20
+
 
 @dataclass
 class Sorted:
-    """A part whose texts are sorted: `texts[i]`, as long as `lengths[i]`, is the good row `order[i]` of the part.
+    """A part whose texts are sorted: number i of them, as long as `lengths[i]`, is the good row `order[i]` of the part.
 
-    texts: for a model of another input a column of what its inputs are made of.
+    texts: all of them in that order, where they are few bytes. is_text: the model takes texts, and not what is made of
+    the columns of an object or a line of JSON.
     """
 
     part: Part
-    texts: list[str] | pa.Array
     lengths: np.ndarray
     order: np.ndarray
+    texts: list[str] | None = None
+    is_text: bool = True
 
     @classmethod
     def of(cls, part: Part, typed: Taken | None = None) -> "Sorted":
         """Return the part with its longest texts first: if memory does not suffice it shows at once."""
-        texts = part.table[TEXT].combine_chunks()
-        lengths = _lengths(texts, typed) if typed else estimate(texts)
+        texts = part.table[TEXT]
+        found = [_lengths(chunk, typed) if typed else estimate(chunk) for chunk in texts.chunks]
+        lengths = np.concatenate([np.zeros(0, np.int64), *found])
         # Stable, so that each run makes the same batches.
         order = np.argsort(-lengths, kind="stable")
-        in_order = texts.take(pa.array(order))
-        return cls(part, in_order if typed else _as_list(in_order), lengths[order], order)
+        rows = cls(part, lengths[order], order, is_text=typed is None)
+        if rows.is_text and texts.nbytes <= COPIED_BYTES:
+            rows.texts = _as_list(texts.combine_chunks().take(pa.array(order)))
+        return rows
+
+    def __len__(self) -> int:
+        """Return the number of good rows."""
+        return len(self.order)
+
+    def some(self, begin: int, end: int) -> list[str] | pa.Array:
+        """Return the texts from one place in their order to another, or what the inputs there are made of."""
+        if self.texts is not None:
+            return self.texts[begin:end]
+        found = _picked(self.part.table[TEXT], self.order[begin:end])
+        return _as_list(found) if self.is_text else found
 
     def by(self, lengths: np.ndarray) -> "Sorted":
-        """Return the part sorted by other lengths of its texts, which are in the order of `texts`."""
+        """Return the part sorted by other lengths of its texts, which are in the order so far."""
         again = np.argsort(-lengths, kind="stable")
-        texts = self.texts
-        in_order = [texts[i] for i in again] if isinstance(texts, list) else texts.take(pa.array(again))
-        return Sorted(self.part, in_order, lengths[again], self.order[again])
+        texts = self.texts and [self.texts[i] for i in again]
+        return Sorted(self.part, lengths[again], self.order[again], texts, self.is_text)
 
     def bad_rows(self, reasons: dict[int, str]) -> list[BadRow]:
-        """Return the bad rows of the part, from reading it and from `reasons`: position in `texts` -> why."""
-        table = self.part.table.select([ROW, TEXT]).take(pa.array(self.order[list(reasons)], pa.int64()))
-        rows = zip(table[ROW].to_pylist(), table[TEXT], reasons.values(), strict=True)
-        unfit = [BadRow(row, reason, raw=_raw(value)) for row, value, reason in rows]
+        """Return the bad rows of the part, from reading it and from `reasons`: place in the order -> why."""
+        places = self.order[np.array(list(reasons), np.int64)]
+        numbers, values = (_picked(self.part.table[name], places) for name in (ROW, TEXT))
+        rows = zip(numbers.to_pylist(), values, reasons.values(), strict=True)
+        unfit = [BadRow(row, reason, raw=as_raw(value)) for row, value, reason in rows]
         return sorted(self.part.bad + unfit, key=lambda bad: bad.row)
 
     def in_order_of_input(self, results: pa.Table, failed: list[int]) -> pa.Table:
         """Return the good rows with their results beside them.
 
-        results: those of all texts but the positions `failed`, in the order of `texts`. The text for the model is left
+        results: those of all texts but the places `failed`, in the order of the texts. The text for the model is left
         out; the kept columns and the row's number stay.
         """
         good = np.delete(self.order, failed) if failed else self.order
         back = np.argsort(good, kind="stable")
         table = self.part.table.drop_columns([TEXT])
         if failed:
-            table = table.take(pa.array(good[back]))
+            kept = np.zeros(len(table), bool)
+            kept[good] = True
+            table = table.filter(pa.array(kept))
         for field, column in zip(results.schema, results.take(pa.array(back)).columns, strict=True):
             table = table.append_column(field, column)
         return table
 
 
-def _raw(value: pa.Scalar) -> bytes | None:
+def as_raw(value: pa.Scalar) -> bytes | None:
     """Return what went to the model: a text or a line as it is, columns as JSON; None for what JSON does not have."""
     try:
         found = value.as_py()
-        return (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=str)).encode()
+        return (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=_in_json)).encode()
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def _in_json(value: object) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _picked(values: pa.ChunkedArray, places: np.ndarray) -> pa.Array:
+    """Return some of the values; pyarrow would make one array of all chunks first."""
+    if values.num_chunks == 1:
+        return values.chunk(0).take(pa.array(places))
+    ends = np.cumsum([len(chunk) for chunk in values.chunks])
+    which = np.searchsorted(ends, places, side="right")
+    found = [
+        values.chunk(n).take(pa.array(places[which == n] - ends[n] + len(values.chunk(n)))) for n in np.unique(which)
+    ]
+    back = np.argsort(np.argsort(which, kind="stable"))
+    return pa.concat_arrays(found).take(pa.array(back)) if found else pa.array([], values.type)
 
 
 def _as_list(texts: pa.StringArray) -> list[str]:

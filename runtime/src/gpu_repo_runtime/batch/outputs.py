@@ -3,10 +3,13 @@
 import datetime
 import types
 import typing
+from enum import Enum
 from typing import Any, Literal, Union
 
+import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from .widening import declared
 
@@ -61,6 +64,22 @@ def is_plain(annotation: Any) -> bool:
     if typing.get_origin(annotation) is Literal:
         return True
     return all(is_plain(a) for a in arguments if a is not ...) if arguments else annotation in _KNOWN
+
+
+def native(value: Any) -> Any:
+    """Return a value as Arrow takes it: of what it has no type for, such as a UUID, what JSON has of it."""
+    if type(value) in _KNOWN or isinstance(value, np.ndarray | np.generic | set | frozenset):
+        return value
+    if isinstance(value, dict):
+        return {key if type(key) is str else _key(key): native(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(native, value))
+    return native(value.value) if isinstance(value, Enum) else to_jsonable_python(value)
+
+
+def _key(key: Any) -> str:
+    [found] = to_jsonable_python({key: None})
+    return str(found)
 
 
 def _bare(annotation: Any) -> Any:

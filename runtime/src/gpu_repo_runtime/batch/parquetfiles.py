@@ -1,23 +1,24 @@
 """Parts of a Parquet file. A row group without a wanted part is not read; the others are read batch by batch."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import types
 
+from .commontypes import without_views
 from .exits import BadInput
 from .inputs import REQUEST, InputFile
 from .lines import TooLong, too_long
+from .ordering import as_raw
+from .parquetcuts import Cut, cut
 from .parts import ROW, TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
+from .rowsizes import row_sizes
 from .shapes import Taken
 from .widening import fitting
 
-READ_ROWS = 16_384
-SAMPLE_ROWS = 256
 # A row group is read in pieces of this size and not each of its columns as a whole; in larger ones of an object store.
 BUFFER = 1 << 20
 
@@ -43,38 +44,18 @@ def parquet_parts(
         return
     total = source.metadata.num_rows if file.most is None else min(file.most, source.metadata.num_rows)
     _check(source.schema_arrow, columns, file.name)
-    rows = _rows_of_part(file, source, columns, limits)
-    count = max(1, -(-total // rows))
+    parts = cut(file, source, columns.names, limits, total)
+    count = len(parts.ends)
     wanted_parts = [index for index in range(first, count) if wanted(index)]
-    for index, tables, bad in _cut(file, source, columns, rows, total, wanted_parts):
-        start, end = index * rows, min((index + 1) * rows, total)
+    for index, tables, bad in _read(file, source, columns, parts, wanted_parts):
+        start, end = parts.range(index)
         table, unfit = _checked(tables, columns, limits, file.name)
+        # Not held beside the table, which may be another one.
+        tables.clear()
         bad = sorted(bad + unfit, key=lambda b: b.row)
         through = end / max(1, total)
         yield Part(file, file_index, index, start, end - start, index == count - 1, 0, table, through, bad)
     yield count
-
-
-def _rows_of_part(file: InputFile, source: pq.ParquetFile, columns: Columns, limits: Limits) -> int:
-    """Return the rows of each part of the file: less than limits.rows where the rows are large."""
-    metadata = source.metadata
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    mean = sum(group.total_byte_size for group in groups) / max(1, metadata.num_rows)
-    # A value that comes again and again is in the file once: only reading tells how large such rows are.
-    if sum(group.total_byte_size * group.num_rows for group in groups) > limits.size:
-        mean = max(mean, _mean_of_first_rows(file, source, columns))
-    return max(1, min(limits.rows, int(limits.size / max(1.0, mean))))
-
-
-def _mean_of_first_rows(file: InputFile, source: pq.ParquetFile, columns: Columns) -> float:
-    """Return the mean bytes of a row's columns that are read, 0 where the first rows cannot be read."""
-    try:
-        batch = next(source.iter_batches(SAMPLE_ROWS, columns=_there(source, columns), use_threads=False), None)
-    except (OSError, pa.ArrowException) as error:
-        if not file.blames(error):
-            raise
-        return 0
-    return batch.nbytes / len(batch) if batch else 0
 
 
 def _there(source: pq.ParquetFile, columns: Columns) -> list[str]:
@@ -100,36 +81,38 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
         raise BadInput(f"{name}: column {columns.text!r} holds {form}, the model needs text")
 
 
-def _cut(
-    file: InputFile, source: pq.ParquetFile, columns: Columns, rows: int, total: int, wanted: list[int]
+def _read(
+    file: InputFile, source: pq.ParquetFile, columns: Columns, parts: Cut, wanted: list[int]
 ) -> Iterator[tuple[int, list[pa.Table], list[BadRow]]]:
     """Yield (index, tables, bad rows) of each wanted part; the tables have a column with the row's number."""
+    total = parts.ends[-1]
     group_end = np.cumsum([source.metadata.row_group(g).num_rows for g in range(source.metadata.num_row_groups)])
     group_end = np.minimum(group_end, total)
-    pending = list(wanted)
+    pending = [(index, *parts.range(index)) for index in wanted]
     tables: list[pa.Table] = []
     bad: list[BadRow] = []
     for group, end in enumerate(group_end):
-        begin = group_end[group - 1] if group else 0
-        if not pending or end <= pending[0] * rows:
+        position = int(group_end[group - 1]) if group else 0
+        if not pending or end <= pending[0][1]:
             continue
-        position = int(begin)
-        for table, broken in _read_group(file, source, group, columns, min(rows, READ_ROWS), position, int(end)):
+        for table, broken in _read_group(file, source, group, columns, parts.pieces[group], position, int(end)):
             table = table.slice(0, total - position)
             size = broken.count if broken else len(table)
-            while pending and position + size > pending[0] * rows:
-                start, stop = max(position, pending[0] * rows), min(position + size, (pending[0] + 1) * rows)
+            while pending and position + size > pending[0][1]:
+                index, first, behind = pending[0]
+                start, stop = max(position, first), min(position + size, behind)
                 if broken:
                     bad.append(BadRow(start, broken.reason, stop - start))
                 elif start < stop:
                     tables.append(table.slice(start - position, stop - start))
-                if position + size < (pending[0] + 1) * rows:
+                if position + size < behind:
                     break
-                yield pending.pop(0), tables, bad
+                pending.pop(0)
+                yield index, tables, bad
                 tables, bad = [], []
             position += size
     if pending:
-        yield pending.pop(0), tables, bad
+        yield pending[0][0], tables, bad
 
 
 def _read_group(
@@ -139,7 +122,8 @@ def _read_group(
     position = begin
     try:
         there = _there(source, columns)
-        for batch in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
+        for read in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
+            batch = _without_views(read)
             table = pa.Table.from_batches([batch])
             numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
             kept = [table[name] for name in columns.kept.names]
@@ -154,6 +138,11 @@ def _read_group(
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
 
 
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    schema = pa.schema([field.with_type(without_views(field.type)) for field in batch.schema])
+    return batch if schema.equals(batch.schema) else batch.cast(schema)
+
+
 def _of_inputs(batch: pa.RecordBatch, typed: Taken) -> pa.ChunkedArray:
     """Return the columns that make an input as one column of objects."""
     names = [name for name in typed.columns if name in batch.schema.names]
@@ -164,12 +153,14 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
     """Return the rows with text in the schema of a part, and the others as bad rows."""
     if not tables:
         return table_schema(columns).empty_table(), []
-    table, bad = _fitting(pa.concat_tables(tables), columns, name)
-    sizes = _row_sizes(table, columns)
-    if len(table) and pc.max(sizes).as_py() > limits.row_size:
-        long = pc.greater(sizes, limits.row_size)
-        numbers = zip(table[ROW].filter(long).to_pylist(), sizes.filter(long).to_pylist(), strict=True)
-        bad += [BadRow(row, too_long(TooLong(size))) for row, size in numbers]
+    whole = pa.concat_tables(tables)
+    table, bad = _fitting(whole, columns, name)
+    long_ones: list[BadRow] = []
+    sizes = _long_rows(table, columns, limits.row_size)
+    if sizes.any():
+        long = pa.array(sizes > 0)
+        numbers = zip(table[ROW].filter(long).to_pylist(), sizes[sizes > 0].tolist(), strict=True)
+        long_ones = [BadRow(row, too_long(TooLong(size))) for row, size in numbers]
         table = table.filter(pc.invert(long))
     if table[TEXT].null_count:
         missing = table.filter(pc.is_null(table[TEXT]))[ROW].to_pylist()
@@ -187,26 +178,33 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
             )
             bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
             table = table.filter(pa.array([not b for b in broken]))
-    return table, bad
+    return table, [replace(one, raw=_raw(one.row, whole, columns)) for one in bad] + long_ones
+
+
+def _raw(row: int, whole: pa.Table, columns: Columns) -> bytes | None:
+    """Return the columns of a row that are read, as JSON."""
+    place = int(np.searchsorted(whole[ROW].to_numpy(), row))
+    one = whole.slice(place, 1).combine_chunks()
+    inputs = one[TEXT].chunk(0)
+    fields = zip(inputs.type.names, inputs.flatten(), strict=True) if columns.typed else [(columns.text, inputs)]
+    found = pa.table({**dict(fields), **{name: one[name] for name in columns.kept.names}})
+    return as_raw(found.to_struct_array().combine_chunks()[0])
 
 
 def _text_of(columns: Columns) -> str:
     return "the input" if columns.typed else f"column {columns.text!r}"
 
 
-def _row_sizes(table: pa.Table, columns: Columns) -> Any:
-    """Return the bytes of each row's texts, which are all of it that can be large."""
-    sizes = pa.chunked_array([pa.array(np.zeros(len(table), np.int64))])
-    kinds = (types.is_string, types.is_large_string, types.is_binary, types.is_large_binary)
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if name == TEXT and columns.typed:
-            parts = [column.combine_chunks().field(n) for n in range(column.type.num_fields)]
-        else:
-            parts = [column] if name != columns.text else []
-        for part in parts:
-            if any(kind(part.type) for kind in kinds):
-                sizes = pc.add(sizes, pc.fill_null(pc.binary_length(part), 0))
-    return sizes
+def _long_rows(table: pa.Table, columns: Columns, most: int) -> np.ndarray:
+    """Return (rows,) int64: the bytes of each row's values where that is more than `most`, else 0."""
+    sizes = np.zeros(len(table), np.int64)
+    if table.nbytes > most:
+        # What goes to the model and to the output is in the row once.
+        again = columns.typed.columns if columns.typed else [columns.text]
+        names = [TEXT, *(name for name in columns.kept.names if name not in again)]
+        for name in names:
+            sizes += np.concatenate([np.zeros(0, np.int64), *map(row_sizes, table[name].chunks)])
+    return np.where(sizes > most, sizes, 0)
 
 
 def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
@@ -215,6 +213,9 @@ def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, li
     arrays = [whole[ROW], whole[TEXT] if columns.typed else whole[TEXT].cast(pa.string())]
     unfit = None
     for field in columns.kept:
+        if field.name == columns.text and field.type.equals(pa.string()):
+            arrays.append(arrays[1])
+            continue
         values = whole[field.name]
         try:
             array, strange = fitting(values, field)

@@ -21,6 +21,8 @@ from .settings import Shard
 from .store import SUCCESS, FinishedElsewhere, Store
 
 NAME = "_plan.json"
+# What a plan says of a file that an option decides.
+_READING = ("delimiter", "encoding", "format", "rows")
 
 
 def code_fingerprint(package: str) -> str:
@@ -139,9 +141,27 @@ def _add_checksums(plan: dict[str, Any], checksums: dict[str, str]) -> None:
             file["sha256"] = checksums[file["name"]]
 
 
+def _shown(value: Any) -> Any:
+    return "not said" if value is None else value
+
+
+def _other_reading(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Say which options read the same files in another way."""
+    both = [(before[name], after[name]) for name in before.keys() & after.keys()]
+    found = [
+        f"--{key} was {_shown(was.get(key))}, now {_shown(now.get(key))}"
+        for key in _READING[:-1]
+        for was, now in both
+        if was.get(key) != now.get(key)
+    ]
+    limited = any(was.get("rows") != now.get("rows") for was, now in both)
+    # In the order in which they were found, each once.
+    return [*dict.fromkeys(found), *(["--limit is another one"] if limited else [])]
+
+
 def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Tell whether a file is the same: by its time, or by its content where that is known of both."""
-    passing = ("modified", "sha256")
+    passing = ("modified", "sha256", *_READING)
     if {k: v for k, v in before.items() if k not in passing} != {k: v for k, v in now.items() if k not in passing}:
         return False
     known = before.get("sha256") and now.get("sha256")
@@ -165,7 +185,7 @@ def _types(schema: pa.Schema) -> dict[str, str]:
 def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     """Say in a few words what differs between the plan that is there and the one of this start."""
     changes = [
-        f"--{key.replace('_', '-')} was {there.get(key)}, now {own.get(key)}"
+        f"--{key.replace('_', '-')} was {_shown(there.get(key))}, now {_shown(own.get(key))}"
         if key != "code"
         else "the code has changed"
         for key in own | there
@@ -173,6 +193,7 @@ def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     ]
     before = {file["name"]: file for file in there.get("files", [])}
     after = {file["name"]: file for file in own["files"]}
+    changes += _other_reading(before, after)
     for word, names in [
         ("new", after.keys() - before.keys()),
         ("gone", before.keys() - after.keys()),

@@ -76,7 +76,7 @@ class Predictor:
         if lengths is not None:
             rows = rows.by(lengths)
         outcome = Outcome(rows, self.schema)
-        count, position, start = len(rows.texts), 0, time.monotonic()
+        count, position, start = len(rows), 0, time.monotonic()
         while position < count:
             if position:
                 stop.between_batches((time.monotonic() - start) / position * (count - position))
@@ -90,7 +90,7 @@ class Predictor:
 
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
-        inputs, refused = self._caller.inputs(rows.part, rows.texts[batch.start : batch.stop])
+        inputs, refused = self._caller.inputs(rows.part, rows.some(batch.start, batch.stop))
         left = _left_by(refused, batch, outcome)
         if left:
             self._predict_inputs(rows, inputs, left, outcome)

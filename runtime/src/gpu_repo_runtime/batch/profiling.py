@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -24,7 +24,7 @@ from .stop import Stop
 from .store import DiskStore
 from .textfiles import Start
 
-LIMITS = Limits(10_000, 64 << 20, 16 << 20)
+LIMITS = Limits(10_000, 32 << 20, 16 << 20)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def profile_job(options: ProfileOptions) -> int:
     seconds = {"input": time.perf_counter() - begin}
     predictor = Predictor(caller, chosen, options.batch_sizes[-1], RESERVED)
     _predict(predictor, rows)
-    kinds, table = _traced(lambda: _predict(predictor, rows), chosen, folder)
+    kinds, table = device.traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
     outcomes = _predict(predictor, rows)
     whole = time.perf_counter() - begin
@@ -73,21 +73,10 @@ def profile_job(options: ProfileOptions) -> int:
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
     measured = [_measure(caller, chosen, size, rows) for size in options.batch_sizes]
-    _print(seconds, measured, table, sum(len(part.texts) for part in rows))
+    _print(seconds, measured, table, sum(len(part) for part in rows))
     (folder / "profile.png").write_bytes(_chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
-
-
-def _traced(work: Callable[[], object], chosen: str, folder: Path) -> tuple[dict[str, float], str]:
-    """Do the work under the profiler of the framework in use; see traced_*.py for what comes back."""
-    if device.framework() == "torch":
-        from .traced_torch import traced
-    elif device.framework() == "tensorflow":
-        from .traced_tensorflow import traced
-    else:
-        from .traced_plain import traced
-    return traced(work, chosen, folder)
 
 
 def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
@@ -124,7 +113,7 @@ def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Meas
     reset_peak(chosen)
     begin = time.perf_counter()
     _predict(predictor, rows)
-    rate = sum(len(part.texts) for part in rows) / (time.perf_counter() - begin)
+    rate = sum(len(part) for part in rows) / (time.perf_counter() - begin)
     return Measured(predictor.batch_size.smallest, rate, peak(chosen))
 
 

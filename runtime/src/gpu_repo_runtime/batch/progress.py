@@ -1,6 +1,7 @@
 """How far the job is: a bar on a terminal, a line every 30 s elsewhere, metrics for Prometheus."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,13 @@ METRICS_SECONDS = 15
 
 
 class Metrics:
-    """Gauges in a file for the node exporter's textfile collector, or at a push gateway; or nowhere."""
+    """Gauges in a file for the node exporter's textfile collector, or at a push gateway; or nowhere.
 
-    def __init__(self, file: str | None, gateway: str | None, shard: str) -> None:
-        self._file, self._gateway, self._shard = file, gateway, shard
+    shard: the label of all values. numbers: of this process among several, each of which has a file of its own.
+    """
+
+    def __init__(self, file: str | None, gateway: str | None, shard: str, numbers: Sequence[int] = ()) -> None:
+        self._file, self._gateway, self._shard = file and _numbered(file, numbers), gateway, shard
         if file and not Path(file).absolute().parent.is_dir():
             raise BadConfiguration(f"--metrics-file {file}: there is no such folder")
         self._registry = CollectorRegistry()
@@ -114,6 +118,11 @@ class Progress:
         if self.bad:
             details["bad"] = str(self.bad)
         return details | ({"GPU": f"{memory.used / 2**30:.1f} of {memory.total / 2**30:.0f} GiB"} if memory else {})
+
+
+def _numbered(file: str, numbers: Sequence[int]) -> str:
+    path = Path(file)
+    return str(path.with_stem("-".join([path.stem, *map(str, numbers)])))
 
 
 def _clock(seconds: float) -> str:

@@ -19,7 +19,7 @@ from .plan import code_fingerprint, folder_of, to_json
 from .store import Store, read_all
 
 RUNS = "_runs"
-VERSIONS = ("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "tensorflow", "torch", "transformers")
+VERSIONS = sorted(("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "transformers", *device.FRAMEWORKS))
 
 
 class RunRecord:

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -21,6 +22,7 @@ from .plan import to_json
 from .store import DATA, RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
 
 MANIFEST = "_manifest.json"
+READERS = 4
 
 
 class Damaged(JobError):
@@ -70,6 +72,23 @@ def check_published(store: Store) -> None:
     good, damaged = _published(store)
     if damaged or good is None:
         raise Damaged(list(damaged.values()))
+
+
+def changed_files(store: Store) -> list[str]:
+    """Say which files of a complete output are gone or are not what was written, by their checksums."""
+    good, damaged = _published(store)
+    found = [f"{record.name} of {record.file} is gone, or has another size" for record in damaged.values()]
+    with ThreadPoolExecutor(READERS) as pool:
+        others = [name for names in pool.map(partial(_unlike, store, DATA), (good or {}).values()) for name in names]
+    return found + [f"{name} is not what was written" for name in others]
+
+
+def _unlike(store: Store, folder: str, record: Record) -> list[str]:
+    """Return the files of a part that have not the checksum that was written."""
+    wanted = [(f"{folder}/{one.path}", one.sha256) for one in record.written_files]
+    if record.quarantine_size:
+        wanted.append((f"{QUARANTINE}/{record.name}.parquet", record.quarantine_sha256))
+    return [name for name, checksum in wanted if store.checksum(name) != checksum]
 
 
 def _published(store: Store) -> tuple[dict[Number, Record] | None, dict[Number, Record]]:
@@ -135,15 +154,9 @@ def _check_rows(records: list[Record]) -> None:
 
 def _check_content(store: Store, records: list[Record]) -> None:
     """Raise Damaged, and forget the records, where a file has not the checksum that was written."""
-
-    def is_damaged(record: Record) -> bool:
-        wanted = [(f"{store.parts}/{one.path}", one.sha256) for one in record.written_files]
-        if record.quarantine_size:
-            wanted.append((f"{QUARANTINE}/{record.name}.parquet", record.quarantine_sha256))
-        return any(store.checksum(name) != checksum for name, checksum in wanted)
-
-    with ThreadPoolExecutor(4) as pool:
-        damaged = [record for record, bad in zip(records, pool.map(is_damaged, records), strict=True) if bad]
+    with ThreadPoolExecutor(READERS) as pool:
+        unlike = pool.map(partial(_unlike, store, store.parts), records)
+        damaged = [record for record, names in zip(records, unlike, strict=True) if names]
     if damaged and store.read(SUCCESS) is None:
         for record in damaged:
             store.delete(f"{RECORDS}/{record.name}.json")

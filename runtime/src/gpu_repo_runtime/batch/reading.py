@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..interface import Interface
+from .commontypes import without_views
 from .exits import BadConfiguration, BadInput
 from .inputs import InputFile
 from .parquetfiles import parquet_parts
@@ -212,7 +213,7 @@ def _parquet_schema(file: InputFile) -> pa.Schema:
     times = Counter(schema.names)
     wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64 and times[f.name] == 1]
     exact = {name for name in wide if any(_may_be_large(group.column(place[name])) for group in groups)}
-    return pa.schema([field_of(f.name, f.type, f.name in exact) for f in schema])
+    return pa.schema([field_of(f.name, without_views(f.type), f.name in exact) for f in schema])
 
 
 def _may_be_large(chunk: pq.ColumnChunkMetaData) -> bool:

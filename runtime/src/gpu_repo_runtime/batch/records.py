@@ -217,7 +217,10 @@ def to_table(
 
 def _columns(rows: list[tuple[int, Any, tuple[Any, ...]]], columns: Columns, form: pa.DataType) -> pa.Table:
     arrays = [pa.array([entry[0] for entry in rows], pa.int64()), pa.array([entry[1] for entry in rows], form)]
-    arrays += [column([entry[2][index] for entry in rows], field) for index, field in enumerate(columns.kept)]
+    for index, field in enumerate(columns.kept):
+        # The text is there once when it is kept too.
+        is_text = not columns.typed and field.name == columns.text and field.type.equals(form)
+        arrays.append(arrays[1] if is_text else column([entry[2][index] for entry in rows], field))
     return pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import device
+from .addresses import is_masked
 from .contents import Checksums, version
 from .exits import DONE, BadConfiguration
 from .inputs import InputFile, find_files
 from .plan import NAME as PLAN
 from .plan import code_fingerprint
 from .provenance import image, locks, packages, versions, weights
-from .publishing import MANIFEST
+from .publishing import MANIFEST, changed_files
 from .settings import RunOptions
 from .store import Store, open_store
 
@@ -43,6 +44,7 @@ def check_job(package: str, output: str, given: Sequence[str], parsed: Callable[
     differences = [line for name, now in told.items() for line in _differences(name, before.get(name), now())]
     differences += _devices(story.get("device") or {})
     differences += _inputs(plan, manifest, files)
+    differences += [f"the result: {one}" for one in changed_files(store)]
     for line in differences:
         print(f"differs: {line}")
     print(f"{output} would come out otherwise" if differences else f"{output} would come out the same")
@@ -70,6 +72,9 @@ def _options(story: dict[str, Any], parsed: Callable[[Sequence[str]], RunOptions
 def _located(inputs: Sequence[str], story: dict[str, Any]) -> list[str]:
     """Return the input as it is found from anywhere: relative paths are of the folder of the command."""
     folder = Path(story.get("folder") or ".")
+    hidden = next(filter(is_masked, inputs), "")
+    if hidden:
+        raise BadConfiguration(f"{hidden} was written down without its password: say with --input where the input is")
     return [one if "://" in one else str(folder / one) for one in inputs]
 
 

@@ -24,6 +24,8 @@ from .widening import without_notes
 
 # Parts that are computed and not yet written: a process that is killed has to do them again.
 WRITES_WAITING = 1
+# While a part of more bytes is computed, the next one is read and no other one behind it.
+LARGE = 8 << 20
 # The share of bad rows is judged from here on, so that one bad row at the beginning is not all of them.
 ENOUGH_ROWS = 1000
 
@@ -51,22 +53,33 @@ class Run:
         with ThreadPoolExecutor(1, "writer") as writer:
             waiting: deque[Future[Record]] = deque()
             try:
-                with closing(ahead(map(self._sorted, self._parts()), 1)) as parts:
-                    while True:
-                        with stop.waiting():
-                            rows = next(parts, None)
-                        if rows is None:
-                            break
-                        outcome = self._predictor.run(rows, stop, self._progress.add)
-                        bad = outcome.bad_rows()
-                        self._count(rows.part, bad, max_bad)
-                        waiting.append(writer.submit(self._write, rows.part, outcome, bad))
+                with closing(ahead(map(self._sorted, self._parts()), 1, _is_large)) as parts:
+                    while self._go_on(parts, writer, waiting, stop, max_bad):
                         while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
                             waiting.popleft().result()
             finally:
                 while waiting:
                     waiting.popleft().result()
         self._judge(max_bad, 1)
+
+    def _go_on(
+        self,
+        parts: Iterator[Sorted],
+        writer: ThreadPoolExecutor,
+        waiting: deque[Future[Record]],
+        stop: Stop,
+        max_bad: float,
+    ) -> bool:
+        """Do the next part; return False when there is none."""
+        with stop.waiting():
+            rows = next(parts, None)
+        if rows is None:
+            return False
+        outcome = self._predictor.run(rows, stop, self._progress.add)
+        bad = outcome.bad_rows()
+        self._count(rows.part, bad, max_bad)
+        waiting.append(writer.submit(self._write, rows.part, outcome, bad))
+        return True
 
     def _sorted(self, part: Part) -> Sorted:
         return Sorted.of(part, self._plan.columns.typed)
@@ -147,3 +160,7 @@ class Run:
             )
         if self._rows >= enough and self._bad > max_bad * self._rows:
             raise BadInput(f"{self._bad:,} of {self._rows:,} rows are bad, more than --max-bad {max_bad:g} allows")
+
+
+def _is_large(rows: Sorted) -> bool:
+    return bool(rows.part.table.nbytes > LARGE)

@@ -20,6 +20,11 @@ class Shard:
     worker: int = 0
     workers: int = 1
 
+    @property
+    def numbers(self) -> list[int]:
+        """Return what tells this process from all others of the job, nothing where it is alone."""
+        return [*([self.index] if self.count > 1 else []), *([self.worker] if self.workers > 1 else [])]
+
     def wants(self, file_index: int, part: int, shared: bool) -> bool:
         """Tell whether this process does a part. Neighbouring parts go to different shards.
 

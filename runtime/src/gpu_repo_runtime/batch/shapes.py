@@ -16,7 +16,7 @@ class Shape:
     """What JSON says of ``Input``. `keys` are those of an object, "" stands for the whole of anything else.
 
     open: an object of any keys. strict: of no others. blobs: keys that hold bytes. nested: those that hold lists or
-    objects. texts: those that an empty text fits.
+    objects. texts: those that an empty text fits. items: how many a list has to have, where that is known.
     """
 
     kind: str
@@ -27,7 +27,8 @@ class Shape:
     blobs: frozenset[str]
     nested: frozenset[str]
     texts: frozenset[str]
-    clean: Clean = field(compare=False, repr=False)
+    items: int | None = None
+    clean: Clean = field(compare=False, repr=False, default=lambda value: value)
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,17 @@ def shape_of(interface: Interface) -> Shape:
     if not all(option.get("type") == "object" for option in options):
         kind = "list" if len(options) == 1 and options[0].get("type") == "array" else "value"
         only = {"": whole}
-        return Shape(kind, ("",), frozenset({""}), False, False, *schemas.kinds(only), clean=schemas.cleaner(whole))
+        least, most = options[0].get("minItems"), options[0].get("maxItems")
+        return Shape(
+            kind,
+            ("",),
+            frozenset({""}),
+            False,
+            False,
+            *schemas.kinds(only),
+            items=most if kind == "list" and least == most else None,
+            clean=schemas.cleaner(whole),
+        )
     properties = {key: value for option in options for key, value in option.get("properties", {}).items()}
     required = frozenset.intersection(*(frozenset(option.get("required", ())) for option in options))
     others: list[Any] = [option.get("additionalProperties") for option in options]
@@ -127,6 +138,8 @@ def _fields(
             )
         if len(chosen) > 1 and shape.kind == "value":
             raise BadConfiguration(f"{what}, which one column holds; --columns says {', '.join(chosen)}")
+        if len(chosen) > 1 and shape.items not in (None, len(chosen)):
+            raise BadConfiguration(f"{what}, which has {shape.items} items; --columns says {', '.join(chosen)}")
         return [("", column) for column in chosen]
     renamed = dict(_pair(word) for word in chosen)
     unknown = [key for key in renamed if key not in shape.keys]

@@ -9,15 +9,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from .commontypes import together
 from .csvrecords import CsvReader, raw_of
 from .encodings import InUtf8
 from .exits import BadInput
 from .inputs import COMPRESSED, REQUEST, InputFile
 from .lines import Line, LineReader, TooLong
-from .parts import UNCOUNTED, BadRow, Columns, Limits, Part, empty_table
+from .parts import TEXT, UNCOUNTED, BadRow, Columns, Limits, Part, empty_table, table_schema
 from .records import BYTE_ORDER_MARK, Parsed, csv_parser, parse_json, parse_lines
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+PARSED_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -42,27 +44,58 @@ def text_parts(
         if not file.blames(error):
             raise
         if wanted(start.index):
-            bad = [BadRow(start.row, f"{UNCOUNTED}the file cannot be read: {error}", uncounted=True)]
-            yield Part(file, file_index, start.index, start.row, 1, True, 0, empty_table(columns), bad=bad)
+            whole = BadRow(start.row, f"{UNCOUNTED}the file cannot be read: {error}", uncounted=True)
+            yield Part(file, file_index, start.index, start.row, 1, True, 0, empty_table(columns), bad=[whole])
         yield start.index + 1
         return
+    between = delimiter_of(file) if file.format in DELIMITERS else ""
     index, row, last = start.index, start.row, False
     while not last:
-        left = limits.rows if file.most is None else min(limits.rows, file.most - row)
-        records = reader.take(left, limits.size) if left else []
-        enough = file.most is not None and row + len(records) >= file.most
+        most = limits.rows if file.most is None else min(limits.rows, file.most - row)
+        is_wanted = wanted(index)
+        tables: list[pa.Table] = []
+        bad: list[BadRow] = []
+        behind = row
+        for records in _pieces(reader, most, limits.size):
+            if is_wanted:
+                table, unfit = parse(records, behind, columns)
+                tables.append(table)
+                bad += [replace(b, raw=raw_of(records[b.row - behind], between)) for b in unfit]
+            behind += len(records)
+        enough = file.most is not None and behind >= file.most
         last = enough or reader.at_end()
         cut = last and reader.broken and not enough
-        broken = [BadRow(row + len(records), UNCOUNTED + reader.broken, uncounted=True)] if cut else []
-        if wanted(index):
-            table, bad = parse(records, row, columns) if records else (empty_table(columns), [])
-            between = delimiter_of(file) if file.format in DELIMITERS else ""
-            bad = [replace(b, raw=raw_of(records[b.row - row], between)) for b in bad]
-            rows = len(records) + len(broken)
+        broken = [BadRow(behind, UNCOUNTED + reader.broken, uncounted=True)] if cut else []
+        if is_wanted:
+            table = _joined(tables, columns, row, behind)
+            rows = behind - row + len(broken)
             through = min(1.0, reader.position / max(1, file.size))
             yield Part(file, file_index, index, row, rows, last, reader.position, table, through, bad + broken)
-        index, row = index + 1, row + len(records)
+        index, row = index + 1, behind
     yield index
+
+
+def _joined(tables: list[pa.Table], columns: Columns, first_row: int, behind: int) -> pa.Table:
+    if len(tables) < 2:
+        return tables[0] if tables else empty_table(columns)
+    schema = table_schema(columns)
+    # For other inputs than texts it holds what they are made of.
+    schema = schema.set(schema.get_field_index(TEXT), tables[0].schema.field(TEXT))
+    try:
+        return together(tables, schema)
+    except pa.ArrowTypeError as error:
+        raise BadInput(
+            f"rows {first_row} to {behind - 1} of a file have no common type: {error}; "
+            "leave such a column out with --keep"
+        ) from None
+
+
+def _pieces(reader: Any, rows: int, size: int) -> Iterator[list[Any]]:
+    """Yield the next records, no more than these together, some MiB at a time: parsing takes several times that."""
+    end = reader.position + size
+    while rows and (left := end - reader.position) > 0 and (records := reader.take(rows, min(left, PARSED_BYTES))):
+        rows -= len(records)
+        yield records
 
 
 def some_lines_of(file: InputFile, limits: Limits) -> Iterator[tuple[list[Line], str]]:

@@ -1,16 +1,20 @@
 """Which device to compute on, and what is known about it.
 
-Each framework has its own words for that. The one that counts is the one that the model's code imports: ask only
-after model.py was imported. Where it imports none before its ``load``, the one that is installed counts.
+Each framework has its own words for that, in a module with_NAME beside this one. The one that counts is the one that
+the model's code imports: ask only after model.py was imported. Where it imports none before its ``load``, the one that
+is installed counts.
 """
 
 import importlib
 import importlib.util
+import pkgutil
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .common import DeviceError, Memory
+from .common import DeviceError, Memory, raised_by_project, said, with_causes
 
 __all__ = (
     "DeviceError",
@@ -23,25 +27,37 @@ __all__ = (
     "memory",
     "reason",
     "release",
+    "reported",
     "reset_peak",
+    "traced",
 )
-FRAMEWORKS = {"torch": "with_torch", "tensorflow": "with_tensorflow", "plain": "with_cupy"}
+# Where several are there these count first: others come along with packages that can use them.
+_FIRST = ("torch", "tensorflow")
+_MODULES = {module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("with_")}
+FRAMEWORKS = (*_FIRST, *sorted({name.removeprefix("with_") for name in _MODULES} - {*_FIRST, "cupy"}))
 _found: ModuleType | None = None
 
 
 def framework() -> str:
-    """Return "torch", "tensorflow" or "plain"."""
-    known = ("torch", "tensorflow")
-    found = [name for name in known if name in sys.modules] or [
-        name for name in known if importlib.util.find_spec(name)
-    ]
+    """Return the name of one of the frameworks, or "plain" for NumPy and CuPy."""
+    found = imported() or [name for name in FRAMEWORKS if importlib.util.find_spec(name)]
     return found[0] if found else "plain"
+
+
+def imported() -> tuple[str, ...]:
+    """Return the frameworks that this process has imported."""
+    return tuple(name for name in FRAMEWORKS if name in sys.modules)
+
+
+def module_of(name: str) -> Any:
+    """Return the module with_NAME of a framework, that of CuPy for "plain"."""
+    return importlib.import_module(f".with_{'cupy' if name == 'plain' else name}", __name__)
 
 
 def _framework() -> Any:
     global _found
     if _found is None:
-        _found = importlib.import_module(f".{FRAMEWORKS[framework()]}", __name__)
+        _found = module_of(framework())
     return _found
 
 
@@ -97,5 +113,23 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def is_device_lost(error: BaseException) -> bool:
-    """Tell whether the GPU is gone for this process, so that only a new process helps."""
-    return bool(_framework().is_device_lost(error))
+    """Tell whether the GPU is gone for this process, so that only a new process helps.
+
+    What the project's own code raises is not believed, as its words may be an input; what it was raised from is.
+    """
+    return any(_framework().is_device_lost(one) and not raised_by_project(one) for one in with_causes(error))
+
+
+def reported(error: BaseException) -> str:
+    """Return the words of an error that are a library's or the driver's own, "" where they may repeat an input."""
+    return "" if raised_by_project(error) else said(error)
+
+
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
+    """Do the work under the framework's own profiler; return seconds by kind, and a table or where to find one.
+
+    The kinds are "copy" and "compute", the latter alone where the profiler does not tell them apart; the trace goes to
+    the folder.
+    """
+    told: tuple[dict[str, float], str] = _framework().traced(work, device, folder)
+    return told

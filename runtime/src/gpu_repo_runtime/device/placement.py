@@ -4,6 +4,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from .. import device
+
 # A model holds its network as an attribute, or as an attribute of a wrapper; deeper is its own business.
 DEPTH = 3
 MOST_OBJECTS = 2_000
@@ -27,7 +29,8 @@ def left_on_cpu(model: Any) -> list[str]:
             networks += [(path, where) for where in _devices(part)]
     if networks and all(where == "cpu" for _, where in networks):
         names = ", ".join(dict.fromkeys(path for path, _ in networks))
-        return [*sessions, f"{names} is on the CPU: put it on the device that load is given, .to(device) in PyTorch"]
+        how = ".to(device) in PyTorch, jax.device_put in JAX"
+        return [*sessions, f"{names} is on the CPU: put it on the device that load is given, {how}"]
     return sessions
 
 
@@ -77,11 +80,4 @@ def _providers(part: Any) -> list[str] | None:
 
 def _devices(part: Any) -> set[str]:
     """Return the kinds of devices, such as "cpu", that a network or a tensor of a framework is on."""
-    torch, tensorflow = sys.modules.get("torch"), sys.modules.get("tensorflow")
-    if torch and isinstance(part, torch.nn.Module):
-        return {tensor.device.type for tensor in (*part.parameters(), *part.buffers())}
-    if torch and isinstance(part, torch.Tensor):
-        return {part.device.type}
-    if tensorflow and isinstance(part, tensorflow.Module):
-        return {"cpu" if "CPU" in str(variable.device) else "gpu" for variable in part.variables}
-    return set()
+    return {where for name in device.imported() for where in device.module_of(name).places(part)}

@@ -1,11 +1,15 @@
 """The device (CuPy on the GPU, NumPy on the CPU)."""
 
+import io
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from .common import Memory, cpu, driver_version, said
 
 _OUT_OF_MEMORY = re.compile(r"cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED|out of memory", re.IGNORECASE)
+_COPIES = ("asarray", "asnumpy", "get")
 _DEVICE_LOST = re.compile(r"cudaError(IllegalAddress|LaunchFailure|ECC|MisalignedAddress|Assert|HardwareStack|Unknown)")
 
 
@@ -72,3 +76,29 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
     return bool(_DEVICE_LOST.search(said(error)))
+
+
+def places(part: Any) -> set[str]:
+    """Return nothing: an array of NumPy may well belong on the CPU."""
+    return set()
+
+
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
+    """Do the work under Python's own profiler: NumPy has none, and CuPy's calls show up in it too.
+
+    The profile goes to profile.pstats in the folder. A copy is what CuPy's asarray, asnumpy and get take; a GPU works
+    on while Python goes ahead, so that waiting for its results counts as a copy too.
+    """
+    import cProfile  # nothing else needs the two
+    import pstats
+
+    profiler = cProfile.Profile()
+    profiler.runcall(work)
+    profiler.dump_stats(folder / "profile.pstats")
+    text = io.StringIO()
+    statistics = pstats.Stats(profiler, stream=text).sort_stats("tottime")
+    statistics.print_stats(8)
+    rows = statistics.stats.items()  # type: ignore[attr-defined]  # (file, line, function) -> (..., own, with callees, ...)
+    copy = sum(values[3] for (file, _, name), values in rows if "cupy" in file and name in _COPIES)
+    table = "\n".join(line for line in text.getvalue().splitlines() if line.strip())
+    return {"copy": copy, "compute": statistics.total_tt - copy}, table  # type: ignore[attr-defined]

@@ -1,7 +1,12 @@
 """The device (TensorFlow)."""
 
+import contextlib
 import ctypes
 import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,8 +18,9 @@ _OUT_OF_MEMORY = re.compile(
 _DEVICE_LOST = re.compile(r"CUDA_ERROR_(ILLEGAL|LAUNCH_FAILED|ECC|MISALIGNED|ASSERT|HARDWARE|UNKNOWN)")
 
 # Take GPU memory as it is needed: TensorFlow's own way is to take all of it at once.
-for _gpu in tf.config.list_physical_devices("GPU"):
-    tf.config.experimental.set_memory_growth(_gpu, True)
+with contextlib.suppress(RuntimeError):  # the model has computed already, where it is imported: it is too late
+    for _gpu in tf.config.list_physical_devices("GPU"):
+        tf.config.experimental.set_memory_growth(_gpu, True)
 
 
 def why_no_gpu() -> str:
@@ -70,3 +76,26 @@ def is_out_of_memory(error: BaseException) -> bool:
 def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
     return isinstance(error, tf.errors.OpError) and bool(_DEVICE_LOST.search(said(error)))
+
+
+def places(part: Any) -> set[str]:
+    """Return the kinds of devices that a module's variables are on, none for anything else."""
+    if not isinstance(part, tf.Module):
+        return set()
+    return {"cpu" if "CPU" in str(variable.device) else "gpu" for variable in part.variables}
+
+
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
+    """Do the work under TensorFlow's own profiler; "compute" holds its copies.
+
+    The trace is for TensorBoard with its profile plugin, which alone tells copies from kernels.
+    """
+    tf.profiler.experimental.start(str(folder))
+    start = time.perf_counter()
+    try:
+        work()
+    finally:
+        seconds = time.perf_counter() - start
+        tf.profiler.experimental.stop()
+    hint = f"Operators and copies: tensorboard --logdir {folder} (needs tensorboard-plugin-profile)"
+    return {"compute": seconds}, hint

@@ -1,6 +1,9 @@
 """The device (PyTorch)."""
 
 import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -12,6 +15,7 @@ _OUT_OF_MEMORY = re.compile(
 )
 # torch.AcceleratorError came with torch 2.8; older builds raise a RuntimeError with this text.
 _DEVICE_LOST = getattr(torch, "AcceleratorError", ())
+_COPIES = ("Memcpy", "aten::to", "aten::_to_copy", "aten::copy_")
 
 
 def why_no_gpu() -> str:
@@ -65,3 +69,32 @@ def is_device_lost(error: BaseException) -> bool:
     """Tell whether the GPU is gone for this process, so that only a new process helps."""
     lost = isinstance(error, _DEVICE_LOST) or (isinstance(error, RuntimeError) and "CUDA error:" in said(error))
     return lost and not is_out_of_memory(error)
+
+
+def places(part: Any) -> set[str]:
+    """Return the kinds of devices that a network's or a tensor's numbers are on, none for anything else."""
+    if isinstance(part, torch.nn.Module):
+        return {tensor.device.type for tensor in (*part.parameters(), *part.buffers())}
+    return {part.device.type} if isinstance(part, torch.Tensor) else set()
+
+
+def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
+    """Do the work under PyTorch's own profiler; the table is of the operators that took most.
+
+    The trace goes to trace.json in the folder, for ui.perfetto.dev or chrome://tracing. On a GPU the seconds are its
+    own; on the CPU they are those inside of operators, and what is missing to the whole is Python.
+    """
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    with profile(activities=activities) as profiler:
+        work()
+        if device == "cuda":
+            torch.cuda.synchronize()
+    profiler.export_chrome_trace(str(folder / "trace.json"))
+    events = profiler.key_averages()
+    own = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
+    copy = sum(getattr(event, own) for event in events if event.key.startswith(_COPIES))
+    total = sum(getattr(event, own) for event in events)
+    table = events.table(sort_by=own, row_limit=8, max_name_column_width=40)
+    return {"copy": copy / 1e6, "compute": (total - copy) / 1e6}, table

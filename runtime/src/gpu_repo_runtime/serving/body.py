@@ -50,16 +50,19 @@ async def read_body(
 
 
 async def _rest(receive: Receive, settings: Settings) -> bytes:
-    body, more = b"", True
+    pieces: list[bytes] = []
+    size, more = 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientGone("the client hung up before its body was complete")
-        body += message.get("body", b"")
+        piece = message.get("body", b"")
+        pieces.append(piece)
+        size += len(piece)
         more = message.get("more_body", False)
-        if len(body) > settings.body_limit:
+        if size > settings.body_limit:
             raise _too_large(settings)
-    return body
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 class LimitedBody:

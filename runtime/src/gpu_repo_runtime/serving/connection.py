@@ -59,7 +59,8 @@ class LingeringTransport:
         if self.is_closing():
             return
         connection = self._connection
-        connection.end_within(LINGER_SECONDS if connection.receiving else connection.limits.client_seconds)
+        linger = LINGER_AT_THE_END_SECONDS if connection.limits.draining else LINGER_SECONDS
+        connection.end_within(linger if connection.receiving else connection.limits.client_seconds)
         if not connection.receiving:
             self._transport.close()
             return

@@ -61,7 +61,9 @@ class Engine:
         if device.is_device_lost(error):
             return DeviceLost(f"{type(error).__name__}: {first_line(error)}")
         if device.is_out_of_memory(error):
-            log.warning("out of memory: trying with less", extra={"fields": {"error": first_line(error)}})
+            # Not all the words of the error: those of the model's own code may hold what a client sent.
+            what = ": ".join(filter(None, (type(error).__name__, first_line(device.reported(error)))))
+            log.warning("out of memory: trying with less", extra={"fields": {"error": what}})
             return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
         if index is not None:
             log.error("the model failed on an input", exc_info=error)

@@ -55,6 +55,11 @@ def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], An
             "extend in service.py: dependencies of the application do not reach the routes of the service: "
             "write a middleware, app.add_middleware(...)"
         )
+    if any(getattr(app.router, name, None) for name in ("on_startup", "on_shutdown")):
+        raise StartRefused(
+            "extend in service.py: on_event and add_event_handler never run beside a lifespan, which loads the model: "
+            "write a lifespan around app.router.lifespan_context"
+        )
     for route in app.routes[before:]:
         if isinstance(route, WebSocketRoute) and not any(map(importlib.util.find_spec, ("websockets", "wsproto"))):
             raise StartRefused(f"extend in service.py: the websocket {route.path} needs the package websockets")

@@ -1,9 +1,11 @@
 """Logs on standard output: one JSON object a line, or short text on a terminal."""
 
+import asyncio
 import hashlib
 import logging
 import os
 import sys
+import threading
 import time
 import traceback
 from typing import Any
@@ -16,6 +18,9 @@ from .writer import Stream, Writer
 
 # Time for the last lines when the process ends.
 FLUSH_SECONDS = 0.4
+# Of a type's name, which code may make up.
+NAME_CHARACTERS = 200
+log = logging.getLogger(__name__)
 writers: list[Writer] = []
 UNWRITABLE = '{"level":"error","message":"a line of the log could not be written: its words raise"}\n'
 
@@ -96,7 +101,7 @@ def _without_messages(error: BaseException, seen: set[int]) -> list[str]:
     message = words_of(error)
     digest = hashlib.sha256(message.encode(errors="backslashreplace")).hexdigest()[:12]
     kept = f"{len(message)} characters, sha256 {digest}; whole with LOG_LEVEL=debug" if message else "no message"
-    return [*lines, f"{type(error).__qualname__}: ({kept})"]
+    return [*lines, f"{printable(type(error).__qualname__)[:NAME_CHARACTERS]}: ({kept})"]
 
 
 class _Handler(logging.Handler):
@@ -122,11 +127,27 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.captureWarnings(True)
     sys.stdout, sys.stderr = streams
+    # What Python would print of these by itself has the messages of exceptions in it, and is no line of the log.
+    threading.excepthook, sys.unraisablehook = _in_thread, _unraisable
     # What nobody reads is not collected: it would cost time on every line (the logging documentation lists these).
     logging._srcfile = None
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):
         setattr(logging, name, False)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+
+
+def in_loop(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """In the place of asyncio's own handler, which repeats the message of an exception."""
+    log.error("%s", context["message"], exc_info=context.get("exception"))
+
+
+def _in_thread(about: threading.ExceptHookArgs) -> None:
+    if about.exc_type is not SystemExit:
+        log.error("a thread ended with an error", exc_info=about.exc_value)
+
+
+def _unraisable(about: Any) -> None:
+    log.error("an error that nothing could catch", exc_info=about.exc_value)
 
 
 def fill_standard_streams() -> None:

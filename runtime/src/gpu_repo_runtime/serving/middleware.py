@@ -17,12 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .body import LimitedBody
 from .errors import NotReady, ServiceError
 from .head import check_head
-from .schemas import Problem
+from .schemas import Problem, to_json
 from .service import Service
 
 log = logging.getLogger("request")
 # Asked every few seconds by machines.
 QUIET = frozenset({"/", "/livez", "/readyz", "/metrics", "/v2/health/live", "/v2/health/ready"})
+WITHOUT_BODY = frozenset({204, 205, 304})
 _usable_id = re.compile(rb"[A-Za-z0-9._-]{1,100}").fullmatch
 
 
@@ -72,12 +73,14 @@ class RequestMiddleware:
             self._service.metrics.rejected.labels(error.code).inc()
             if error.status != 499:
                 await problem(error, scope)(scope, receive, send_with_id)
-        except asyncio.CancelledError:  # the time to stop is over
-            self._service.unfinished += 1
-            if not status:
-                stopped = NotReady("the service stopped before the answer was there", retry_after=1)
-                await problem(stopped, scope)(scope, receive, send_with_id)
-        except (Exception, SystemExit):  # a route of the owner may raise that, and the service goes on
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():  # the time to stop is over
+                self._service.unfinished += 1
+                if not status:
+                    stopped = NotReady("the service stopped before the answer was there", retry_after=1)
+                    await problem(stopped, scope)(scope, receive, send_with_id)
+                return
+            # A route of the owner may raise any of them, and the service goes on.
             log.exception("internal error", extra={"fields": fields})
             if status:  # half an answer is out: only closing the connection can tell
                 raise
@@ -108,8 +111,13 @@ def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
     request_id = scope["fields"]["request_id"]
     if isinstance(error, HTTPException):
         status, headers = error.status_code, dict(error.headers or {})
-        body = Problem(title=error.detail, status=status, code="http", detail=error.detail, request_id=request_id)
-        body.error = error.detail
+        if allowed := headers.get("Allow"):  # HEAD is answered like GET here
+            headers["Allow"] = re.sub(r"\bGET\b(?!.*\bHEAD\b)", "GET, HEAD", allowed)
+        if status in WITHOUT_BODY:
+            return Response(None, status, headers)
+        # FastAPI takes any JSON for it.
+        detail = error.detail if isinstance(error.detail, str) else to_json(error.detail).decode()
+        body = Problem(title=detail, status=status, code="http", detail=detail, request_id=request_id, error=detail)
     else:
         status, headers = error.status, dict(error.headers)
         if error.retry_after:
@@ -120,6 +128,11 @@ def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
     plain = scope["path"].removeprefix(scope.get("root_path", "")).startswith(("/v1/", "/v2/"))
     media_type = "application/json" if plain else "application/problem+json"
     return Response(body.model_dump_json(exclude_none=True), status, headers, media_type)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _request_id(scope: Scope) -> str:

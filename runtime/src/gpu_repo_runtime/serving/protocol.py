@@ -12,6 +12,9 @@ from .connection import Connection, Limits
 HEAD_BYTES = 65_536
 URL_BYTES = 8_192
 HEADER_FIELDS = 100
+# Requests that wait for the answer to another one of their connection; each takes far more memory than its bytes.
+PIPELINED = 100
+TOO_MANY_AT_ONCE = b"429 Too Many Requests"
 HEAD_TOO_LARGE = b"431 Request Header Fields Too Large"
 URL_TOO_LONG = b"414 URI Too Long"
 # The smallest chunk is one byte of body in six bytes.
@@ -55,6 +58,8 @@ class LimitedProtocol(Connection):
             self.refuse(URL_TOO_LONG if self._in_head and len(self.url) > URL_BYTES else HEAD_TOO_LARGE)
         elif self._in_head and self._late is None:
             self._late = self.loop.call_later(self.limits.client_seconds, self.refuse, b"408 Request Timeout")
+        elif self._late is None and not self.receiving and not self._busy():  # empty lines, which begin no request
+            self._late = self.loop.call_later(self.limits.client_seconds, self.timeout_keep_alive_handler)
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -70,8 +75,12 @@ class LimitedProtocol(Connection):
         if len(self.headers) > HEADER_FIELDS or (self._arrived > HEAD_BYTES and self._head_size() > HEAD_BYTES):
             self._refuse_head(HEAD_TOO_LARGE)
         assert self.parser is not None  # it is what calls this
-        if self.parser.get_http_version() not in ("1.1", "1.0"):  # 0.9 has no head, and its answers none either
-            self._refuse_head(b"505 HTTP Version Not Supported")
+        if (version := self.parser.get_http_version()) != "1.1":
+            if version != "1.0":  # 0.9 has no head, and its answers none either
+                self._refuse_head(b"505 HTTP Version Not Supported")
+            self.expect_100_continue = False  # RFC 9110, section 10.1.1
+        if len(self.pipeline) >= PIPELINED:
+            self._refuse_head(TOO_MANY_AT_ONCE)
         self._in_head = False
         super().on_headers_complete()
 

@@ -2,6 +2,7 @@
 
 import base64
 import math
+import re
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request, Response
@@ -87,7 +88,7 @@ class OpenInference:
         interface = service.interface
         self._service, self._predictions = service, predictions
         self.inputs = tensors.tensors_of(interface.input, "input")
-        self.outputs = tensors.tensors_of(interface.output, "output")
+        self.outputs = tensors.output_tensors_of(interface.output)
         self._by_field = isinstance(interface.input, type) and issubclass(interface.input, BaseModel)
 
     async def answer(self, request: Request) -> Response:
@@ -158,6 +159,8 @@ class OpenInference:
         try:
             if given.data is None:
                 rows = tensors.read_binary(binary, shape, given.datatype)
+            elif not tensors.is_flat(given.data) and not tensors.is_nested_as(given.shape, given.data):
+                raise TensorError(f"has lists of other lengths than its shape {given.shape} says")
             else:
                 rows = tensors.read_json(given.data, shape, given.datatype)
             if tensor.datatype == "BYTES":
@@ -197,6 +200,7 @@ class OpenInference:
         return Response(content + binary, media_type="application/octet-stream", headers={HEADER: str(len(content))})
 
 
+_is_length = re.compile("[0-9]{1,18}").fullmatch
 _FROM_URL = str.maketrans("-_", "+/")
 
 
@@ -223,7 +227,7 @@ def _parts(body: bytes, length: str | None) -> tuple[InferRequest, bytes]:
     """Return the JSON and what stands behind it. Raises InvalidTensor."""
     end = len(body)
     if length is not None:
-        if not length.isascii() or not length.isdigit() or int(length[:12]) > len(body):
+        if not _is_length(length) or int(length) > len(body):
             raise InvalidTensor("Inference-Header-Content-Length is not the length of the JSON in the body")
         end = int(length)
     try:

@@ -79,7 +79,8 @@ class Server(uvicorn.Server):
             await self.service.start()
         except DeviceError as error:
             cause = await asyncio.to_thread(gpu_cause)
-            log.critical("refusing to start: %s", error, extra={"fields": cause})
+            asked = "DEVICE=cuda, but " if self.settings.device == "cuda" else ""
+            log.critical("refusing to start: %s%s", asked, error, extra={"fields": cause})
             self.end(EXIT_CONFIGURATION)
         except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
@@ -112,6 +113,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and say where."""
         threading.Thread(target=self._end_in_time, daemon=True).start()
+        asyncio.get_running_loop().set_exception_handler(logs.in_loop)
         await super().startup(sockets)
         if self._starting is None:
             log.critical(

@@ -223,10 +223,9 @@ class Service:
             # The call may stay in the model for long; an error that knows the frames of this request would hold them.
             failed.__traceback__ = None
             raise copy(failed) from None
-        except asyncio.CancelledError:  # the time to stop is over
-            self.unfinished += 1
-            self.batcher.drop(call, ClientGone("the service stopped"))
-            raise NotReady("the service stopped before the answer was there", retry_after=1) from None
+        except asyncio.CancelledError:  # the time to stop is over, or a limit of an owner's route
+            self.batcher.drop(call, ClientGone("the answer is not waited for any more"))
+            raise
         finally:
             deadline.cancel()
             if watcher:
@@ -252,9 +251,9 @@ class Service:
             self.batcher.drop(call, ClientGone("the client hung up"))
 
         async def ask() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            drop()
+            # Once: a middleware that has read the body may give it again and again, and never wait.
+            if (await receive())["type"] == "http.disconnect":
+                drop()
 
         return None if when_gone(receive, drop) else asyncio.create_task(ask())
 

@@ -1,5 +1,6 @@
 """Settings of the service: every field is read from the environment variable of the same name in capitals."""
 
+import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Literal, Self
@@ -9,6 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 A_DAY = 86_400
+SHORTEST = 0.001
 MOST = 1_000_000
 MOST_BYTES = 2_000_000_000
 # In JSON a character outside the basic plane may be written as two escapes: \ud83d\ude00.
@@ -59,18 +61,18 @@ class Settings(BaseSettings):
 
     body_seconds: float = Field(
         default=10,
-        gt=0,
+        ge=SHORTEST,
         le=A_DAY,
         description="Time a client has for a head, for a body (then 408), and to read an answer",
     )
     request_seconds: float = Field(
-        default=30, gt=0, le=A_DAY, description="Time until an accepted request is given up with 504"
+        default=30, ge=SHORTEST, le=A_DAY, description="Time until an accepted request is given up with 504"
     )
     shutdown_seconds: float = Field(
         default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end of the process"
     )
     stuck_seconds: float = Field(
-        default=120, gt=0, le=A_DAY, description="A call of the model that takes longer turns /livez red"
+        default=120, ge=SHORTEST, le=A_DAY, description="A call of the model that takes longer turns /livez red"
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
@@ -85,10 +87,10 @@ class Settings(BaseSettings):
         description="Name in /v1/models/NAME and /v2/models/NAME; empty: the package's",
     )
     aip_predict_route: str = Field(
-        default="", pattern="^(/.*)?$", description="One more path of POST /predict; Vertex AI sets it"
+        default="", pattern=r"^(/[^\s?#{}]*)?$", description="One more path of POST /predict; Vertex AI sets it"
     )
     aip_health_route: str = Field(
-        default="", pattern="^(/.*)?$", description="One more path of GET /readyz; Vertex AI sets it"
+        default="", pattern=r"^(/[^\s?#{}]*)?$", description="One more path of GET /readyz; Vertex AI sets it"
     )
     root_path: str = Field(
         default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="Path under which a gateway shows the service"
@@ -149,5 +151,8 @@ def _fault(fault: Any, settings: type[BaseSettings]) -> str:
     kind = _KINDS.get(field.annotation)
     if kind is None:
         return f"{place.upper()}: {fault['msg']}"
+    if isinstance(field.validation_alias, AliasChoices):  # the one that is set
+        names = [str(name).upper() for name in field.validation_alias.choices]
+        place = next((name for name in names if name in os.environ), place)
     words = {"ge": "from", "gt": "above", "le": "to", "lt": "to below"}
     return f"{place.upper()}: take {' '.join([kind, *(f'{words[name]} {limit}' for name, limit in limits.items())])}"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 from pydantic_core import to_json
 
 # The letters of the module struct.
@@ -39,13 +39,15 @@ class TensorError(ValueError):
 class Tensor:
     """One tensor of a model: its name, its type, and how deep one input or output is (0: a single value).
 
-    ``is_bytes``: its BYTES are bytes in Python, and base64 in JSON; else they are texts.
+    ``is_bytes``: its BYTES are bytes in Python, and base64 in JSON; else they are texts. ``is_json``: what is no tensor
+    stands in them as JSON.
     """
 
     name: str
     datatype: str
     depth: int
     is_bytes: bool = False
+    is_json: bool = False
 
     def about(self) -> dict[str, Any]:
         """Return its line of the metadata; the first dimension counts the inputs."""
@@ -64,6 +66,15 @@ def tensors_of(type_: Any, name: str) -> list[Tensor] | None:
     return [tensor] if tensor else None
 
 
+def output_tensors_of(type_: Any) -> list[Tensor] | None:
+    """Return the tensors of an Output, with a field that is none as JSON; None: it has no fields and is no tensor."""
+    if not (isinstance(type_, type) and issubclass(type_, BaseModel)) or issubclass(type_, RootModel):
+        return tensors_of(type_, "output")
+    fields = {name: about.annotation for name, about in type_.model_fields.items() if not about.exclude}
+    fields |= {name: about.return_type for name, about in type_.model_computed_fields.items()}
+    return [_tensor(kind, name) or Tensor(name, "BYTES", 0, is_json=True) for name, kind in fields.items()] or None
+
+
 def _tensor(type_: Any, name: str) -> Tensor | None:
     depth = 0
     while True:
@@ -79,6 +90,20 @@ def _tensor(type_: Any, name: str) -> Tensor | None:
         else:
             break
     return Tensor(name, DATATYPES[type_], depth, type_ is bytes) if type_ in DATATYPES else None
+
+
+def is_nested_as(shape: Sequence[int], data: list[Any]) -> bool:
+    """Whether nested lists are as long as a shape says, each of them."""
+    if len(data) != shape[0]:
+        return False
+    if len(shape) == 1:
+        return is_flat(data)
+    return all(isinstance(part, list) and is_nested_as(shape[1:], part) for part in data)
+
+
+def is_flat(data: list[Any]) -> bool:
+    """Whether values stand in one list, whatever their tensor's shape is."""
+    return not any(isinstance(value, list) for value in data)
 
 
 def read_json(data: Any, shape: Sequence[int], datatype: str) -> list[Any]:
@@ -126,10 +151,12 @@ def columns(outputs: list[Any], tensors: list[Tensor] | None) -> list[tuple[Tens
     found = []
     for tensor in tensors:
         rows = [one.get(tensor.name) if isinstance(one, dict) else one for one in outputs]
+        if tensor.is_json:
+            rows = [to_json(row, inf_nan_mode="null").decode() for row in rows]
         flat = []
         shape = [len(rows), *_shape(rows, tensor)[1:]]
         _flatten(rows, flat)
-        if len(flat) != math.prod(shape) or any(value is None for value in flat):
+        if not is_nested_as(shape, rows) or any(value is None for value in flat):
             raise TensorError(f"the answers' {tensor.name} are of different lengths, or none: ask POST /predict")
         if not _are(flat, tensor.datatype):
             raise TensorError(f"the answers' {tensor.name} are no {tensor.datatype}: ask POST /predict")

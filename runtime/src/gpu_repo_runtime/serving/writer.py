@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from queue import SimpleQueue
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -85,8 +86,12 @@ class Stream(io.TextIOBase):
 
     def __init__(self, writer: Writer, target: int) -> None:
         self._writer, self._target = writer, target
+        self.buffer = _Bytes(self)  # many a library writes bytes
 
     encoding = "utf-8"
+
+    def reconfigure(self, **_: object) -> None:
+        """Do nothing: the encoding stays, and no line waits here."""
 
     def write(self, text: str) -> int:
         """Hand ``text`` over as it is."""
@@ -104,6 +109,23 @@ class Stream(io.TextIOBase):
     def fileno(self) -> int:
         """The file descriptor, for those who go past this."""
         return self._target
+
+
+class _Bytes(io.RawIOBase):
+    """The same for bytes."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data).decode(errors="backslashreplace"))
+        return len(data)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 class Dropped(Collector):

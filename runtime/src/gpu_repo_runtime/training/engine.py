@@ -1,10 +1,12 @@
 """What the training needs of a framework, and which one a task is for."""
 
+import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from ..batch.exits import BadConfiguration
+from ..device import FRAMEWORKS, imported
 
 
 class Task(Protocol):
@@ -65,28 +67,21 @@ def open_engine(task: Any, device: str, precision: str, learning_rate: float, cl
 
     learning_rate and clip: of AdamW, and the largest norm of all gradients together.
     """
-    kind: Any
     found = framework_of(task)
-    if found == "torch":
-        from .with_torch import Engine as kind
-    elif found == "tensorflow":
-        from .with_tensorflow import Engine as kind
-    else:
-        from .with_numpy import Engine as kind
-    engine: Engine = kind(task, device, precision, learning_rate, clip, seed)
+    module = importlib.import_module(f".with_{'numpy' if found == 'plain' else found}", __package__)
+    engine: Engine = module.Engine(task, device, precision, learning_rate, clip, seed)
     return engine
 
 
 def framework_of(task: Any) -> str:
-    """Return "plain" for a task that has weights, "torch" or "tensorflow" for one that has a network."""
+    """Return "plain" for a task that has weights, the framework of one that has a network."""
     if hasattr(task, "weights"):
         return "plain"
     if not hasattr(task, "network"):
-        raise BadConfiguration("the Task of task.py has no network (torch, tensorflow) and no weights (NumPy, CuPy)")
+        raise BadConfiguration(
+            f"the Task of task.py has no network ({', '.join(FRAMEWORKS)}) and no weights (NumPy, CuPy)"
+        )
     # What task.py itself imports counts before what else has come with it.
     own = vars(sys.modules[type(task).__module__]).values()
     roots = [str(getattr(value, "__name__", "")).partition(".")[0] for value in own]
-    for name in ("torch", "tensorflow"):
-        if name in roots:
-            return name
-    return "tensorflow" if "tensorflow" in sys.modules and "torch" not in sys.modules else "torch"
+    return next(iter((*(name for name in FRAMEWORKS if name in roots), *imported(), FRAMEWORKS[0])))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..batch.exits import BadConfiguration
+from ..device import FRAMEWORKS
 
 DECAY = 0.01
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8
@@ -24,7 +25,7 @@ class Engine:
 
     def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
         if precision not in ("auto", "float32"):
-            raise BadConfiguration(f"--precision {precision} needs the framework torch or tensorflow")
+            raise BadConfiguration(f"--precision {precision} needs the framework {' or '.join(FRAMEWORKS)}")
         self.precision = "float32"
         self.xp: Any = np
         if device == "cuda":

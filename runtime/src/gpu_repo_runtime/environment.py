@@ -1,0 +1,125 @@
+"""Make .venv of a repository: its locked packages, its tools and, on a machine with a GPU, the GPU libraries.
+
+usage: environment [--gpu] [--framework PACKAGE==VERSION]
+
+scripts/setup starts it, straight from the wheel: it needs nothing but Python. Exit codes: 0 done, 1 not done, 2 wrong
+use, else what uv ended with.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+VENV = Path(".venv")
+PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
+TOOLS = "scripts/tools/uv.lock"
+RUNTIME = Path("wheels/requirements.in")
+CUDA = re.compile(r"(torch|tensorflow|triton|nvidia-.*|cuda-.*)==")
+
+
+class SetupError(Exception):
+    """The environment is not made; the message says why, `code` is the exit code."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def say(message: str) -> None:
+    """Say what is done, as the scripts do."""
+    print(f"setup: {message}", file=sys.stderr, flush=True)
+
+
+def ran(*command: str | Path) -> int:
+    """Run a command and return its exit code; what it says stays visible."""
+    return subprocess.run(command, check=False).returncode
+
+
+def install(*options: str | Path) -> None:
+    """Run `uv pip` on .venv. Raises SetupError; uv has said why."""
+    if code := ran(UV, "pip", *options, "--quiet", "--python", PYTHON):
+        raise SetupError("the packages were not installed; the reason stands above", code)
+
+
+def make_venv(folder: Path) -> None:
+    """Make an environment that holds the locked uv and nothing else. Raises SetupError."""
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", TOOLS)
+    if ran(sys.executable, "-m", "venv", "--clear", folder) or ran(folder / "bin" / "python", *pip):
+        raise SetupError(f"{folder} was not made; the reason stands above")
+
+
+def lock_runtime() -> None:
+    """Resolve the locks again where the template has brought another runtime than they name. Raises SetupError."""
+    runtime = RUNTIME.read_text(encoding="utf-8").rpartition(" @ ")[2].strip() if RUNTIME.is_file() else ""
+    if not runtime or f"@ {runtime}" in Path("requirements.lock").read_text(encoding="utf-8"):
+        return
+    say(f"the template brought {runtime}, which requirements.lock does not name: running scripts/lock")
+    if ran("scripts/lock"):
+        raise SetupError(
+            f"scripts/lock must resolve the locks for {runtime}, with a package index within reach; .venv is as it was"
+        )
+    say("commit the changed locks together with wheels/")
+
+
+def without_framework(lock: str) -> str:
+    """Return a lock without the framework and NVIDIA's libraries."""
+    kept, entries = True, []
+    for line in lock.splitlines(keepends=True):
+        if re.match("[A-Za-z0-9]", line):
+            kept = CUDA.match(line) is None
+        entries += [line] if kept else []
+    return "".join(entries)
+
+
+def fill(framework: str, gpu: bool) -> None:
+    """Let .venv hold what the locks name and nothing else; `framework` takes the place of the locked one."""
+    tried = ("pip", "install", "--dry-run", "--no-deps", "--quiet", "--python", PYTHON)
+    if framework and ran(UV, *tried, framework):  # before anything is taken out of .venv
+        raise SetupError(f"{framework} cannot be had: take a version that pip finds here; .venv is as it was")
+    lock = Path("requirements-gpu.lock")
+    lock = lock if gpu and lock.is_file() else Path("requirements.lock")
+    text = lock.read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        packages = Path(folder, "packages.lock")
+        packages.write_text(without_framework(text) if framework else text, encoding="utf-8")
+        install("sync", "--require-hashes", packages, "requirements-dev.lock", TOOLS)
+    if framework:
+        install("install", framework)
+        say(f"{framework} instead of the locked one: numbers may differ a little from the image's")
+    say(f".venv holds {lock} and requirements-dev.lock; next: scripts/test")
+
+
+def framework_of(words: list[str]) -> str:
+    """Return the framework that the command line asks for, "" for the locked one. Raises SetupError."""
+    if words and words[0] != "--framework":
+        raise SetupError(f"unknown option {words[0]}: see scripts/setup --help", 2)
+    if words and not "".join(words[1:2]):
+        raise SetupError("--framework needs PACKAGE==VERSION, for example torch==2.13.0", 2)
+    return "".join(words[1:2])
+
+
+def main(words: list[str]) -> int:
+    """Make the environment; return the exit code."""
+    for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program
+        os.environ.pop(name, None)
+    gpu = words[:1] == ["--gpu"]
+    try:
+        framework = framework_of(words[1:] if gpu else words)
+        if not os.access(UV, os.X_OK):
+            say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
+            make_venv(VENV)
+        lock_runtime()
+        fill(framework, gpu)
+    except SetupError as error:
+        say(str(error))
+        return error.code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

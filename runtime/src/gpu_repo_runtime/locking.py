@@ -1,0 +1,119 @@
+"""Resolve the packages that a repository asks for, under the versions of its base image, into requirements*.lock.
+
+usage: locking --image NAME [--gpu] [--requirements NAME [--project]] -- [options of uv pip compile]
+
+pyproject.toml says what is asked for, with its extra `gpu` and its group `dev`; or NAME.in, NAME-gpu.in and NAME-dev.in
+do, with --project beside pyproject.toml. scripts/lock starts it. Either all locks change or none. Exit codes: 0 done,
+1 not resolved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+UV = Path(".venv/bin/uv")
+RUNTIME = Path("wheels/requirements.in")
+COMPILE = (
+    *(str(UV), "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--fork-strategy", "fewest"),
+    *("--generate-hashes", "--no-emit-index-url", "--no-annotate", "--custom-compile-command", "scripts/lock"),
+)
+
+
+class NotLockedError(Exception):
+    """Nothing was changed; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Locking:
+    """One run: the base image, where the packages are asked for, and the caller's own options for uv."""
+
+    image: str
+    requirements: str = ""
+    project: bool = False
+    gpu: bool = False
+    options: tuple[str, ...] = ()
+
+    @property
+    def asked_in(self) -> str:
+        """Return the file that asks for the packages."""
+        return f"{self.requirements}.in" if self.requirements else "pyproject.toml"
+
+    def locks(self) -> dict[str, list[str]]:
+        """Return each lock with what is resolved into it."""
+        named = self.requirements
+        asked = [*(["pyproject.toml"] if named and self.project else []), self.asked_in]
+        asked += [str(RUNTIME)] if RUNTIME.is_file() else []
+        more = {"requirements.lock": asked}
+        if self.gpu:
+            more["requirements-gpu.lock"] = [*asked, *([f"{named}-gpu.in"] if named else ["--extra", "gpu"])]
+        return more | {"requirements-dev.lock": [f"{named}-dev.in"] if named else ["--group", "dev"]}
+
+    def resolve(self, lock: Path, asked: list[str], under: list[str]) -> None:
+        """Resolve `asked` into the file `lock`, under the versions of `under`. Raises NotLockedError."""
+        constraints = [word for file in under for word in ("--constraints", file)]
+        if (
+            subprocess.run(
+                [*COMPILE, *constraints, *asked, *self.options, "--output-file", lock], check=False
+            ).returncode
+            == 0
+        ):
+            return
+        # The base image is to blame only where the same packages resolve without its versions.
+        if subprocess.run([*COMPILE, *asked, *self.options], capture_output=True, check=False).returncode:
+            raise NotLockedError(
+                f"{self.asked_in} cannot be resolved, with this base image or another: "
+                "correct what is named above; nothing was changed"
+            )
+        raise NotLockedError(
+            f"the packages in {self.asked_in} do not fit the base image {self.image} (versions in constraints.txt): "
+            "ask for what fits, or for another image with 'scripts/update --answer framework=...' or 'gpu_driver=...'"
+        )
+
+    def run(self) -> list[str]:
+        """Write all locks and return the names of those that changed. Raises NotLockedError."""
+        with tempfile.TemporaryDirectory() as folder:
+            under = ["constraints.txt"]
+            for name, asked in self.locks().items():
+                if Path(name).is_file():  # what it holds is kept where it fits
+                    shutil.copyfile(name, Path(folder, name))
+                self.resolve(Path(folder, name), asked, under)
+                if name == "requirements.lock":
+                    under.append(str(Path(folder, name)))
+            texts = {name: Path(folder, name).read_bytes() for name in self.locks()}
+        changed = [name for name, text in texts.items() if not Path(name).is_file() or Path(name).read_bytes() != text]
+        for name in changed:
+            Path(name).write_bytes(texts[name])
+        return changed
+
+
+def main(words: list[str]) -> int:
+    """Read the command line, lock, say what changed; return the exit code."""
+    parser = argparse.ArgumentParser(prog="lock", add_help=False, allow_abbrev=False)
+    for option in ("--image", "--requirements"):
+        parser.add_argument(option, default="")
+    for option in ("--project", "--gpu"):
+        parser.add_argument(option, action="store_true")
+    own = words.index("--")
+    asked = parser.parse_args(words[:own])
+    for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program, not of what uv may build
+        os.environ.pop(name, None)
+    try:
+        changed = Locking(asked.image, asked.requirements, asked.project, asked.gpu, tuple(words[own + 1 :])).run()
+    except NotLockedError as error:
+        print(f"lock: {error}", file=sys.stderr)
+        return 1
+    for name in changed:
+        print(f"lock: {name} changed", file=sys.stderr)
+    print("lock: done; next: scripts/setup", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

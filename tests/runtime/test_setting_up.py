@@ -1,0 +1,211 @@
+"""The programs behind scripts/lock, setup and update: what they ask uv for, and what they leave where it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from gpu_repo_runtime import environment, locking, updating
+
+# Stands in for uv: it writes down how it is called, and does what `uv.json` says of calls that hold a word.
+UV = """#!/usr/bin/env python3
+import json, pathlib, sys
+words = sys.argv[1:]
+with open("calls", "a") as calls:
+    print(json.dumps(words), file=calls)
+for word, code in json.loads(pathlib.Path("uv.json").read_text()).items():
+    if word in " ".join(words):
+        sys.exit(code)
+if "--output-file" in words:
+    out = pathlib.Path(words[words.index("--output-file") + 1])
+    out.write_text((out.read_text() if out.exists() else "") + "resolved\\n")
+if "sync" in words:
+    pathlib.Path("synced").write_text(pathlib.Path(words[words.index("--require-hashes") + 1]).read_text())
+"""
+WHEEL = "gpu-repo-runtime[serving] @ file:wheels/gpu_repo_runtime-1.0-py3-none-any.whl"
+
+
+@pytest.fixture
+def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a repository that is set up, and stand in it."""
+    for folder in (".venv/bin", "wheels", "scripts/tools"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / ".venv/bin/uv").write_text(UV)
+    (tmp_path / ".venv/bin/uv").chmod(0o755)
+    (tmp_path / "uv.json").write_text("{}")
+    (tmp_path / "wheels/requirements.in").write_text(f"# the runtime\n{WHEEL}\n")
+    (tmp_path / "requirements.lock").write_text(
+        f"{WHEEL} \\\n    --hash=sha256:1\ntorch==2 \\\n    --hash=sha256:2\nx==1\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def calls(child: Path) -> list[list[str]]:
+    """Return the calls of uv."""
+    file = child / "calls"
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def after(words: list[str], option: str) -> list[str]:
+    """Return what follows each time that an option is given."""
+    return [words[at + 1] for at, word in enumerate(words) if word == option]
+
+
+def test_each_lock_stands_under_the_image_and_under_the_first(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (child / "requirements-dev.lock").write_text("held\n")
+    assert locking.main(["--image", "plain-cu13", "--gpu", "--", "--upgrade-package=web>=1"]) == 0
+    first, gpu, dev = calls(child)
+    assert after(first, "--constraints") == ["constraints.txt"]
+    for words in (gpu, dev):
+        assert [Path(name).name for name in after(words, "--constraints")] == ["constraints.txt", "requirements.lock"]
+    asked = ["pyproject.toml", "wheels/requirements.in"]
+    assert [name for name in first if name in asked] == asked
+    assert ([name for name in gpu if name in asked], after(gpu, "--extra")) == (asked, ["gpu"])
+    assert ([name for name in dev if name in asked], after(dev, "--group")) == ([], ["dev"])
+    assert all("--upgrade-package=web>=1" in words and "--generate-hashes" in words for words in (first, gpu, dev))
+    assert (child / "requirements-dev.lock").read_text() == "held\nresolved\n", "it starts from what is locked"
+    assert "lock: requirements-gpu.lock changed\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("project", [[], ["--project"]])
+def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, project: list[str]) -> None:
+    (child / "wheels/requirements.in").unlink()
+    assert locking.main(["--image", "plain-cu13", "--gpu", "--requirements", "our", *project, "--"]) == 0
+    named = [[word for word in words if word.endswith((".in", ".toml"))] for words in calls(child)]
+    run = ["pyproject.toml", "our.in"] if project else ["our.in"]
+    assert named == [run, [*run, "our-gpu.in"], ["our-dev.in"]]
+    assert not [words for words in calls(child) if "--extra" in words or "--group" in words]
+
+
+@pytest.mark.parametrize(
+    ("refused", "words"),
+    [
+        ({"--group": 1}, "pyproject.toml cannot be resolved, with this base image or another"),
+        ({"constraints.txt --constraints": 1}, "do not fit the base image torch-cu13"),
+    ],
+    ids=["whatever the image", "under the image alone"],
+)
+def test_where_one_lock_cannot_be_resolved_none_changes(
+    child: Path, capsys: pytest.CaptureFixture[str], refused: dict[str, int], words: str
+) -> None:
+    (child / "uv.json").write_text(json.dumps(refused))
+    before = (child / "requirements.lock").read_text()
+    assert locking.main(["--image", "torch-cu13", "--"]) == 1
+    assert words in capsys.readouterr().err
+    assert (child / "requirements.lock").read_text() == before
+    assert not (child / "requirements-dev.lock").exists()
+
+
+def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
+    assert environment.main(["--gpu"]) == 0
+    assert "torch==2" in (child / "synced").read_text(), "there is no lock for the GPU: the one of all holds everything"
+    (child / "requirements-gpu.lock").write_text("for the GPU\n")
+    assert environment.main(["--gpu"]) == 0
+    assert (child / "synced").read_text() == "for the GPU\n"
+    assert environment.main([]) == 0
+    assert "torch==2" in (child / "synced").read_text()
+
+
+def test_another_framework_takes_the_place_of_the_locked_one(child: Path) -> None:
+    assert environment.main(["--framework", "torch==9"]) == 0
+    assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\nx==1\n"
+    tried, synced, installed = calls(child)
+    assert {"--dry-run", "torch==9"} < set(tried), "whether it can be had is asked first"
+    assert "sync" in synced
+    assert "torch==9" in installed
+    assert "--dry-run" not in installed
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--wrong"], 2, "unknown option --wrong: see scripts/setup --help"),
+        (["--gpu", "--framework"], 2, "--framework needs PACKAGE==VERSION"),
+        (["--framework", ""], 2, "--framework needs PACKAGE==VERSION"),
+    ],
+)
+def test_wrong_use_is_one_line(
+    child: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, told: str
+) -> None:
+    assert environment.main(words) == code
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("setup: ")
+    assert told in line
+    assert calls(child) == []
+
+
+def test_a_framework_that_cannot_be_had_leaves_the_environment(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (child / "uv.json").write_text(json.dumps({"--dry-run": 1}))
+    assert environment.main(["--framework", "torch==9"]) == 1
+    assert "torch==9 cannot be had" in capsys.readouterr().err
+    assert not (child / "synced").exists()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_another_runtime_is_locked_before_anything_is_installed(
+    child: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    newer = WHEEL.replace("1.0", "2.0")
+    (child / "wheels/requirements.in").write_text(f"# the runtime\n{newer}\n")
+    (child / "scripts/lock").write_text(f"#!/bin/sh\nenv >locked\nexit {code}\n")
+    (child / "scripts/lock").chmod(0o755)
+    monkeypatch.setenv("PYTHONPATH", "wheels/of_this_program.whl")
+    assert environment.main([]) == code
+    said = capsys.readouterr().err
+    assert f"{newer.rpartition(' @ ')[2]}, which requirements.lock does not name: running scripts/lock" in said
+    assert "PYTHONPATH" not in (child / "locked").read_text()
+    assert (child / "synced").exists() == (code == 0)
+    assert ("commit the changed locks together with wheels/" in said) == (code == 0)
+
+
+def test_what_uv_refuses_is_an_error(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (child / "uv.json").write_text(json.dumps({"sync": 2}))
+    assert environment.main([]) == 2
+    assert "the packages were not installed" in capsys.readouterr().err
+
+
+class BecameAnother(Exception):
+    """This program was replaced by another: its path and its words."""
+
+
+@pytest.fixture
+def became(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the update be an error that says how it was started."""
+
+    def execv(*given: object) -> None:
+        raise BecameAnother(*given)
+
+    monkeypatch.setattr("os.execv", execv)
+    monkeypatch.setenv("PYTHONPATH", "/repository/wheels/runtime.whl")
+
+
+@pytest.mark.usefixtures("became")
+def test_the_update_runs_with_the_locked_copier_which_is_installed_once(child: Path) -> None:
+    (child / "scripts/tools/copier.lock").write_text("copier==9\n")
+    for calls_of_uv in (2, 2):  # venv and sync, then none more
+        (child / "build/copier").mkdir(parents=True, exist_ok=True)
+        with pytest.raises(BecameAnother) as started:
+            updating.main(["--dry-run", "--to", "v1.0.0"])
+        program, words = started.value.args
+        assert words == [program, "-m", "gpu_repo_runtime.update", "--dry-run", "--to", "v1.0.0"]
+        assert os.environ["PYTHONPATH"] == "/repository/wheels/runtime.whl", "the update would not be found"
+        assert len(calls(child)) == calls_of_uv
+    (child / "scripts/tools/copier.lock").write_text("copier==10\n")
+    with pytest.raises(BecameAnother):
+        updating.main([])
+    assert len(calls(child)) == 4, "another Copier is locked"
+
+
+@pytest.mark.usefixtures("became")
+def test_without_copier_an_update_ends_with_1_and_is_tried_anew(
+    child: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (child / "scripts/tools/copier.lock").write_text("copier==9\n")
+    (child / "build/copier").mkdir(parents=True)
+    (child / "uv.json").write_text(json.dumps({"sync": 3}))
+    assert updating.main([]) == 1, "3 would mean conflicts"
+    assert "update: Copier was not installed" in capsys.readouterr().err
+    assert not updating.HELD.exists()

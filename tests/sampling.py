@@ -1,0 +1,43 @@
+"""Which rows of a table `make test` takes; the others are marked slow, and `make test-slow` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any
+
+import pytest
+
+
+def sampled(rows: Iterable[Any], quick: Collection[Any] | Callable[[Any], object]) -> list[Any]:
+    """Return the rows for `parametrize`; those are quick that are in `quick`, or of which it says so.
+
+    A row that is a tuple is one value for each of the test's arguments. Raises ValueError where no row is quick, or one
+    that is named is not there.
+    """
+    rows = list(rows)
+    chosen = [row for row in rows if (quick(row) if callable(quick) else row in quick)]
+    if not chosen or (not callable(quick) and len(chosen) != len(quick)):
+        raise ValueError(f"not in the table, or nothing at all: {quick}")
+    return [_parameter(row, [] if row in chosen else [pytest.mark.slow]) for row in rows]
+
+
+def first_of_each(kind: Callable[[Any], Hashable]) -> Callable[[Any], bool]:
+    """Return what chooses the first row of each kind."""
+    seen: set[Hashable] = set()
+
+    def new(row: Any) -> bool:
+        before = len(seen)
+        seen.add(kind(row))
+        return len(seen) > before
+
+    return new
+
+
+def every(count: int) -> Callable[[Any], bool]:
+    """Return what chooses the first row of each `count`."""
+    numbers = iter(range(1 << 30))
+    return lambda _: next(numbers) % count == 0
+
+
+def _parameter(row: Any, marks: list[pytest.MarkDecorator]) -> Any:
+    return pytest.param(*row, marks=marks) if isinstance(row, tuple) else pytest.param(row, marks=marks)
