@@ -127,6 +127,7 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
             if given:
                 found = with_uses(trees, answers, [*found, *extra])
             found = [told_ignored(tree, outcome) for outcome in found]
+            found = with_resets(found, answers, given, read_answers(place / "new"))
         owned = owners_in(tree)
         found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
         paths = sorted(trees.touched, key=lambda path: (path == ANSWERS, path))
@@ -181,6 +182,17 @@ def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome]) -> li
     named = {outcome.path for outcome in (*uses, *(o for o in found if o.kind == "at risk"))}
     both = [*(o for o in found if o.path not in named or o.kind == "at risk"), *uses]
     return sorted(both, key=lambda outcome: (ORDER.index(outcome.kind), outcome.path))
+
+
+def with_resets(
+    found: list[Outcome], before: dict[str, Any], given: dict[str, str], after: dict[str, Any]
+) -> list[Outcome]:
+    """Return the outcomes, and at risk the answers that the new version does not take and Copier replaced unasked."""
+    names = [n for n in before if not n.startswith("_") and n not in given and after.get(n, before[n]) != before[n]]
+    told = [f"the answer {name}: {before[name]} is not possible any more and became {after[name]}" for name in names]
+    if given or not told:  # an answer that was given may change what another one stands for
+        return found
+    return [Outcome(ANSWERS, "at risk", "; ".join(told)), *(o for o in found if o.path != ANSWERS)]
 
 
 def told_ignored(tree: Path, outcome: Outcome) -> Outcome:
