@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from gpu_repo_runtime.update import cli, trial, write_back
 from gpu_repo_runtime.update.write_back import STOPS
 
+from tests.updates.copiers import ROOT
 from tests.updates.program import Program
 from tests.updates.test_write_back import in_a_process
 from tests.updates.tiny import TEN_LINES, Child, Template, copy, make_child
@@ -123,3 +125,17 @@ def test_a_stop_while_locks_are_resolved_hides_no_conflict(
     with pytest.raises(SystemExit):
         program(child)
     assert "conflict   a.txt" in program.capsys.readouterr().out
+
+
+def test_a_stop_while_scratch_folders_go_leaves_none(tmp_path: Path) -> None:
+    stopped = """
+import sys, tempfile
+from gpu_repo_runtime.update.scratch_tree import scratch_folder
+tempfile.TemporaryDirectory._rmtree = lambda *_, **__: sys.exit(143)
+with scratch_folder() as folder:
+    (folder / "file").touch()
+"""
+    own = {"TMPDIR": str(tmp_path), "PYTHONPATH": str(ROOT / "runtime" / "src")}
+    done = subprocess.run([sys.executable, "-c", stopped], env=os.environ | own, check=False)
+    assert done.returncode == 143
+    assert list(tmp_path.iterdir()) == []

@@ -127,3 +127,13 @@ def test_another_ci_system_brings_its_pipeline_and_takes_the_other(
     assert program(child, "--answer", "ci=[jenkins]") == 4, program.out + program.err
     assert child.has("Jenkinsfile")
     assert "mine:" in child.read(".gitlab-ci.yml")
+
+
+def test_an_answer_that_is_replaced_unasked_is_told(template: Template, program: Program, tmp_path: Path) -> None:
+    asked = "tools: {{type: str, multiselect: true, choices: [{0}], default: [a]}}\n"
+    template.release("v1.0.0", {"a.txt": "a\n"}, asked.format("a, b"))
+    child = make_child(template, tmp_path / "child", "--data", "tools=[b]")
+    template.release("v2.0.0", {"a.txt": "2\n"}, asked.format("a, c"))
+    assert program(child) == 4, program.err
+    told = "at risk    .copier-answers.yml: the answer tools: ['b'] is not possible any more and became ['a']"
+    assert told in program.out

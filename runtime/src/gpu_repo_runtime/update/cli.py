@@ -148,8 +148,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print for a program")
     parser.add_argument("--repository", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)
     options = parser.parse_args()
-    with suppress(AttributeError, ValueError):  # text that is not UTF-8 is printed as it is
-        sys.stdout.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    with suppress(AttributeError, ValueError):  # files are shown as they are, whatever the locale can write
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     try:
         return update(options.repository.resolve(), options)
     except UpdateError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import shutil
 from collections.abc import Iterator
@@ -51,6 +52,14 @@ def alone(child: Path) -> Iterator[None]:
 
 
 @contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Give a folder that goes afterwards, or with the process where a stop comes while it goes."""
+    with TemporaryDirectory(prefix="update-") as name:
+        atexit.register(shutil.rmtree, name, ignore_errors=True)
+        yield Path(name)
+
+
+@contextmanager
 def scratch(child: Path) -> Iterator[Path]:
     """Give a scratch work tree of the child's last commit and take it away again; take away what a kill left."""
     prefix = prefix_of(child)
@@ -62,8 +71,8 @@ def scratch(child: Path) -> Iterator[Path]:
                 if place.parent.name.startswith("update-"):
                     shutil.rmtree(place.parent, ignore_errors=True)
         call(child, "worktree", "prune")
-        with TemporaryDirectory(prefix="update-") as folder:
-            tree = Path(folder, "tree")
+        with scratch_folder() as folder:
+            tree = folder / "tree"
             add = ("worktree", "add", "--quiet", "--detach", "--lock", "--reason", REASON)
             git(child, *add, str(tree), "HEAD", more=as_committed(child))
             try:

@@ -20,7 +20,7 @@ from .file_states import Entry, Trees, entries
 from .git_calls import UpdateError, as_nobody, call, git, without_password
 from .outcome import ORDER, Outcome, outcomes
 from .ownership import owners_in
-from .scratch_tree import check_clean, scratch
+from .scratch_tree import check_clean, scratch, scratch_folder
 from .start import Start, choose, followed
 from .switch import merge_seeds, move_package, package, uses_of
 from .template_versions import Release, Template, release, template_of, version_of
@@ -118,15 +118,16 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
     tag = tag or template.known.get(version_of(start.name) or None, start.commit)  # type: ignore[arg-type]
     new = release(answers["_src_path"], tag)
     check_given(given, new.questions)
-    with scratch(child) as tree, TemporaryDirectory(prefix="update-") as place, warnings.catch_warnings():
+    with scratch(child) as tree, scratch_folder() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with as_nobody():
-            trees = rendered(template, start, new, text, answers, given, tree, Path(place))
-            extra = switch(template, start, new, answers, given, trees, Path(place)) if given else []
+            trees = rendered(template, start, new, text, answers, given, tree, place)
+            extra = switch(template, start, new, answers, given, trees, place) if given else []
             found = outcomes(trees)
             if given:
                 found = with_uses(trees, answers, [*found, *extra])
             found = [told_ignored(tree, outcome) for outcome in found]
+            found = with_resets(found, answers, given, read_answers(place / "new"))
         owned = owners_in(tree)
         found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
         paths = sorted(trees.touched, key=lambda path: (path == ANSWERS, path))
@@ -181,6 +182,17 @@ def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome]) -> li
     named = {outcome.path for outcome in (*uses, *(o for o in found if o.kind == "at risk"))}
     both = [*(o for o in found if o.path not in named or o.kind == "at risk"), *uses]
     return sorted(both, key=lambda outcome: (ORDER.index(outcome.kind), outcome.path))
+
+
+def with_resets(
+    found: list[Outcome], before: dict[str, Any], given: dict[str, str], after: dict[str, Any]
+) -> list[Outcome]:
+    """Return the outcomes, and at risk the answers that the new version does not take and Copier replaced unasked."""
+    names = [n for n in before if not n.startswith("_") and n not in given and after.get(n, before[n]) != before[n]]
+    told = [f"the answer {name}: {before[name]} is not possible any more and became {after[name]}" for name in names]
+    if given or not told:  # an answer that was given may change what another one stands for
+        return found
+    return [Outcome(ANSWERS, "at risk", "; ".join(told)), *(o for o in found if o.path != ANSWERS)]
 
 
 def told_ignored(tree: Path, outcome: Outcome) -> Outcome:
