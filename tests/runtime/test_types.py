@@ -9,7 +9,7 @@ from tests.runtime.services import RUNTIME
 from tests.templates.typed import UNTYPED, pyright
 
 # What only some children have; here they are Any.
-ELSEWHERE = ("torch", "opentelemetry", "fsspec", "onnxruntime", "ray")
+ELSEWHERE = ("torch", "opentelemetry", "fsspec", "onnxruntime", "ray", "jax")
 
 
 def test_pyright_finds_nothing(tmp_path: Path) -> None:
