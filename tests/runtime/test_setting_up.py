@@ -109,6 +109,15 @@ def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
     assert "torch==2" in (child / "synced").read_text()
 
 
+def test_each_part_of_a_locked_framework_makes_room_for_another(child: Path) -> None:
+    of_frameworks = ["torch", "tensorflow", "jax", "jaxlib", "jax-cuda13-plugin", "nvidia-cudnn-cu13", "triton"]
+    lock = child / "requirements.lock"
+    lock.write_text("".join(f"{name}==1 \\\n    --hash=sha256:1\n" for name in [*of_frameworks, "jaxtyping"]))
+    (child / "wheels/requirements.in").unlink()
+    assert environment.main(["--framework", "torch==9"]) == 0
+    assert (child / "synced").read_text() == "jaxtyping==1 \\\n    --hash=sha256:1\n"
+
+
 def test_another_framework_takes_the_place_of_the_locked_one(child: Path) -> None:
     assert environment.main(["--framework", "torch==9"]) == 0
     assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\nx==1\n"

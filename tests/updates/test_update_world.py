@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_repo_runtime.update import cli
 
 from tests.updates.program import Program
 from tests.updates.tiny import TEN_LINES, Child, Template, copy, make_child, write_files
@@ -170,3 +172,17 @@ def test_a_shallow_template_is_named(template: Template, program: Program, tmp_p
     child.edit({".copier-answers.yml": answers.replace(f"_src_path: {template.path}", f"_src_path: {shallow}")})
     assert program(child) == 1
     assert "it is a shallow clone: git fetch --unshallow there" in program.err
+
+
+def test_a_folder_that_was_deleted_meanwhile_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    monkeypatch.setattr(sys, "argv", ["update"])
+    assert cli.main() == 1
+    assert capsys.readouterr().err == (
+        "update: the folder that this runs in is no longer there: change to the repository\n"
+    )

@@ -19,7 +19,7 @@ VENV = Path(".venv")
 PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
 TOOLS = "scripts/tools/uv.lock"
 RUNTIME = Path("wheels/requirements.in")
-CUDA = re.compile(r"(torch|tensorflow|triton|nvidia-.*|cuda-.*)==")
+CUDA = re.compile(r"(torch|tensorflow|jax|jaxlib|jax-cuda.*|triton|nvidia-.*|cuda-.*)==")
 
 
 class SetupError(Exception):

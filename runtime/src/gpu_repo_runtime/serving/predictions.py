@@ -35,6 +35,7 @@ class Predictions:
     async def _answer(self, scope: Scope, receive: Receive, accepts: Callable[[bytes], bool]) -> bytes:
         body, media_type = await read_body(scope, receive, self._settings, accepts, self._wanted)
         asked = self._request.read(body) if is_json(media_type) or not media_type else self._request.read_one(body)
+        del body  # the inputs are held while they wait, and not their JSON too
         return b'{"predictions":%b}' % await self.outputs(asked, scope, receive, self._service.json)
 
     async def outputs(self, asked: Asked, scope: Scope, receive: Receive, written: Callable[[Call], T]) -> T:

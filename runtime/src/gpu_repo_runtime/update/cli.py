@@ -146,24 +146,32 @@ def main() -> int:
     parser.add_argument("--diff", action="store_true", help="print the change of each file too")
     parser.add_argument("--no-lock", action="store_true", help="leave the locks, also where the runtime is another")
     parser.add_argument("--json", action="store_true", help="print for a program")
-    parser.add_argument("--repository", type=Path, default=Path.cwd(), help=argparse.SUPPRESS)
+    parser.add_argument("--repository", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     with suppress(AttributeError, ValueError):  # files are shown as they are, whatever the locale can write
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     try:
-        return update(options.repository.resolve(), options)
+        return update((options.repository or here()).resolve(), options)
     except UpdateError as error:
         reason = without_password(str(error))
     except subprocess.CalledProcessError as error:
         words = [word for word in error.cmd[1:] if not word.startswith("-") and "=" not in word]
         reason = f"git {words[0]}: {without_password(last_line(error.stderr))}"
     except OSError as error:
-        reason = f"{error.strerror}: {error.filename or os.getcwd()}"
+        reason = f"{error.strerror}: {error.filename or here()}"
     if options.json:
         with suppress(UpdateError):
             tell(json.dumps({"code": 1, "error": reason}, indent=2), sys.stdout, written=False)
     print(f"update: {reason}", file=sys.stderr)
     return 1
+
+
+def here() -> Path:
+    """Return the folder that the command runs in. Raises UpdateError when it was deleted meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise UpdateError("the folder that this runs in is no longer there: change to the repository") from None
 
 
 def program() -> int:
