@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,3 +53,20 @@ def client(app: Any) -> Iterator[TestClient]:
     """Return a client of it in process, which gets every error as an answer."""
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
+
+
+@pytest.fixture
+def lines() -> Iterator[list[dict[str, Any]]]:
+    """What the log says of each request, but for times."""
+    found: list[dict[str, Any]] = []
+    logger, handler = logging.getLogger("request"), logging.Handler()
+    timed = {"ms", "queue_ms", "request_id"}
+    handler.emit = lambda record: found.append(  # type: ignore[method-assign]
+        {"level": record.levelname, **{name: value for name, value in record.fields.items() if name not in timed}}  # type: ignore[attr-defined]
+    )
+    logger.addHandler(handler)
+    before, level = logger.level, logging.INFO
+    logger.setLevel(level)
+    yield found
+    logger.setLevel(before)
+    logger.removeHandler(handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from gpu_repo_runtime.serving.protocol import http_protocol
 from gpu_repo_runtime.serving.settings import Settings
 
 DATE = [(b"date", b"today")]
+ASKED = {"texts": ["a", "b"]}
 
 
 class Wired:
@@ -88,3 +90,14 @@ async def wired(
             found.count(way_in)
         yield found
     await lifespan.shutdown()
+
+
+def post(body: Any, *headers: str, path: str = "/predict", version: str = "1.1", length: bool = True) -> bytes:
+    """Return the bytes of a request."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    given = [header.partition(":")[0].lower() for header in headers]
+    more = [] if "host" in given else ["host: x"]
+    more += [] if "content-type" in given else ["content-type: application/json"]
+    more += [f"content-length: {len(content)}"] if length else []
+    head = "\r\n".join([f"POST {path} HTTP/{version}", *more, *headers])
+    return f"{head}\r\n\r\n".encode() + content
