@@ -9,7 +9,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -152,3 +153,25 @@ def write_parquet(path: Path, lines: list[str], group: int = 100) -> Path:
     """Write texts as Parquet with row groups of `group` rows."""
     pq.write_table(pa.table({"id": range(len(lines)), "text": lines}), path, row_group_size=group)
     return path
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Job]]:
+    """Return a function that makes a job around the source of a model.py."""
+    packages: list[str] = []
+
+    def make(source: str) -> Job:
+        name = f"typed_{tmp_path.name.replace('-', '_')}_{len(packages)}"
+        packages.append(name)
+        child = tmp_path / "child"
+        package = child / "src" / name
+        (package / "job").mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "model.py").write_text(textwrap.dedent(source))
+        (package / "job" / "__init__.py").write_text(WAY.read_text())
+        monkeypatch.syspath_prepend(str(child / "src"))
+        return Job(child, name)
+
+    yield make
+    for name in [module for module in sys.modules if module.partition(".")[0] in packages]:
+        del sys.modules[name]
