@@ -32,6 +32,13 @@ def read_answers(child: Path) -> dict[str, Any]:
     return dict(answers)
 
 
+def rendered_answers(folder: Path) -> dict[str, Any]:
+    """Return the answers that a version wrote into a new rendering, {} where it wrote none."""
+    path = folder / ANSWERS
+    answers = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return dict(answers) if isinstance(answers, dict) else {}
+
+
 def line(name: str, value: str) -> str:
     """Return `name: value` as YAML on one line."""
     return yaml.safe_dump({name: value}, width=float("inf"), allow_unicode=True).rstrip("\n")

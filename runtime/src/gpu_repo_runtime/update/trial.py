@@ -14,7 +14,7 @@ from typing import Any
 
 from copier import run_copy, run_update
 
-from .answers import ANSWERS, following, read_answers, with_own_keys, with_source_of
+from .answers import ANSWERS, following, read_answers, rendered_answers, with_own_keys, with_source_of
 from .checkout import as_committed, check_seen, submodules, with_windows_endings
 from .file_states import Entry, Trees, entries
 from .git_calls import UpdateError, as_nobody, call, git, without_password
@@ -127,7 +127,7 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
             if given:
                 found = with_uses(trees, answers, [*found, *extra])
             found = [told_ignored(tree, outcome) for outcome in found]
-            found = with_resets(found, answers, given, read_answers(place / "new"))
+            found = with_resets(found, answers, given, rendered_answers(place / "new"))
         owned = owners_in(tree)
         found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
         paths = sorted(trees.touched, key=lambda path: (path == ANSWERS, path))
