@@ -125,3 +125,15 @@ def test_a_lost_gpu_is_seen_through_what_an_owner_makes_of_it(device: ModuleType
     assert device.is_device_lost(wrapped.value)
     wrapped.value.__cause__ = wrapped.value
     assert not device.is_device_lost(wrapped.value), "one that is its own cause ends the search"
+
+
+def test_a_lost_gpu_is_seen_where_an_owner_hides_what_led_to_an_error(device: ModuleType) -> None:
+    def hide() -> None:
+        try:
+            lose_device()
+        except RuntimeError:
+            raise ValueError("no answer") from None
+
+    with pytest.raises(ValueError, match="no answer") as hidden:
+        hide()
+    assert device.is_device_lost(hidden.value)

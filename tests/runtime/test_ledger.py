@@ -128,6 +128,12 @@ def as_formatter(see: Callable[[Any], Any], patch: pytest.MonkeyPatch) -> None:
     logging.root.handlers[0].setFormatter(Own())
 
 
+def as_format(see: Callable[[Any], Any], patch: pytest.MonkeyPatch) -> None:
+    formatter: Any = logging.root.handlers[0].formatter
+    before = formatter.format
+    patch.setattr(formatter, "format", lambda record: see(record) or before(record))
+
+
 def as_emit(see: Callable[[Any], Any], patch: pytest.MonkeyPatch) -> None:
     before = logging.root.handlers[0].emit
     patch.setattr(logging.root.handlers[0], "emit", lambda record: see(record) or before(record))
@@ -143,6 +149,7 @@ def as_emit(see: Callable[[Any], Any], patch: pytest.MonkeyPatch) -> None:
         as_factory,
         as_agent,
         as_formatter,
+        as_format,
         as_emit,
     ],
 )

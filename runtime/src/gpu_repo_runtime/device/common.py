@@ -64,5 +64,5 @@ def with_causes(error: BaseException) -> list[BaseException]:
     next_: BaseException | None = error
     while next_ is not None and all(next_ is not one for one in found):
         found.append(next_)
-        next_ = next_.__cause__ or (None if next_.__suppress_context__ else next_.__context__)
+        next_ = next_.__cause__ or next_.__context__  # what "from None" hides has happened all the same
     return found

@@ -87,23 +87,23 @@ class Door:
         due = loop.time() + self._service.settings.request_seconds
         for exchange in arrived:
             if not is_open or exchange.disconnected or not self._accepts(exchange):
-                self._leave(exchange).to_application(exchange)
+                exchange.context.run(self.leave(exchange).to_application, exchange)
             elif exchange.call is not None:
                 self._due[exchange] = due
-        if self._due and self._timer is None:
-            self._timer = loop.call_at(due, self._expire)
+                self._timer = self._timer or loop.call_at(due, self._expire)
 
     def _accepts(self, exchange: Exchange) -> bool:
         """Whether the request is answered here, be it with an error; the application says what is wrong with others."""
         try:
-            asked = self._read(exchange.body)
-        except (Exception, SystemExit):  # a validator of the owner may raise anything
+            asked = exchange.context.run(self._read, exchange.body)
+        except BaseException:  # a validator of the owner may raise anything
             return False
         exchange.name, exchange.body = asked.name, b""
         try:
             client = self._service.client_of(exchange.scope)
-            exchange.call = self._service.submit(asked.inputs, asked.parameters, client, exchange)
-        except (Exception, SystemExit) as error:
+            submit = self._service.submit
+            exchange.call = exchange.context.run(submit, asked.inputs, asked.parameters, client, exchange)
+        except BaseException as error:
             self.fail(exchange, error)
         else:
             exchange.when_gone = lambda: self._drop(exchange, ClientGone("the client hung up"))
@@ -114,10 +114,10 @@ class Door:
         call = exchange.call
         assert call is not None
         try:
-            content = b'{"predictions":%b}' % self._json(call)
-        except (Exception, SystemExit) as error:  # a serializer of the owner may raise anything
+            content = b'{"predictions":%b}' % exchange.context.run(self._json, call)
+        except BaseException as error:  # a serializer of the owner may raise anything
             return self.fail(exchange, error)
-        connection = self._leave(exchange)
+        connection = self.leave(exchange)
         last = b"\r\n"
         if self._service.state == "draining" or not exchange.keep_alive:
             exchange.keep_alive, last = False, b"connection: close\r\n\r\n"
@@ -140,10 +140,16 @@ class Door:
 
     def fail(self, exchange: Exchange, error: BaseException) -> None:
         """Have the application say that a request ends with an error."""
+        connection = self.leave(exchange)
         if isinstance(error, ServiceError):
-            error = in_the_words_of(exchange.name, error)
-        exchange.scope |= {"route": exchange.path.route, "error": error, "started": exchange.started}
-        self._leave(exchange).to_application(exchange, self._failing)
+            try:
+                error = in_the_words_of(exchange.name, error)
+                error.__traceback__ = None  # it would hold the inputs as long as its connection is open
+            except Exception as other:  # a model may raise a ServiceError of its own making
+                error = other
+        about = {"route": exchange.path.route, "error": error, "started": exchange.started}
+        exchange.scope = exchange.scope | about
+        exchange.context.run(connection.to_application, exchange, self._failing)
 
     def stop(self, exchange: Exchange) -> None:
         """Give a request up: the time to stop is over."""
@@ -155,7 +161,7 @@ class Door:
         if exchange.call:
             self._service.batcher.drop(exchange.call, error)
 
-    def _leave(self, exchange: Exchange) -> "Connection":
+    def leave(self, exchange: Exchange) -> "Connection":
         """Let nothing of the request stay here."""
         connection = exchange.connection
         self._due.pop(exchange, None)
@@ -171,6 +177,7 @@ class Door:
             if due > loop.time():
                 self._timer = loop.call_at(due, self._expire)
                 break
+            del self._due[exchange]
             self._drop(exchange, DeadlineExceeded(late))
 
     def _head_with(self, default_headers: Sequence[tuple[bytes, bytes]]) -> bytes:
@@ -189,4 +196,4 @@ def _paths(direct: Direct | None) -> dict[bytes, Path]:
 
 
 async def _raise(scope: Scope, receive: Receive, send: Send) -> None:
-    raise scope["error"]
+    raise scope.pop("error")

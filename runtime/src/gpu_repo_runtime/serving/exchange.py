@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
@@ -40,6 +41,7 @@ class Exchange:
     def __init__(self, door: "Door", connection: "Connection", path: Path, request_id: str) -> None:
         self.door, self.connection, self.path, self.request_id = door, connection, path, request_id
         self.scope: Any = connection.scope
+        self.context = copy_context()  # what owners keep there is a request's own, as it is in a task
 
     def done(self) -> bool:
         """Whether it is answered, or the application looks after it."""
@@ -47,15 +49,18 @@ class Exchange:
 
     def set_result(self, _: "list[Answer]") -> None:
         """Answer; the answers stand in the call."""
-        try:
-            self.door.answer(self)
-        except Exception:  # those who have their answers from the same batch are not to suffer
-            log.exception("internal error")
-            self.connection.transport.abort()
+        self._end(self.door.answer, self)
 
     def set_exception(self, error: BaseException) -> None:
         """Answer with an error."""
-        self.door.fail(self, error)
+        self._end(self.door.fail, self, error)
+
+    def _end(self, how: Callable[..., None], *arguments: object) -> None:
+        try:
+            how(*arguments)
+        except BaseException:  # those who have their answers from the same batch are not to suffer
+            log.exception("internal error")
+            self.door.leave(self).transport.abort()
 
     def as_cycle(self) -> RequestResponseCycle:
         """Return what uvicorn would have made of the request; it is the application's from now on."""

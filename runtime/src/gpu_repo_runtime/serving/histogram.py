@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 
+from prometheus_client import metrics
 from prometheus_client.core import HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.utils import floatToGoString
@@ -38,5 +39,10 @@ class Histogram(Collector):
         family = HistogramMetricFamily(self._name, self._about)
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         family.add_metric([], list(zip(bounds, counts, strict=True)), total)
-        family.add_sample(f"{self._name}_created", {}, self._created)
+        if getattr(metrics, "_use_created", True):
+            family.add_sample(f"{self._name}_created", {}, self._created)
         yield family
+
+    def describe(self) -> Iterator[Metric]:
+        """Its name, which no other metric may have."""
+        yield HistogramMetricFamily(self._name, self._about)

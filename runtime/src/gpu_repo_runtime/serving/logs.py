@@ -142,6 +142,8 @@ def only_writer(logger: logging.Logger) -> Writer | None:
     [handler] = root.handlers
     if type(handler) is not _Handler or handler.filters or type(handler.formatter) is not JsonFormatter:
         return None
+    if "format" in vars(handler.formatter):
+        return None
     plain = type(logger) is logging.Logger and logger.parent is root and handler.level <= logging.INFO
     own = logging.getLogRecordFactory() is logging.LogRecord and not {"emit", "handle", "format"} & vars(handler).keys()
     return handler.writer if plain and own and _HANDLING.still() else None
