@@ -228,7 +228,7 @@ def test_clients_who_leave_while_a_fault_is_searched_do_not_end_the_service(
 
     async def scenario(batcher: Any) -> list[dict]:
         await hold(batcher, owner)
-        bad, *others = [batcher.submit([text]) for text in ("poison", "a", "b", "c")]
+        bad, *others = [batcher.submit([text], sizes=[1]) for text in ("poison", "a", "b", "c")]  # one batch
         predict = owner.predict
 
         def then_all_leave(texts: list[str], group: Any) -> list[dict]:
