@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import textwrap
-import time
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.contract import ContractError, import_model
@@ -26,11 +23,9 @@ from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.hooks import build_middleware
 from gpu_repo_runtime.serving.service import Service
 from gpu_repo_runtime.words import first_line, words_of
-from pydantic import BaseModel
-from starlette.middleware.base import BaseHTTPMiddleware
 
-from tests.runtime.kinds import KINDS, model
-from tests.runtime.owners import ASKED, Settings, client_of, with_token
+from tests.runtime.kinds import model
+from tests.runtime.owners import ASKED, Settings, client_of
 
 MODEL = """
     Input = str
@@ -227,175 +222,3 @@ def test_parameters_that_only_compare_equal_are_others() -> None:
             }
     assert Choice({"top": 1}) != Choice({"top": True})
     assert Choice({"top": 1}) == Choice({"top": 1})
-
-
-class Body(BaseModel):
-    name: str
-    more: dict[str, int] = {}
-
-
-def own_body(app: FastAPI, service: Service) -> None:
-    @app.post("/raw")
-    async def raw(request: Request) -> int:
-        return len(await request.body())
-
-    @app.post("/typed")
-    async def typed(body: Body) -> str:
-        return body.name
-
-    @app.get("/ends")
-    async def ends() -> None:
-        raise SystemExit(0)
-
-    @app.get("/cancelled")
-    async def cancelled() -> None:
-        raise asyncio.CancelledError
-
-    @app.get("/refuses/{status}")
-    async def refuses(status: int) -> None:
-        raise HTTPException(status, {"left": ["gpu", 1]})
-
-
-def test_an_owners_route_has_the_limits_of_a_body() -> None:
-    with client_of(own_body, max_body_bytes=1000) as client:
-        assert client.post("/raw", content=b"x" * 1000).json() == 1000
-        for path in ("/raw", "/typed"):
-            large = client.post(path, content=b"x" * 1001, headers={"content-type": "application/json"})
-            assert (large.status_code, large.json()["code"]) == (413, "body_too_large"), path
-
-
-class ReadsAll(BaseHTTPMiddleware):
-    async def dispatch(self, request: Request, call_next: Any) -> Response:
-        self.read = len(await request.body())
-        response: Response = await call_next(request)
-        return response
-
-
-def slow(app: FastAPI, path: str) -> tuple[int, dict[str, Any]]:
-    """Return the answer to a client that stops in the middle of its body."""
-    sent: list[Any] = []
-    pieces = [{"type": "http.request", "body": b"abc", "more_body": True}]
-
-    async def main() -> None:
-        async def receive() -> Any:
-            return pieces.pop() if pieces else await asyncio.Event().wait()
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        headers = [(b"host", b"x"), (b"content-type", b"application/json"), (b"content-length", b"100")]
-        scope = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
-        await app({**scope, "headers": headers, "http_version": "1.1", "scheme": "http"}, receive, send)
-
-    asyncio.run(main())
-    return sent[0]["status"], json.loads(sent[1]["body"])
-
-
-@pytest.mark.parametrize("path", ["/raw", "/typed", "/predict"])
-def test_a_client_that_stops_within_its_body_is_told(path: str) -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        own_body(app, service)
-        if path == "/predict":
-            app.add_middleware(ReadsAll)
-
-    app = create_app(model(KINDS["row"]), Settings(device="cpu", body_seconds=0.05), extend=extend)
-    status, body = slow(app, path)
-    assert (status, body["code"]) == (408, "body_too_slow")
-
-
-def test_an_owners_route_refuses_as_predict_does_and_repeats_nothing() -> None:
-    with client_of(own_body) as client:
-        wrong = client.post("/typed", json={"name": ["secret"], "more": {"secret": "secret"}})
-        assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
-        assert [fault["field"] for fault in wrong.json()["errors"]] == ["body.name", "body.more.*"]
-        assert (wrong.json()["code"], "secret" in wrong.text) == ("invalid_request", False)
-        for path in ("/ends", "/cancelled"):
-            ends = client.get(path)
-            assert (ends.status_code, ends.json()["code"]) == (500, "internal"), path
-        service: Service = client.app.state.service  # type: ignore[attr-defined]
-        assert service.unfinished == 0, "what the owner's code cancels is no request that the end cut off"
-        assert client.post("/predict", json=ASKED).status_code == 200
-
-
-def test_an_owners_refusal_may_say_anything_that_json_has_and_nothing() -> None:
-    with client_of(own_body) as client:
-        conflict = client.get("/refuses/409")
-        assert (conflict.status_code, json.loads(conflict.json()["detail"])) == (409, {"left": ["gpu", 1]})
-        for status in (204, 304):
-            empty = client.get(f"/refuses/{status}")
-            assert (empty.status_code, empty.content) == (status, b"")
-
-
-def test_an_owners_route_may_wait_for_an_answer_no_longer_than_it_wants() -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        @app.get("/soon")
-        async def soon() -> str:
-            try:
-                async with asyncio.timeout(0.05):
-                    await service.run(time.sleep, 0.5)
-            except TimeoutError:
-                return f"{service.batcher.queue.count} wait"
-            return "in time"
-
-    with client_of(extend) as client:
-        assert client.get("/soon").json() == "0 wait"
-        service: Service = client.app.state.service  # type: ignore[attr-defined]
-        assert service.unfinished == 0
-
-
-def test_what_is_to_run_at_the_start_and_never_would_is_refused() -> None:
-    for event in ("on_startup", "on_shutdown"):
-
-        def extend(app: FastAPI, service: Service, event: str = event) -> None:
-            getattr(app.router, event).append(print)
-
-        with pytest.raises(StartRefused, match="write a lifespan around"):
-            client_of(extend)
-
-
-class Replays:
-    """Reads the body and gives it to whoever asks, as often as that may be: many a middleware is written like this."""
-
-    given = 0
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        body = (await receive()).get("body", b"") if scope["type"] == "http" else b""
-
-        async def again() -> Any:
-            Replays.given += 1
-            if Replays.given > 100:
-                await asyncio.Event().wait()
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        await self._app(scope, again if scope["type"] == "http" else receive, send)
-
-
-def test_a_middleware_that_gives_the_body_again_and_again_does_not_stop_the_service() -> None:
-    with client_of(lambda app, _: app.add_middleware(Replays)) as client:
-        assert client.post("/predict", json=ASKED).status_code == 200
-    assert Replays.given <= 2
-
-
-def test_a_websocket_without_the_package_for_it_is_refused() -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        app.add_api_websocket_route("/ws", lambda socket: None)  # type: ignore[arg-type,return-value]
-
-    with pytest.raises(StartRefused, match="/ws needs the package websockets"):
-        client_of(extend)
-
-
-def test_a_gateways_path_is_as_open_as_the_path_itself() -> None:
-    with client_of(with_token, root_path="/nlp") as client:
-        for path, status in (("/livez", 200), ("/nlp/livez", 200), ("/nlp/predict", 401), ("/nlplivez", 401)):
-            assert client.get(path).status_code == status, path
-
-
-def test_a_body_that_is_wrapped_in_more_than_chunks_is_not_taken() -> None:
-    with client_of(None) as client:
-        for coding, status in (("gzip, chunked", 501), ("chunked", 200), ("Chunked", 200), ("identity", 501)):
-            headers = {"transfer-encoding": coding, "content-type": "application/json"}
-            answer = client.post("/predict", content=json.dumps(ASKED), headers=headers)
-            assert answer.status_code == status, coding

@@ -12,7 +12,7 @@ from releases import current, released
 
 from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT, Copier, run_program
-from tests.updates.test_release_check import ANSWERS_FILE, GOOD
+from tests.updates.release_cases import ANSWERS_FILE, GOOD
 from tests.updates.tiny import Repository, write_files
 
 LOG = "# Changes\n\n## 1.1.0\n\nA fix.\n\n## 1.0.0\n\nfirst\n"

@@ -9,7 +9,8 @@ import pytest
 import release_check
 from releasekit.rendered import faults
 
-from tests.updates.test_release_check import GOOD, Files, change, checked, no_updates, retire
+from tests.updates.release_cases import GOOD, Files, change, retire
+from tests.updates.test_release_check import checked, no_updates
 from tests.updates.tiny import write_files
 
 WHEEL = b"PK\0 a wheel"

@@ -1,0 +1,221 @@
+"""Changes of a small family of templates: what the release check refuses, and what it lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Files = dict[str, str]
+SETTINGS = """
+_subdirectory: t
+_exclude:
+  - |
+    {% if flavour == 'a' %}
+    only-b
+    {% endif %}
+    {% if _copier_operation == 'update' %}
+    README.md
+    {% endif %}
+project_name: {type: str, default: x}
+flavour: {type: str, choices: [a, b], default: a}
+gpu: {type: bool, default: true}
+"""
+ANSWERS_FILE = "t/{{ _copier_conf.answers_file }}.jinja"
+TITLE = "title: {type: str, default: x}\n"
+TOOLS = """tools:
+  type: str
+  multiselect: true
+  choices: [p, q]
+  default: []
+  validator: "{% if flavour == 'a' and 'q' in tools %}no q for a{% endif %}"
+"""
+GOOD: Files = {
+    "copier.yml": SETTINGS + TITLE,
+    "VERSION": "1.0.0\n",
+    "CHANGELOG.md": "## 1.0.0\n",
+    "base-images/catalog.yml": "images: [{name: one, state: supported}, {name: two, state: supported}]\n",
+    "templates/retired.yml": "[]\n",
+    "t/.copier-ownership.yml": "managed: {scripts/: s, only-b: b, .copier-ownership.yml: l, '.copier-*.yml': a}\n"
+    "seed: {README.md: r}\n",
+    "t/scripts/build": "build\n",
+    "t/README.md": "readme\n",
+    "t/only-b": "b\n",
+}
+
+
+def change(**files: str | None) -> Callable[[Files], Files]:
+    """Return a change of GOOD: names with / and . written as __ and _dot_; None removes a file."""
+
+    def apply(good: Files) -> Files:
+        named = {name.replace("__", "/").replace("_dot_", "."): text for name, text in files.items()}
+        return {name: text for name, text in (good | named).items() if text is not None}
+
+    return apply
+
+
+def retire(kind: str, name: str, version: str = "1.1.0") -> str:
+    """Return the text of templates/retired.yml with one entry."""
+    return f"[{{kind: {kind}, name: {name}, version: {version}, reason: none needs it}}]\n"
+
+
+def settings(old: str, new: str) -> Callable[[Files], Files]:
+    """Return a change of GOOD's copier.yml."""
+    assert old in GOOD["copier.yml"], old
+    return change(copier_dot_yml=GOOD["copier.yml"].replace(old, new))
+
+
+LISTS = GOOD["t/.copier-ownership.yml"]
+ALL_MANAGED = LISTS.replace("seed: {README.md: r}", "seed: {}").replace("{scripts/", "{README.md: r, scripts/")
+ONE_IMAGE = "images: [{name: one, state: supported}]\n"
+RETIRED_IMAGE = "images: [{name: one, state: supported}, {name: two, state: retired}]\n"
+SHORT = 'title: {type: str, default: x, validator: "{% if title | length > 30 %}short{% endif %}"}\n'
+WIDE = 'title: {type: str, default: x, validator: "{% if not title %}x{% endif %}"}\n'
+NO_B = GOOD["copier.yml"].replace("[a, b]", "[a]")
+REFUSED = {
+    "a file is gone": (change(t__scripts__build=None, t__scripts__new="n"), "scripts/build (a True) is gone"),
+    "a file of one flavour is gone": (change(**{"t__only-b": None}), "only-b (b True) is gone"),
+    "a choice is gone": (change(copier_dot_yml=NO_B), "the choice b of flavour is gone"),
+    "a question is gone": (
+        change(copier_dot_yml=GOOD["copier.yml"].replace("gpu: {type: bool, default: true}\n", "")),
+        "the question gpu is gone",
+    ),
+    "an image is gone": (change(**{"base-images__catalog_dot_yml": ONE_IMAGE}), "the image two is gone"),
+    "an image is retired": (change(**{"base-images__catalog_dot_yml": RETIRED_IMAGE}), "the image two is gone"),
+    "a task": (change(copier_dot_yml=GOOD["copier.yml"] + "_tasks: ['true']\n"), "copier.yml has _tasks"),
+    "a migration": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_migrations: [{version: v1.1.0, command: 'true'}]\n"),
+        "copier.yml has _migrations",
+    ),
+    "an extension": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_jinja_extensions: [jinja2.ext.do]\n"), "_jinja_extensions"
+    ),
+    "a seed becomes managed": (
+        change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}),
+        "README.md (a True) was the owner's",
+    ),
+    "a file on no list": (change(t__new="n"), "new (a True) is on neither list"),
+    "a version is left out": (change(VERSION="1.2.1\n"), "VERSION is 1.2.1, which does not follow 1.0.0"),
+    "no changelog": (change(VERSION="1.1.0\n"), "CHANGELOG.md has no section '## 1.1.0'"),
+    "_skip_if_exists": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_skip_if_exists: [scripts/build]\n"),
+        "copier.yml has _skip_if_exists: fixes of those files would never arrive",
+    ),
+    "a tighter validator": (
+        settings(TITLE, SHORT),
+        "the question title took 'zzz",
+    ),
+    "another type": (settings("title: {type: str", "title: {type: json"), "the question title has type json instead"),
+    "several answers in place of one": (
+        settings("default: a}", "default: [a], multiselect: true}"), "the question flavour has multiselect True"
+    ),
+    "another when": (
+        settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer kept (b True)"
+    ),
+    "a secret": (settings("gpu: {", "gpu: {secret: true, "), "the question gpu is secret now"),
+    "a secret in the list": (settings("_subdirectory", "_secret_questions: [gpu]\n_subdirectory"), "gpu is secret now"),
+    "a new question without a default": (
+        settings(TITLE, TITLE + "more: {type: str}\n"), "more is new and has no default"
+    ),
+    "an entry of a version before": (
+        change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "1.0.0")}),
+        "file only-b is of version 1.0.0, and what comes after 1.0.0 is not",
+    ),
+    "a file is gone by an entry of a version before": (
+        change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "0.9.0")}),
+        "only-b (b True) is gone",
+    ),
+    "an entry of a version far ahead": (
+        change(templates__retired_dot_yml=retire("file", "only-b", "3.0.0")),
+        "is of version 3.0.0, and what comes after",
+    ),
+    "a retired choice excuses no other": (
+        change(
+            copier_dot_yml=NO_B.replace(
+                "gpu: {", "gpu: {validator: \"{% if gpu %}none here{% endif %}\", "),
+            templates__retired_dot_yml=retire("choice", "flavour=b"),
+        ),
+        "children with a True cannot update: Validation error for question 'gpu': none here",
+    ),
+    "conflict markers": (
+        change(t__scripts__build="a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> x\n"), "has conflict markers"
+    ),
+    "a broken template": (
+        change(**{"t__scripts__build": None, "t__scripts__build_dot_jinja": "{% if %}\n"}),
+        "children with a True cannot update",
+    ),
+    "a broken new choice": (
+        change(**{
+            "copier_dot_yml": GOOD["copier.yml"].replace("[a, b]", "[a, b, c]"),
+            "t__README_dot_md": None, "t__README_dot_md_dot_jinja": "readme\n{{ 'x' if flavour != 'c' else 1 / 0 }}\n",
+        }),
+        "c True cannot be rendered from the work tree",
+    ),
+    "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "lacks version"),
+}  # fmt: skip
+HARMFUL_UPDATES = {
+    "a seed that updates overwrite": (settings("    README.md\n", ""), "README.md is the owner's, and it changes it"),
+    "a managed file that updates leave out": (
+        settings("    README.md\n", "    README.md\n    scripts/build\n"),
+        "scripts/build is managed, and no fix of it arrives",
+    ),
+    "answers without _commit": (
+        lambda good: (
+            good
+            | {
+                ANSWERS_FILE: "{% for k, v in _copier_answers.items() if k != '_commit' %}\n"
+                "{{ k }}: {{ v | tojson }}\n{% endfor %}\n"
+            }
+        ),
+        ".copier-answers.yml has no _commit after it: the child can never update again",
+    ),
+    "an answer that is reset": (
+        settings(TITLE, "title: {type: str, default: x, validator: \"{% if title == 'mine' %}no{% endif %}\"}\n"),
+        "the answer title=mine has become x",
+    ),
+    "an update that fails": (
+        change(
+            VERSION="1.1.0\n",
+            CHANGELOG_dot_md="## 1.1.0\n",
+            **{
+                "copier_dot_yml": GOOD["copier.yml"]
+                + "more: {type: str, default: \"{{ UNSET if _copier_answers._commit is defined else 'x' }}\"}\n"
+            },
+        ),
+        "it fails: ",
+    ),
+}
+MADE_BY_HAND = {
+    "an executable bit is lost": (
+        lambda t: (t / "t/scripts/build").chmod(0o644),
+        "scripts/build (a True) can no longer be",
+    ),
+    "a file becomes a link": (
+        lambda t: ((t / "t/scripts/build").unlink(), (t / "t/scripts/build").symlink_to("../README.md")),
+        "t/scripts/build is a link",
+    ),
+}
+ALLOWED = {
+    "nothing changes": change(),
+    "a file changes": change(t__scripts__build="better\n"),
+    "a listed file is gone": change(
+        **{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b")}
+    ),
+    "a listed choice is gone": change(
+        copier_dot_yml=NO_B,
+        templates__retired_dot_yml=retire("choice", "flavour=b")
+    ),
+    "a listed image is retired": change(
+        **{"base-images__catalog_dot_yml": RETIRED_IMAGE, "templates__retired_dot_yml": retire("image", "two")}
+    ),
+    "the next version": change(VERSION="1.1.0\n", CHANGELOG_dot_md="## 1.1.0\n\n## 1.0.0\n"),
+    "the next version in the making": change(VERSION="1.0.1.dev0\n"),
+    "a validator that is as wide": settings(TITLE, WIDE),
+    "a listed validator": change(
+        copier_dot_yml=GOOD["copier.yml"].replace(TITLE, SHORT),
+        templates__retired_dot_yml=retire("validator", "title"),
+    ),
+    "settings that are included": change(
+        copier_dot_yml=GOOD["copier.yml"] + "---\n!include more.yml\n",
+        more_dot_yml="more: {type: bool, default: true}\n"
+    ),
+    "a new choice": change(copier_dot_yml=GOOD["copier.yml"].replace("[a, b]", "[a, b, c]")),
+}  # fmt: skip
