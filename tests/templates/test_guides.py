@@ -35,6 +35,7 @@ STREAM = """\
   description: Classify what comes in
   runs: the job
   extras: batch,training
+  tools: common
   look: [scripts/test]
 """
 
