@@ -23,11 +23,11 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 
 .PHONY: demo
 demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=batch FRAMEWORK=torch; both as in the questions)
-	@$(PYTHON) hooks/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
+	@$(PYTHON) tools/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new
 new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from)
-	@$(PYTHON) hooks/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
+	@$(PYTHON) tools/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
 
 .PHONY: adopt
 adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." TAKE="path ..." DRY_RUN=1 JSON=1 VERSION=)
@@ -60,11 +60,11 @@ format: $(READY) ## mend the style
 
 .PHONY: wheel
 wheel: $(READY) ## build the runtime that children carry, and put it into their templates
-	@$(PYTHON) hooks/build_wheel.py
+	@$(PYTHON) tools/build_wheel.py
 
 .PHONY: locks
 locks: $(READY) ## resolve the locks that new children start with (IMAGES="torch-cu13 ..." for some of them)
-	@$(PYTHON) -W ignore::UserWarning hooks/lock_templates.py $(IMAGES)
+	@$(PYTHON) -W ignore::UserWarning tools/lock_templates.py $(IMAGES)
 
 .PHONY: dev-lock
 dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
@@ -76,6 +76,10 @@ build-lock: $(READY) ## resolve the build tools that libraries package with
 	@echo 'hatchling>=1.27' | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make build-lock' - \
 	    --output-file templates/library/scripts/tools/build.lock
+
+.PHONY: audit
+audit: $(READY) ## ask the Python advisory database about every package of every lock
+	@$(PYTHON) tools/audit.py
 
 .PHONY: clean
 clean: ## remove what was made here
