@@ -50,7 +50,7 @@ test-release: $(READY) ## what only a release needs: torch and TensorFlow, every
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package benchmarks.report
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
 	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
 	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
@@ -85,4 +85,4 @@ audit: $(READY) ## ask the Python advisory database about every package of every
 clean: ## remove what was made here
 	rm -rf build .venv
 
--include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk benchmarks/report/docs.mk
+-include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk docs/figures/docs.mk
