@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from benchmarks.report.blocks import ROOT, table
+from docs.figures.blocks import ROOT, table
 
 # Compute capability of each GPU generation, with examples (developer.nvidia.com/cuda-gpus).
 GENERATIONS = {

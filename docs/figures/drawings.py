@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from html import escape
 
-from benchmarks.report.blocks import ROOT
+from docs.figures.blocks import ROOT
 
 INK, LINE = "#12202b", "#74869a"
 GREEN, BLUE, SAND, GREY = "#cfe8d5", "#d3e2f4", "#f4e4c8", "#e3e7ec"

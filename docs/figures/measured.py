@@ -8,8 +8,8 @@ from pathlib import Path
 from textwrap import TextWrapper
 from typing import Any
 
-from benchmarks.report.blocks import ROOT, table
-from benchmarks.report.service import Result, figures
+from docs.figures.blocks import ROOT, table
+from docs.figures.service import Result, figures
 
 RESULTS = ROOT / "benchmarks" / "results"
 UNEVEN = "benchmarks/results/service-uneven.json"

@@ -14,10 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-import runtime_source  # noqa: F401
+import with_runtime  # noqa: F401
 
 # isort: split
 import yaml
+from family import asked_questions
 from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
 from gpu_repo_runtime.update.git_calls import UpdateError, without_password
 from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
@@ -31,8 +32,7 @@ class NewError(Exception):
 
 def questions(template: Path) -> list[str]:
     """Return the names of the questions that a person is asked, in their order."""
-    settings = yaml.safe_load((template / "copier.yml").read_text(encoding="utf-8"))
-    return [name for name, text in settings.items() if not name.startswith("_") and text.get("when") is not False]
+    return list(asked_questions(yaml.safe_load((template / "copier.yml").read_text(encoding="utf-8"))))
 
 
 def check_answers(answers: list[str], known: list[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import fill, indent
 
-from benchmarks.report.measured import load, machine_of, percent
+from docs.figures.measured import load, machine_of, percent
 
 WIDTH = 130
 FLEET = """\

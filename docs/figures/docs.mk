@@ -2,7 +2,7 @@
 
 .PHONY: figures
 figures: $(READY) ## write the figures and tables of README and docs from the result files and the catalogue
-	@$(PYTHON) -m benchmarks.report
+	@$(PYTHON) -m docs.figures
 
 .PHONY: docs
 docs: $(READY) ## build the documentation into build/site

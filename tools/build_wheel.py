@@ -1,6 +1,6 @@
 """Build the runtime's wheel and put it, byte for byte the same for the same source, where children get it from.
 
-usage: hooks/build_wheel.py [--check]        (make wheel)
+usage: tools/build_wheel.py [--check]        (make wheel)
 
 --check changes nothing and ends with 1 where a committed wheel is not what the source gives.
 """

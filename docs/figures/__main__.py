@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.report import catalogue, drawings, measured, plots
-from benchmarks.report.blocks import ROOT, fill, pages
+from docs.figures import catalogue, drawings, measured, plots
+from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
     "images": catalogue.images,

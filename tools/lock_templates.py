@@ -1,7 +1,8 @@
 """Resolve the locks that a fresh child starts with: templates/locks/<type>-[<framework>-on-]<image>/.
 
 Each set of project type, framework and image is rendered and locked by the child's own scripts/lock, so that a new
-child's locks are what its owner would get. Run by `make locks`.
+child's locks are what its owner would get. The development tools are the same for most sets: what most have is in
+templates/locks/tools/, and a set has a lock of its own only where it differs. Run by `make locks`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,7 +22,8 @@ from family import catalog, frameworks, types
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = ROOT / "templates" / "locks"
-NAMES = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
+TOOLS = "requirements-dev.lock"
+NAMES = ("requirements.lock", "requirements-gpu.lock", TOOLS)
 
 
 def folder_of(project_type: str, framework: str, image: dict[str, object]) -> Path:
@@ -29,12 +32,20 @@ def folder_of(project_type: str, framework: str, image: dict[str, object]) -> Pa
     return LOCKS / f"{project_type}-{'' if alone else f'{framework}-on-'}{image['name']}"
 
 
+def shared_tools(project_type: str, locks: Path = LOCKS) -> Path:
+    """Return the lock of the development tools that most sets of this type start with."""
+    return locks / "tools" / f"{types()[project_type]['tools']}.lock"
+
+
 def lock(project_type: str, framework: str, image: dict[str, object], upgrade: bool) -> str:
     """Write the locks of one set; return one line about it. Raises CalledProcessError when resolving fails."""
     target = folder_of(project_type, framework, image)
-    target.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
-        (target / name).touch()
+    shared = shared_tools(project_type)
+    before = {name: (target / name).read_bytes() for name in NAMES if (target / name).exists()}
+    before.setdefault(TOOLS, shared.read_bytes() if shared.exists() else b"")
+    for place in (*(target / name for name in NAMES if name != TOOLS), shared):  # the template includes them
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.touch()
     with tempfile.TemporaryDirectory() as folder:
         child = Path(folder) / "child"
         answers = {
@@ -56,8 +67,8 @@ def lock(project_type: str, framework: str, image: dict[str, object], upgrade: b
         for name in NAMES:
             source = child / name
             if not source.exists():
-                (target / name).unlink()
-            elif source.read_bytes() != (target / name).read_bytes():
+                (target / name).unlink(missing_ok=True)
+            elif source.read_bytes() != before.get(name):
                 shutil.copyfile(source, target / name)
                 changed.append(name)
     return f"{target.name}: {'changed ' + ', '.join(changed) if changed else 'unchanged'}"
@@ -67,6 +78,26 @@ def take_back(folder: Path) -> None:
     """Remove a folder of locks that holds nothing yet."""
     if not any(lock.stat().st_size for lock in folder.glob("*.lock")):
         shutil.rmtree(folder)
+
+
+def share_tools(locks: Path = LOCKS) -> None:
+    """Keep each lock of development tools once: shared where most sets have it, else with the set that differs."""
+    shared_by: dict[Path, list[Path]] = {}
+    for project_type in types():
+        shared_by.setdefault(shared_tools(project_type, locks), []).extend(sorted(locks.glob(f"{project_type}-*/")))
+    for shared, folders in shared_by.items():
+        held = {folder: next(p for p in (folder / TOOLS, shared) if p.exists()).read_bytes() for folder in folders}
+        counted = Counter(text for text in held.values() if text)
+        if not counted:
+            shared.unlink(missing_ok=True)
+            continue
+        [(usual, _)] = counted.most_common(1)
+        shared.write_bytes(usual)
+        for folder, text in held.items():
+            if text == usual:
+                (folder / TOOLS).unlink(missing_ok=True)
+            else:
+                (folder / TOOLS).write_bytes(text)
 
 
 def main() -> int:
@@ -104,6 +135,7 @@ def main() -> int:
                 failed = True
                 take_back(LOCKS / name)
                 print(f"{name}: {error}: add it to copier.yml first (CONTRIBUTING.md)", file=sys.stderr)
+    share_tools()
     return int(failed)
 
 

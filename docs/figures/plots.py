@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from benchmarks.report.blocks import ROOT
-from benchmarks.report.measured import ceiling, shown
+from docs.figures.blocks import ROOT
+from docs.figures.measured import ceiling, shown
 
 OWN, OTHER, LINE = "#2f6f3e", "#8fa3b8", "#b3541e"
 KEY = "Data"  # of the PNG's text
