@@ -48,6 +48,7 @@ from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkou
 from fleetkit.state import Record, State, digest
 from fleetkit.waves import Rules, check_waves, to_push
 from gpu_repo_runtime.update.template_versions import UpdateError, versions
+from gpu_repo_runtime.update.utf8 import in_utf8
 from tqdm import tqdm
 
 
@@ -286,4 +287,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    in_utf8()
     sys.exit(main())

@@ -18,10 +18,17 @@ import with_runtime  # noqa: F401
 
 # isort: split
 import yaml
+<<<<<<< HEAD:tools/new.py
 from family import asked_questions
+=======
+from copier import load_settings
+from copier.errors import CopierError
+>>>>>>> a559e0c9c1bced6501ead0ed866b9bab7cdf5acc:hooks/new.py
 from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
 from gpu_repo_runtime.update.git_calls import UpdateError, without_password
 from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
+from gpu_repo_runtime.update.utf8 import in_utf8
+from platformdirs import user_config_path
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -121,11 +128,23 @@ def found(template: str, version: str | None) -> tuple[Template | None, str | No
     return fetched, fetched.known[number]
 
 
+def check_settings() -> None:
+    """Raise NewError where this person's settings of Copier, which give defaults, cannot be read."""
+    own = os.environ.get("COPIER_SETTINGS_PATH")
+    place = Path(own) if own else user_config_path("copier", appauthor=False) / "settings.yml"
+    try:
+        load_settings(place)
+    except (CopierError, OSError, RecursionError) as error:
+        said = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise NewError(f"your settings of Copier, {place}, cannot be read: mend or remove them ({said})") from error
+
+
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:
     """Render `template` beside `target` and move it there once it is whole; return what to say of the version.
 
     Raises NewError.
     """
+    check_settings()
     known, tag = found(template, version)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
         made = Path(folder) / target.name
@@ -188,4 +207,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    in_utf8()
     sys.exit(main())
