@@ -55,5 +55,5 @@ host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published de
 	@$(PYTHON) -m tests.updates.apis.cut
 
 .PHONY: audit
-audit: $(READY) ## ask the Python advisory database about every package of every lock
-	@$(PYTHON) hooks/audit.py
+audit: $(READY) ## known weaknesses of every package (DB="pypi.zip debian.json": by these databases, as a gate; else Python's is asked)
+	@$(PYTHON) hooks/audit.py $(call given,DB,db) $(call given,IMAGE,image)
