@@ -12,22 +12,21 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import with_runtime  # noqa: F401
 
 # isort: split
 import yaml
-<<<<<<< HEAD:tools/new.py
-from family import asked_questions
-=======
 from copier import load_settings
 from copier.errors import CopierError
->>>>>>> a559e0c9c1bced6501ead0ed866b9bab7cdf5acc:hooks/new.py
+from family import asked_questions, catalog
 from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
 from gpu_repo_runtime.update.git_calls import UpdateError, without_password
 from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
 from gpu_repo_runtime.update.utf8 import in_utf8
+from image_tools.check import end_warnings
 from platformdirs import user_config_path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -171,6 +170,14 @@ def name_source(answers: Path, source: str) -> None:
     answers.write_text(SOURCE.sub(lambda _: line("_src_path", source), text), encoding="utf-8")
 
 
+def end_of_image(child: Path) -> list[str]:
+    """Return a line where the image of a new repository gets its last fixes soon, by the catalogue of this clone."""
+    text = (child / "Dockerfile").read_text(encoding="utf-8")
+    known = catalog()
+    rows = [row for row in known["images"] if f"/{row['name']}:" in text]
+    return end_warnings(known, rows, datetime.now(UTC).date())
+
+
 def main() -> int:
     """Start a repository; return the exit code: 0 started, 1 refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -197,6 +204,8 @@ def main() -> int:
     except OSError as error:
         print(f"new: {target} cannot be written ({error.strerror}): take another place", file=sys.stderr)
         return 1
+    for warning in end_of_image(target):
+        print(f"new: {warning}", file=sys.stderr)
     print(f"{target} is ready.{note} Go on with:\n")
     print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
     print("  scripts/setup\n  scripts/test")
