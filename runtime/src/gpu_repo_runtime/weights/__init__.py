@@ -6,6 +6,6 @@ the size and the SHA-256 of each file. The folder that ``Model.load`` gets has a
 
 from .lockfile import LOCK, File, Lock, Weights
 from .problems import WeightsError
-from .using import Folder, find, load, locked
+from .using import Folder, digest, find, load, locked, used
 
-__all__ = ["LOCK", "File", "Folder", "Lock", "Weights", "WeightsError", "find", "load", "locked"]
+__all__ = ["LOCK", "File", "Folder", "Lock", "Weights", "WeightsError", "digest", "find", "load", "locked", "used"]

@@ -84,6 +84,12 @@ def load(model: Any, device: str) -> Any:
     return model.load(device, **{ARGUMENT: folder.path})
 
 
+def digest(model: Any) -> str:
+    """Return what stands for the weights that a model asks for, "" where it asks for none. Raises WeightsError."""
+    lock = used(model)
+    return lock.digest if lock else ""
+
+
 def used(model: Any) -> Lock | None:
     """Return the lock of the weights that a model asks for, None where it asks for none. Raises WeightsError."""
     return locked(type(model).__module__.split(".")[0]) if takes(model.load) else None
