@@ -17,13 +17,17 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.answers import TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace, check, run_pipeline
+from tests.shared import once
 
 CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())
 ROWS = [row["name"] for row in CATALOG["images"] if row["state"] != "retired"]
+pytestmark = pytest.mark.xdist_group("parent")  # its checked build is made once
+UNREAD = ("benchmarks", "docs", "tests", "tools", "templates/locks", *(f"templates/{kind}" for kind in TYPES))
 FEW = ["torch-cu13", "plain-cu12"]  # two rows show what one does to another
 
 
@@ -85,12 +89,6 @@ class Parent:
 def on_a_farm(source: Path, registry: farm.Registry, folder: Path, path: str) -> Parent:
     """Return a copy of this repository on a farm with a CPU and a GPU agent."""
     shutil.copytree(source, folder / "source")
-    for name in (
-        "benchmarks",
-        "docs",
-        "tests",
-    ):  # each agent checks everything out, and no step of the pipeline reads these
-        shutil.rmtree(folder / "source" / name, ignore_errors=True)
     agents = farm.Agents(folder / "agents")
     for label in ("docker", "gpu"):
         home = agents.add(label, gpu=label == "gpu")
@@ -99,16 +97,32 @@ def on_a_farm(source: Path, registry: farm.Registry, folder: Path, path: str) ->
     return Parent(folder / "source", agents, registry, path)
 
 
+@pytest.fixture(scope="module")
+def images_alone(template: Path, shared: Path) -> Path:
+    """Return this repository with what the steps of its pipeline read: each agent checks everything out."""
+
+    def make(target: Path) -> None:
+        shutil.copytree(template, target, ignore=shutil.ignore_patterns(".git"))
+        for name in UNREAD:
+            shutil.rmtree(target / name)
+        git(target, "init", "--quiet", "--initial-branch=main")
+        commit(target, "The images")
+
+    return once(shared / "images-alone", make)
+
+
 @pytest.fixture
-def parent(template: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
+def parent(images_alone: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
     """A repository in which nothing has run yet."""
-    return on_a_farm(template, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
+    return on_a_farm(images_alone, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
 
 
 @pytest.fixture(scope="module")
-def checked(template: Path, registry: farm.Registry, tmp_path_factory: pytest.TempPathFactory) -> tuple[Parent, Trace]:
+def checked(
+    images_alone: Path, registry: farm.Registry, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Parent, Trace]:
     """A repository, and its build of a branch: what a promotion starts from."""
-    first = on_a_farm(template, registry, tmp_path_factory.mktemp("parent"), "checked")
+    first = on_a_farm(images_alone, registry, tmp_path_factory.mktemp("parent"), "checked")
     return first, first.run(FEW[:1], branch="feature")
 
 
