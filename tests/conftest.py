@@ -22,7 +22,7 @@ from tests.shared import SHARED, make_copier_cheap, once, shared_folder
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("hooks", "runtime/src", "base-images")
+OURS = ("hooks", "tools", "runtime/src", "base-images")
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
 
 

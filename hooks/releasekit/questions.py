@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from copier import run_copy
 from copier._template import load_template_config
+from family import asked_questions
 from gpu_repo_runtime.update.git_calls import as_nobody
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
@@ -52,8 +53,7 @@ def questions(template: Path) -> dict[str, Answers]:
     known = facts(template, settings)
     return {
         name: text | ({"secret": True} if name in secret else {}) | with_choices(template, text, known)
-        for name, text in settings.items()
-        if not name.startswith("_") and isinstance(text, dict) and text.get("when") is not False
+        for name, text in asked_questions(settings).items()
     }
 
 
