@@ -83,6 +83,10 @@ def fetch(options: argparse.Namespace) -> None:
     """Bring the files of the lock to this machine."""
     found = read(options.lock)
     root = options.lock.absolute().parent
+    own = root / FOLDER
+    if not (options.print or options.into or options.lock_only or misses(own, found)):
+        say(f"{len(found.files())} files are in {own}")
+        return
     if options.lock_only:
         cache = Cache(default_root())
         cache.make()
