@@ -13,11 +13,17 @@ import subprocess
 import sys
 import time
 import urllib.request
+import warnings
 from pathlib import Path
 from typing import Any
 
+import runtime_source  # noqa: F401
+
+# isort: split
 from copier import run_copy
+from copier.errors import MissingSettingsWarning
 from family import frameworks, types
+from gpu_repo_runtime.update.git_calls import as_nobody
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo"))
@@ -48,7 +54,9 @@ def render(project_type: str, framework: str) -> None:
     print(f"-- render: a {project_type} on {framework} into {os.path.relpath(DEMO)}", flush=True)
     shutil.rmtree(DEMO, ignore_errors=True)
     answers = {"project_name": "demo", "project_type": project_type, "framework": framework}
-    run_copy(str(ROOT), DEMO, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
+    with as_nobody(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", MissingSettingsWarning)
+        run_copy(str(ROOT), DEMO, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
 
 
 def real_lines() -> list[str]:

@@ -106,6 +106,7 @@ def main() -> int:
     parser.add_argument("images", nargs="*", help="names of rows in base-images/catalog.yml (default: all)")
     parser.add_argument("--upgrade", action="store_true", help="take the newest versions that fit")
     options = parser.parse_args()
+    os.environ["COPIER_SETTINGS_PATH"] = os.devnull  # a person's own defaults are not those of children
     rows = catalog()["images"]
     unknown = set(options.images) - {row["name"] for row in rows}
     if unknown:

@@ -12,16 +12,22 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import with_runtime  # noqa: F401
 
 # isort: split
 import yaml
-from family import asked_questions
+from copier import load_settings
+from copier.errors import CopierError
+from family import asked_questions, catalog
 from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
 from gpu_repo_runtime.update.git_calls import UpdateError, without_password
 from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
+from gpu_repo_runtime.update.utf8 import in_utf8
+from image_tools.check import end_warnings
+from platformdirs import user_config_path
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -121,11 +127,23 @@ def found(template: str, version: str | None) -> tuple[Template | None, str | No
     return fetched, fetched.known[number]
 
 
+def check_settings() -> None:
+    """Raise NewError where this person's settings of Copier, which give defaults, cannot be read."""
+    own = os.environ.get("COPIER_SETTINGS_PATH")
+    place = Path(own) if own else user_config_path("copier", appauthor=False) / "settings.yml"
+    try:
+        load_settings(place)
+    except (CopierError, OSError, RecursionError) as error:
+        said = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise NewError(f"your settings of Copier, {place}, cannot be read: mend or remove them ({said})") from error
+
+
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:
     """Render `template` beside `target` and move it there once it is whole; return what to say of the version.
 
     Raises NewError.
     """
+    check_settings()
     known, tag = found(template, version)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
         made = Path(folder) / target.name
@@ -150,6 +168,14 @@ def name_source(answers: Path, source: str) -> None:
     """Write into the answers where the child's updates come from."""
     text = answers.read_text(encoding="utf-8")
     answers.write_text(SOURCE.sub(lambda _: line("_src_path", source), text), encoding="utf-8")
+
+
+def end_of_image(child: Path) -> list[str]:
+    """Return a line where the image of a new repository gets its last fixes soon, by the catalogue of this clone."""
+    text = (child / "Dockerfile").read_text(encoding="utf-8")
+    known = catalog()
+    rows = [row for row in known["images"] if f"/{row['name']}:" in text]
+    return end_warnings(known, rows, datetime.now(UTC).date())
 
 
 def main() -> int:
@@ -178,6 +204,8 @@ def main() -> int:
     except OSError as error:
         print(f"new: {target} cannot be written ({error.strerror}): take another place", file=sys.stderr)
         return 1
+    for warning in end_of_image(target):
+        print(f"new: {warning}", file=sys.stderr)
     print(f"{target} is ready.{note} Go on with:\n")
     print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
     print("  scripts/setup\n  scripts/test")
@@ -188,4 +216,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    in_utf8()
     sys.exit(main())

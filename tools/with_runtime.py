@@ -1,6 +1,7 @@
-"""Importing this lets a program of tools/ import the runtime from its source."""
+"""Importing this lets a program of tools/ import the runtime and the image tools from their source."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "runtime" / "src"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[1:1] = [str(ROOT / "runtime" / "src"), str(ROOT / "base-images")]

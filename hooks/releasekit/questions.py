@@ -15,6 +15,7 @@ import yaml
 from copier import run_copy
 from copier._template import load_template_config
 from family import asked_questions
+from gpu_repo_runtime.update.git_calls import as_nobody
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -146,7 +147,7 @@ def name_of(answers: Answers) -> str:
 def refusal(template: Path, answers: Answers, folder: Path, pretend: bool = False) -> str | None:
     """Render one answer set into `folder`; return the reason when Copier cannot."""
     try:
-        with warnings.catch_warnings():
+        with as_nobody(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run_copy(str(template), folder, data=answers, defaults=True, quiet=True, pretend=pretend)
     except Exception as error:  # whatever a template does wrong is a reason

@@ -21,7 +21,7 @@ import yaml
 from copier import run_copy
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from gpu_repo_runtime.update.answers import ANSWERS, read_answers
-from gpu_repo_runtime.update.git_calls import UpdateError, git
+from gpu_repo_runtime.update.git_calls import UpdateError, as_nobody, git
 from gpu_repo_runtime.update.outcome import files_under
 from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
 from gpu_repo_runtime.update.trial import trial
@@ -98,7 +98,7 @@ def starts(template: Path, version: str) -> list[Start]:
 
 def render(family: Path, version: str, answers: Answers, folder: Path) -> None:
     """Render one version of the family."""
-    with warnings.catch_warnings():
+    with as_nobody(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_copy(str(family), folder, data=answers, vcs_ref=version, defaults=True, quiet=True, overwrite=True)
 
