@@ -137,7 +137,7 @@ def locks(package: str) -> dict[str, str]:
 
 
 def weights(package: str) -> dict[str, str]:
-    """Return the SHA-256 of the files of weights.lock, and of those beside model.py that are no Python."""
+    """Return the SHA-256 of the files of weights.lock, and of those beside model.py that are not Python."""
     folder = folder_of(package)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in (".py", ".pyc")]
     beside = {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
