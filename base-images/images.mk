@@ -31,7 +31,7 @@ smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=nam
 promote: $(READY) ## smoke a digest on this machine's GPU and give it the release tags (IMAGE=name, DIGEST=sha256:...; REQUIRE=none without a GPU)
 	@$(if $(value RECORD),mkdir -p "$$(dirname "$$RECORD")" &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(call given,SOURCE,source) $(call typed,DIGEST,digest) $(call given,PUSHED,pushed) \
 	    $(call given,RECORD,record) $(call typed,REQUIRE,require) $(call given,SMOKE,smoke) \
-	    $(if $(value ONLY_CHANGED),--only-changed)
+	    $(call given,DB,db) $(if $(value ONLY_CHANGED),--only-changed)
 
 .PHONY: records
 records: $(READY) ## take the release records that CI archived into this repository (FROM=folder)

@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--record", default="", help="the record file; base-images/released.json when left out")
     sub.add_argument("--require", default="", help="what the smoke test demands; what the row does when left out")
     sub.add_argument("--smoke", default="", help="the report of smoke-digest instead of a smoke test here")
+    sub.add_argument("--db", default="", help="databases of known weaknesses that have to let it pass")
     sub.add_argument("--only-changed", action="store_true", help="not when the packages are those of the release")
     sub = verb("smoke-digest", smoke.smoke_row, "smoke a pushed digest on this machine's GPU")
     sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")

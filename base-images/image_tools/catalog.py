@@ -3,6 +3,7 @@
 import hashlib
 import re
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,11 @@ def find_row(catalog: dict[str, Any], name: str) -> dict[str, Any]:
 def live_rows(catalog: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the rows that are still built: every state but retired."""
     return [row for row in catalog["images"] if row["state"] != "retired"]
+
+
+def days_left(row: dict[str, Any], today: date) -> int:
+    """Return for how many days after today fixes of a row are made; less than none once that is over."""
+    return (date.fromisoformat(str(row["end_of_life"])) - today).days
 
 
 def chosen_rows(catalog: dict[str, Any], name: str) -> list[dict[str, Any]]:

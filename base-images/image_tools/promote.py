@@ -14,6 +14,7 @@ from .push import Pushed, push_row, pushed_content, read_pushed, staging_of, tol
 from .record import RECORD, check_writable, read_record, write_entry
 from .sbom import package_changes, packages_id, write_sbom
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
+from .weaknesses.audit import check_bill
 
 
 def dated_tag(repository: str, release: str, digest: str) -> str:
@@ -139,6 +140,9 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     else:
         smoke = check_record(smoke_digest(pushed, require), row, pushed, require)
     made = write_sbom(row["name"], pushed.image, BUILD)
+    if arguments.db:
+        for one in check_bill(catalog, made, arguments.db):
+            print(one.line())
     packages = f"packages-{packages_id(made)}"
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))

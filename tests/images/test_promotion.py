@@ -91,6 +91,7 @@ def arguments(host: str, record: Path, digest: str = "") -> argparse.Namespace:
         record=str(record),
         require="none",
         smoke="",
+        db="",
         only_changed=False,
     )
 
