@@ -53,7 +53,3 @@ bench-histories: $(READY) ## play random histories with killed updates into benc
 .PHONY: host-apis
 host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)
 	@$(PYTHON) -m tests.updates.apis.cut
-
-.PHONY: audit
-audit: $(READY) ## known weaknesses of every package (DB="pypi.zip debian.json": by these databases, as a gate; else Python's is asked)
-	@$(PYTHON) hooks/audit.py $(call given,DB,db) $(call given,IMAGE,image)

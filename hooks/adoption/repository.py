@@ -131,19 +131,19 @@ def publish(clone: Path, repository: Path, branch: str) -> None:
         ) from error
 
 
-def lost_lines(clone: Path, before: str) -> dict[str, int]:
-    """Return the files of `before` that lost lines by the commit, and how many: there must be none."""
-    rows = git(clone, "diff", "--numstat", "--no-renames", "-z", before, "HEAD").split("\0")
+def lost_lines(clone: Path, before: str, after: str = "HEAD") -> dict[str, int]:
+    """Return the files of `before` that lost lines in `after`, and how many: there must be none."""
+    rows = git(clone, "diff", "--numstat", "--no-renames", "-z", before, after).split("\0")
     touched = [row.split("\t")[2] for row in rows if row.count("\t") == 2 and not row.startswith("0\t0\t")]
-    lost = {path: _missing(clone, before, path) for path in touched}
+    lost = {path: _missing(clone, before, after, path) for path in touched}
     return {path: count for path, count in lost.items() if count}
 
 
-def _missing(clone: Path, before: str, path: str) -> int:
+def _missing(clone: Path, before: str, after: str, path: str) -> int:
     """Return how many lines of a file are not in it any more, in their order; what moved to NAME.before is whole."""
     old = call(clone, "cat-file", "blob", f"{before}:{path}")
-    moved = call(clone, "cat-file", "blob", f"HEAD:{path}.before")
+    moved = call(clone, "cat-file", "blob", f"{after}:{path}.before")
     if old.returncode or (moved.returncode == 0 and moved.stdout == old.stdout):
         return 0
-    new = iter(call(clone, "cat-file", "blob", f"HEAD:{path}").stdout.splitlines())
+    new = iter(call(clone, "cat-file", "blob", f"{after}:{path}").stdout.splitlines())
     return sum(1 for line in old.stdout.splitlines() if line not in new)

@@ -31,6 +31,10 @@ class Asked:
         return canonicalize_name(self.requirement.name)
 
 
+SOURCES = ("path", "git", "url", "workspace", "index", "source")
+PYTORCH = re.compile(r"torch|triton|pytorch-|nvidia-|xformers$")
+
+
 @dataclass
 class Packages:
     """What was read: packages to run and to develop, and what could not be taken over, with the reason."""
@@ -123,6 +127,24 @@ def conda_requirement(text: str) -> str | None:
     elif version.startswith("=="):
         version = f"=={version.lstrip('=').split('=')[0]}"
     return f"{name}{SpecifierSet(version.replace(' ', ''))}"
+
+
+def leave_sourced(packages: Packages, sources: Mapping[str, object], file: str) -> None:
+    """Take out the packages that a table of sources (uv, Poetry) brings from elsewhere than the common index.
+
+    Asked for by name, another package of that name would come. What PyTorch's own index has is on the common one too.
+    """
+    for name, value in sources.items():
+        entries = [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, Mapping)]
+        said = {key: entry[key] for entry in entries for key in SOURCES if key in entry}
+        if not said or (said.keys() <= {"index", "source"} and PYTORCH.match(canonicalize_name(name))):
+            continue
+        key, where = next(iter(said.items()))
+        for group in (packages.run, packages.dev):
+            for asked in [asked for asked in group if asked.name == canonicalize_name(name)]:
+                group.remove(asked)
+                reason = f"{file} takes it from the {key} {where}, and the common index may have another of that name"
+                packages.left.append((str(asked.requirement), asked.source, reason))
 
 
 def try_add(packages: Packages, make: Iterable[object], text: str, source: str, dev: bool = False) -> None:

@@ -39,6 +39,7 @@ CHILD = (
 OPTIONS = {
     r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py", "hooks/fleetkit/options.py"),
     r"(?:^|/)hooks/\w+\.py": ("hooks/*.py", "hooks/fleetkit/options.py"),
+    r"(?:^|/)tools/\w+\.py": ("tools/*.py",),
     r"^benchmarks/|\bbenchmarks/": ("benchmarks/**/*.py",),
     r"^scripts/": CHILD,
     r"^gpu-smoke\b|gpu-smoke\.pyz": (),
@@ -72,7 +73,8 @@ def faults(command: str) -> list[str]:
     return found + paths_missing(command)
 
 
-PATH = re.compile(r"(?<![\w./:@-])((?:hooks|benchmarks|tests|base-images|templates|docs|deploy)/[\w./*{}<>-]*[\w*/}>])")
+ROOMS = "hooks|tools|benchmarks|tests|base-images|templates|docs|deploy"
+PATH = re.compile(rf"(?<![\w./:@-])((?:{ROOMS})/[\w./*{{}}<>-]*[\w*/}}>])")
 MADE = re.compile(r"docs/evidence|base-images/ca/\*\.crt|deploy/overlays$")
 
 

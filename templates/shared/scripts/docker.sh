@@ -28,6 +28,17 @@ ensure_image() {
     built=$1
 }
 
+{% if project_type != 'library' %}
+# Let `weights` be Docker's options for what weights.lock names; an image that runs on this checkout does not see its own.
+weights=()
+mount_weights() {
+    local folder
+    [[ -f weights.lock ]] || return 0
+    folder=$(scripts/weights fetch --print) || exit
+    weights=(--volume "$folder:/weights:ro" --env WEIGHTS=/weights)
+}
+
+{% endif %}
 # in_docker STAGE COMMAND...: run COMMAND on this checkout in the image of STAGE, as the user who asks for it.
 in_docker() {
     local stage=$1 options reference mount=$PWD:/app
@@ -45,11 +56,14 @@ in_docker() {
         reference=$(stage_image "$stage")
     fi
 {% endif %}
+{% if project_type != 'library' %}
+    if [[ $stage != pushed || ${WEIGHTS_IN:-} == volume ]]; then mount_weights; fi
+{% endif %}
     options=$(gpu_options)
     say "in the Docker image $reference, ${options:-no GPU}"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
-    exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
+    exec docker run --rm --ipc=host $options{{ ' "${weights[@]}"' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
         --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
 }
 {% if project_type != 'library' %}

@@ -113,6 +113,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
             version=settings.app_version,
             image=settings.app_image,
             device=service.device,
+            weights=service.weights,
         )
         return Response(about.model_dump_json(), 200 if fine else 503, media_type="application/json")
 
