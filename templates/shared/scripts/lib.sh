@@ -46,7 +46,7 @@ commit() {
     local found new=()
     found=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null) || { echo unknown; return; }
     mapfile -t new < <(git ls-files --others --exclude-standard -- src wheels pyproject.toml Dockerfile 'requirements*.lock'{% for path in adopted.code | default([]) %} {{ path }}{% endfor %})
-    [[ ${#new[@]} -eq 0 || $found == *-dirty ]] || { say "not in the commit: ${new[0]}"; found+=-dirty; }
+    [[ -z ${new[*]:-} || $found == *-dirty ]] || { say "not in the commit: ${new[0]}"; found+=-dirty; }
     echo "$found"
 }
 commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown; }
