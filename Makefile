@@ -55,7 +55,7 @@ lint: $(READY) ## style, types and imports of this repository
 	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
-format: $(READY) ## mend the style
+format: $(READY) ## fix the style
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
 .PHONY: starting-model

@@ -246,7 +246,7 @@ def test_a_path_that_leads_out_is_refused(project, web, monkeypatch, capsys, pat
     folder = project(f'[encoder]\nsource = "hf://{REPOSITORY}"\n')
     done("lock", code=1)
     told = capsys.readouterr().err
-    assert "no path below" in told or "is there twice, or is a file and a folder" in told
+    assert "no path below" in told or "appears twice, or is a file and a folder" in told
     assert not (folder / "weights.lock").exists()
     assert not list(folder.parent.rglob("out.bin"))
 
@@ -284,11 +284,11 @@ def test_a_lock_changed_by_hand_is_refused(project: Project, capsys) -> None:
     [
         ("", "names no weights"),
         ("[a]\n", "say where they come from"),
-        ('["../a"]\nsource = "x"\n', "is no name for weights"),
+        ('["../a"]\nsource = "x"\n', "is not a name for weights"),
         ('[a]\nsource = "x"\nrevison = "1"\n', "revison is unknown"),
         ('[a]\nsource = "x"\nfiles = "*.bin"\n', "files a list of texts"),
         ("[a\n", "cannot be read"),
-        ('a = "x"\n', "a is no table"),
+        ('a = "x"\n', "a is not a table"),
         ('[a]\nsource = "ftp://x/y"\n', "take hf://, oci://"),
         ('[a]\nsource = "http://example.com/y"\n', "write https://"),
         ('[a]\nsource = "https://example.com/y/"\n', "say which files lie below it"),

@@ -57,7 +57,7 @@ def _wanted(name: str, entry: Any, path: Path) -> Wanted:
     checked_name(name, where)
     unknown = sorted(entry.keys() - _KEYS) if isinstance(entry, dict) else []
     if not isinstance(entry, dict) or unknown:
-        what = f"{unknown[0]} is unknown" if unknown else f"{name} is no table"
+        what = f"{unknown[0]} is unknown" if unknown else f"{name} is not a table"
         raise WeightsError(f"{where}: {what}: there are source, revision and files", WRONG_USE)
     source, revision, files = entry.get("source"), entry.get("revision", ""), entry.get("files", [])
     if not isinstance(source, str) or not source:
