@@ -91,7 +91,7 @@ class Predictor:
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
         inputs, refused = self._caller.inputs(rows.part, rows.some(batch.start, batch.stop))
-        left = _left_by(refused, batch, outcome)
+        left = _left_by(refused, batch, outcome) if refused else batch
         if left:
             self._predict_inputs(rows, inputs, left, outcome)
 
@@ -109,7 +109,7 @@ class Predictor:
             reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
             self._stay_one()
-            outcome.add(_left_by(unfit, batch, outcome), answers)
+            outcome.add(_left_by(unfit, batch, outcome) if unfit else batch, answers)
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
         if memory:
@@ -139,7 +139,5 @@ class Predictor:
 
 def _left_by(reasons: dict[int, str], batch: Sequence[int], outcome: Outcome) -> Sequence[int]:
     """Return the positions of a batch without those that are bad rows: their place in it -> why."""
-    if not reasons:
-        return batch
     outcome.bad |= {batch[place]: reason for place, reason in reasons.items()}
     return [position for place, position in enumerate(batch) if place not in reasons]
