@@ -15,6 +15,11 @@ from .results import Outcome, to_table
 from .stop import Stop
 from .widening import UNFIT
 
+# One for each fork between this process and the first one; its number would be a call of the system for each batch.
+_FORKS: list[None] = []
+_forks = _FORKS.__len__
+os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
+
 
 class BatchSize:
     """The size of a batch for texts of a length: the wanted one, less where memory has run out.
@@ -51,7 +56,7 @@ class Predictor:
         self.batch_size = BatchSize(batch_size)
         self._caller = caller
         self._device = device_name
-        self._process = os.getpid()
+        self._forks = _forks()
         try:
             answers, self.schema = caller.schema(names)
         except BadConfiguration:
@@ -124,7 +129,7 @@ class Predictor:
 
     def _stay_one(self) -> None:
         """End this process when it is a copy that the model has made of it."""
-        if os.getpid() != self._process:
+        if _forks() != self._forks:
             say("the model has forked, and the copy came back from predict: it ends here")
             os._exit(RETRY)
 
