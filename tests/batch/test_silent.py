@@ -46,7 +46,7 @@ def test_a_kept_column_that_is_no_utf8(job, tmp_path, out, kind):
     pq.write_table(pa.table({"text": ["a", "b"], "k": k}), tmp_path / "a.parquet")
     assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
     assert [row["k"] for row in out.rows()] == ["ok"]
-    assert out.quarantined()[0]["reason"] == "column 'k' is no UTF-8"
+    assert out.quarantined()[0]["reason"] == "column 'k' is not UTF-8"
 
 
 def test_blank_lines_are_no_rows_for_the_share_of_bad_ones(job, tmp_path, out, capsys):
@@ -213,7 +213,7 @@ def test_a_name_that_is_no_utf8(job, tmp_path, out, capsys):
     (tmp_path / "in").mkdir()
     Path(f"{tmp_path}/in/\udcff.txt").write_text("x")
     assert job("--input", tmp_path / "in", "--output", out.path) == 78
-    assert "name that is no UTF-8" in capsys.readouterr().err
+    assert "name that is not UTF-8" in capsys.readouterr().err
 
 
 def test_training_into_the_result_of_a_batch_job(job, tmp_path, out, capsys):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from .. import device
+from .. import device, weights
 from ..contract import ContractError, ran
 from ..interface import LENGTHS, Interface
 from ..words import words_of
@@ -84,6 +84,7 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             code_fingerprint(options.package),
             as_json(parameters),
             options.form,
+            weights.digest(interface.model),
         )
         options.form.check(columns.kept, predictor.schema)
         store.prepare()
@@ -96,7 +97,7 @@ def merge_job(output: str) -> int:
     store = open_store(output, make=False)
     plan = store.read(PLAN)
     if plan is None:
-        raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
+        raise BadConfiguration(f"{output} is not an output of this job: it has no {PLAN}")
     found = json.loads(plan)
     missing = missing_parts(store, len(found.get("together") or found["files"]))
     # Only now: the records that say what is there go when the result is published.
@@ -144,8 +145,8 @@ def import_model(package: str) -> Interface:
 def load_model(model: Any, device_name: str) -> None:
     """Load the owner's model. Raises BadConfiguration when its code cannot do it."""
     try:
-        ran(model.load(device_name), "Model.load")
-    except ContractError as error:
+        ran(weights.load(model, device_name), "Model.load")
+    except (ContractError, weights.WeightsError) as error:
         raise BadConfiguration(str(error)) from None
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended

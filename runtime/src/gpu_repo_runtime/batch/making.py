@@ -24,7 +24,7 @@ _DECIMAL = "'type': 'decimal'"
 
 
 class Refused(str):
-    """Stands for a row that is no input, and says why."""
+    """Stands for a row that is not an input, and says why."""
 
 
 class Maker:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import device
+from ..weights import WeightsError, locked
 from .addresses import masked
+from .exits import BadConfiguration
 from .plan import NAME as PLAN
 from .plan import code_fingerprint, folder_of, to_json
 from .store import Store, read_all
@@ -144,10 +146,15 @@ def locks(package: str) -> dict[str, str]:
 
 
 def weights(package: str) -> dict[str, str]:
-    """Return the SHA-256 of the files beside model.py that are no Python, such as weights."""
+    """Return the SHA-256 of the files of weights.lock, and of those beside model.py that are not Python."""
     folder = folder_of(package)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in (".py", ".pyc")]
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+    beside = {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+    try:
+        lock = locked(package)
+    except WeightsError as error:
+        raise BadConfiguration(str(error)) from None
+    return beside | ({path: file.sha256 for path, file in lock.files().items()} if lock else {})
 
 
 def _sha256(path: Path) -> str:

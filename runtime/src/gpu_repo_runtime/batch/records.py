@@ -187,7 +187,7 @@ def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], in
 def to_table(
     rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns, form: Any = _TEXT
 ) -> Parsed:
-    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones.
+    """Return (row, text, kept values) as a table; rows whose values are not text or of another type become bad ones.
 
     form: the type of what stands in the text's place.
     """
@@ -227,7 +227,7 @@ def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns, form: pa
     if form != _TEXT:
         broken = [name for name, cell in text.items() if not _is_utf8(cell)]
         if broken:
-            return f"column {broken[0]!r} is no UTF-8"
+            return f"column {broken[0]!r} is not UTF-8"
         kept_only = zip(columns.kept, kept, strict=True)
         return next((reason for field, value in kept_only if (reason := _why_unfit(field, value))), "")
     if text is None:
@@ -235,7 +235,7 @@ def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns, form: pa
     if not isinstance(text, str):
         return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
     if columns.typed and not _is_utf8(text):
-        return "the line is no UTF-8"
+        return "the line is not UTF-8"
     checked = [(pa.field(columns.text, pa.string()), text), *zip(columns.kept, kept, strict=True)]
     return next((reason for field, value in checked if (reason := _why_unfit(field, value))), "")
 
@@ -244,7 +244,7 @@ def _why_unfit(field: pa.Field, value: Any) -> str:
     try:
         column([value], field)
     except UnicodeError:
-        return f"column {field.name!r} is no UTF-8"
+        return f"column {field.name!r} is not UTF-8"
     except UNFIT as error:
         number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
         return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
