@@ -15,6 +15,7 @@ import io
 import itertools
 import json
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -55,10 +56,9 @@ number = itertools.count()
 
 
 def sources(commit: str) -> Path:
-    """Return the folder of the runtime's packages, of this tree or of an earlier commit."""
-    if not commit:
-        return ROOT / "runtime/src"
-    folder = BUILD / "before"
+    """Return the folder of the runtime's packages as a commit has them."""
+    folder = BUILD / commit
+    shutil.rmtree(folder, ignore_errors=True)
     packed = subprocess.run(["git", "archive", commit, "runtime/src"], cwd=ROOT, check=True, capture_output=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder, filter="data")
@@ -177,7 +177,7 @@ def main() -> None:
     options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
     os.sched_setaffinity(0, {1})
-    versions = {NOW: sources("")} | ({BEFORE: sources(options.before)} if options.before else {})
+    versions = {NOW: sources("HEAD")} | ({BEFORE: sources(options.before)} if options.before else {})
     counts = [int(count) for count in options.good.split(",")]
     rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for _ in range(options.rounds):
