@@ -247,7 +247,7 @@ def test_locks_are_read_with_markers_and_extras(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "it is no JSON"), ("[]", "are no advisories"), ("{}", "are no advisories"), (None, "cannot read")],
+    [("{", "it is not JSON"), ("[]", "are not advisories"), ("{}", "are not advisories"), (None, "cannot read")],
 )
 def test_a_database_that_is_half_there_is_refused(text: str | None, words: str, tmp_path: Path) -> None:
     """It would find half, and look as if nothing were known."""
@@ -308,7 +308,7 @@ def test_a_release_needs_databases_of_both_kinds_and_nothing_that_stops_it(tmp_p
 
 def test_the_command_is_a_gate(tmp_path: Path) -> None:
     """`make audit DB=...` over every lock of the repository, with a zip as osv.dev offers it."""
-    program = [sys.executable, str(ROOT / "hooks" / "audit.py"), "--db"]
+    program = [sys.executable, str(ROOT / "tools" / "audit.py"), "--db"]
     [numpy] = [one for one in of_lock(ROOT / "base-images/plain-cu13/requirements.lock") if one.name == "numpy"]
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as made:
         made.writestr("1.json", json.dumps(advisory(events=[{"fixed": "999"}])))
