@@ -70,12 +70,12 @@ def read_databases(places: list[Path]) -> Databases:
             raise ImageError(f"{place}: cannot read this database: {error}") from error
         if found.advisories.unread:
             raise ImageError(
-                f"{place}: {found.advisories.unread} of its files are no advisories in the format of OSV: "
-                "a database that is half there finds half; fetch it again"
+                f"{place}: {found.advisories.unread} files are not OSV advisories: "
+                "the download may be incomplete, so download it again"
             )
         if (found.advisories.count, len(found.tracker.packages)) == before:
             raise ImageError(
-                f"{place}: holds neither advisories in the format of OSV (osv.dev offers PyPI/all.zip) nor the JSON of "
+                f"{place}: contains neither OSV advisories (osv.dev offers PyPI/all.zip) nor the JSON of "
                 "Debian's tracker (security-tracker.debian.org/tracker/data/json)"
             )
     return found
@@ -87,7 +87,7 @@ def read_file(place: Path, found: Databases) -> None:
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ImageError(f"{place}: cannot read this database: it is no JSON: {error}") from error
+        raise ImageError(f"{place}: cannot read this database: it is not JSON: {error}") from error
     if not isinstance(told, dict) or not found.tracker.add(told):
         found.advisories.add(text)
 
