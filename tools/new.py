@@ -42,12 +42,12 @@ def questions(template: Path) -> list[str]:
 
 
 def check_answers(answers: list[str], known: list[str]) -> None:
-    """Raise NewError for an answer that is no `question=answer` or answers no question."""
+    """Raise NewError for an answer that is not `question=answer` or does not answer any question."""
     for answer in answers:
         name, equals, _ = answer.partition("=")
         if not equals:
             raise NewError(
-                f"{answer!r} is no answer: it needs question=answer, for example project_name=topic-finder "
+                f"{answer!r} is not an answer: it needs question=answer, for example project_name=topic-finder "
                 "or, with spaces, description='Find the topic'"
             )
         if name not in known:
@@ -78,7 +78,7 @@ def check_target(target: Path) -> None:
 def reason(output: str) -> str:
     """Return the one line that tells why Copier failed, without its traceback."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    line = lines[-1] if lines else "Copier failed without a word"
+    line = lines[-1] if lines else "Copier failed without a message"
     choice = re.search(r"Invalid choice for '(\w+)': '(.*)' is not in \[(.*)\]", line)
     if choice:
         return wrong_choice(choice[1], choice[2], choice[3].replace("'", "").split(", "))

@@ -108,7 +108,7 @@ def read_lock(path: Path) -> dict[str, Pin]:
     """Return the pins of a lock by normal name.
 
     Raises:
-        ImageError: no such file, a line that is no `name==version`, or a pin without a sha256 hash.
+        ImageError: no such file, a line that is not `name==version`, or a pin without a sha256 hash.
     """
     if not path.is_file():
         raise ImageError(f"{path}: no lock there; make one with `make lock IMAGE={path.parent.name}`")

@@ -168,7 +168,7 @@ def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date 
     names = [row["name"] for row in catalog["images"]]
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
     found += [
-        f"{name}: stands twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
+        f"{name}: appears twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
     found += choice_problems(catalog) + setting_problems(catalog)
     if not found:

@@ -21,7 +21,7 @@ def codes() -> str:
 
 def cases() -> str:
     """Return the table of the failures that gpu-smoke's tests inject."""
-    found = import_module("smoke_cases").CASES  # of tests/gpu_smoke, which is no package
+    found = import_module("smoke_cases").CASES  # of tests/gpu_smoke, which is not a package
     rows = [f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in found]
     return "\n".join(["| case | number | what is injected | finding |", "|---|---|---|---|", *rows])
 

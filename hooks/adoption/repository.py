@@ -24,12 +24,14 @@ class AdoptError(Exception):
 def check(repository: Path, branch: str) -> None:
     """Raise AdoptError unless the repository can be adopted onto a new branch."""
     if not repository.is_dir():
-        raise AdoptError(f"{repository} is no folder: say where the repository is, for example make adopt REPO=../old")
+        raise AdoptError(
+            f"{repository} is not a folder: say where the repository is, for example make adopt REPO=../old"
+        )
     top = call(repository, "rev-parse", "--show-toplevel")
     if top.returncode:
         if call(repository, "rev-parse", "--is-bare-repository").stdout.strip() == b"true":
             raise AdoptError(f"{repository} is a bare repository: clone it, and adopt the clone")
-        raise AdoptError(f"{repository} is no git repository: git init && git add -A && git commit there first")
+        raise AdoptError(f"{repository} is not a git repository: git init && git add -A && git commit there first")
     root = Path(top.stdout.decode(errors="surrogateescape").rstrip("\n"))
     if root.resolve() != repository.resolve():
         raise AdoptError(
@@ -40,7 +42,7 @@ def check(repository: Path, branch: str) -> None:
     if call(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
         raise AdoptError(f"{repository} has no commit yet: make new TO=... starts a repository")
     if call(repository, "check-ref-format", "--branch", branch).returncode:
-        raise AdoptError(f"{branch!r} is no name of a branch: for example TO=adopt-template")
+        raise AdoptError(f"{branch!r} is not the name of a branch: for example TO=adopt-template")
     if not call(repository, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").returncode:
         raise AdoptError(
             f"{repository} has a branch {branch} already: git branch -D {branch} there, or another name with TO=..."

@@ -48,7 +48,7 @@ class Packages:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            self.left.append((text, source, "it is no requirement that can be read"))
+            self.left.append((text, source, "it is not a requirement that can be read"))
             return
         if requirement.url:
             self.left.append(
@@ -100,7 +100,7 @@ def from_caret(text: str) -> str:
 
 
 def poetry_requirement(name: str, value: object) -> str | None:
-    """Return an entry of Poetry's tables as PEP 508, None for what is no package of an index."""
+    """Return an entry of Poetry's tables as PEP 508, None for what is not a package of an index."""
     entry = value if isinstance(value, Mapping) else {"version": value}
     if any(key in entry for key in ("git", "path", "url", "file")):
         return None
@@ -111,7 +111,7 @@ def poetry_requirement(name: str, value: object) -> str | None:
 
 
 def pipfile_requirement(name: str, value: object) -> str | None:
-    """Return an entry of a Pipfile as PEP 508, None for what is no package of an index."""
+    """Return an entry of a Pipfile as PEP 508, None for what is not a package of an index."""
     return poetry_requirement(name, value)
 
 

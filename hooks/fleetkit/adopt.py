@@ -146,7 +146,7 @@ def made(state: State, child: Child, wish: Adopting, tests: Tests, log: Path) ->
     if left is None:
         words = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         said = SAID.findall(words)
-        raise UpdateError(said[-1] if said else last_line(words) or "the adoption failed without a word")
+        raise UpdateError(said[-1] if said else last_line(words) or "the adoption failed without a message")
     return left
 
 

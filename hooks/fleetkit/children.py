@@ -143,7 +143,7 @@ def child_of(entry: dict[str, Any], where: str) -> Child:
     if child.wave not in WAVES:
         raise FleetError(f"{where}: {child.name} has wave {child.wave!r}: it needs one of {', '.join(WAVES)}")
     if not child.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or child.name.startswith("."):
-        raise FleetError(f"{where}: {child.name!r} is no name: letters, digits, dots, dashes and underscores")
+        raise FleetError(f"{where}: {child.name!r} is not a name: letters, digits, dots, dashes and underscores")
     return child
 
 
@@ -170,11 +170,11 @@ def load(place: Path) -> Fleet:
         ) from error
     except (yaml.YAMLError, KeyError, TypeError) as error:
         why = " ".join(str(error).split())
-        raise FleetError(f"{place} is no fleet file: it needs a list 'children' with a url each ({why})") from error
+        raise FleetError(f"{place} is not a fleet file: it needs a list 'children' with a url each ({why})") from error
     names = [child.name for child in children]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise FleetError(f"{place}: the name {twice[0]} stands twice: give one of them another name")
+        raise FleetError(f"{place}: the name {twice[0]} appears twice: give one of them another name")
     return Fleet(children, hosts)
 
 

@@ -68,7 +68,7 @@ def faults(command: str) -> list[str]:
         if re.search(pattern, command):
             known = sources(*programs) if programs else gpu_smoke_help()
             options = re.findall(r"(?<=[\s|])(--[a-z][a-z-]+)", command)
-            found += [f"{option} is no option of it" for option in options if option not in known]
+            found += [f"{option} is not an option of it" for option in options if option not in known]
             break
     return found + paths_missing(command)
 

@@ -76,7 +76,7 @@ def test_the_demo_asks_nothing_else() -> None:
     source = Path(demo.__file__).read_text(encoding="utf-8")
     [asked] = [line for line in source.splitlines() if line.strip().startswith("texts = [")]
     for sentence in eval(asked.partition("= ")[2]):
-        assert sentence in SAID, f"hooks/demo.py asks about {sentence!r}: say here what is right"
+        assert sentence in SAID, f"tools/demo.py asks about {sentence!r}: say here what is right"
 
 
 def test_accents_long_words_and_signs(model: Any) -> None:

@@ -105,7 +105,7 @@ def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "command", "words"),
     [
-        ("children: [", ("status",), "is no fleet file: it needs a list 'children'"),
+        ("children: [", ("status",), "is not a fleet file: it needs a list 'children'"),
         ("children: []\n", ("plan", "--template", ""), "--template is empty: it needs the address of the template"),
     ],
 )

@@ -48,7 +48,7 @@ in_docker() {
     reference=$(stage_image "$stage")
 {% else %}
     if [[ $stage == pushed ]]; then # its own code, and this checkout's build folder for what comes out
-        reference=$(pushed_image)
+        reference=$(pushed_image) || exit
         mount=$PWD/build:/app/build
         pull_pushed "$reference"
     else
@@ -80,7 +80,10 @@ registry_login() {
         REGISTRY_PASSWORD=$(bash -c "$REGISTRY_PASSWORD_COMMAND") && [[ -n $REGISTRY_PASSWORD ]] ||
             fail 3 "REGISTRY_PASSWORD_COMMAND gave no password for the registry"
     fi
-    [[ -n ${REGISTRY_PASSWORD:-} ]] || return 0
+    if [[ -z ${REGISTRY_PASSWORD:-} ]]; then
+        [[ -z ${REGISTRY_USER:-} ]] || fail 2 "REGISTRY_PASSWORD is empty: the secret of $REGISTRY_USER is not set, or not for this build"
+        return
+    fi
     DOCKER_CONFIG=$(mktemp -d)
     trap 'rm -rf "$DOCKER_CONFIG"' EXIT
     export DOCKER_CONFIG REGISTRY_AUTH_FILE=$DOCKER_CONFIG/config.json

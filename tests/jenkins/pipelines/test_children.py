@@ -180,7 +180,7 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
 @pytest.mark.slow
 @with_the_check_of("service")
 def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
-    """A 404 by mistake for the tag of a version is no reason to set it anew."""
+    """A 404 by mistake for the tag of a version is not a reason to set it anew."""
     it, before = checked("service")
     other = it.run(branch="other", only=["Build and push"])
     assert other.result == "SUCCESS", other.log

@@ -14,7 +14,7 @@ from .outputs import is_plain, native, said_columns
 from .parts import Columns, Part
 from .results import Answers, check_count, schema_of
 
-# The column of an output that is no object.
+# The column of an output that is not an object.
 PREDICTION = "prediction"
 
 
@@ -61,7 +61,7 @@ class Caller:
         return ([one for one in made if not isinstance(one, Refused)] if refused else made), refused
 
     def raw(self, inputs: list[Any]) -> Any:
-        """Call the model. Raises what it raises, and BadConfiguration for what is no list of answers."""
+        """Call the model. Raises what it raises, and BadConfiguration for what is not a list of answers."""
         if self._dicts and self._interface.parameters is None:
             return self._interface.model.predict(inputs)
         try:
@@ -73,7 +73,7 @@ class Caller:
             raise
 
     def answers(self, inputs: list[Any]) -> tuple[Answers, dict[int, str]]:
-        """Return the model's answers as columns, and of those that are no outputs the place and why."""
+        """Return the model's answers as columns, and of those that are not outputs the place and why."""
         if self._dicts:
             return self.raw(inputs), {}
         try:

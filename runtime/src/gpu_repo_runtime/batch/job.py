@@ -97,7 +97,7 @@ def merge_job(output: str) -> int:
     store = open_store(output, make=False)
     plan = store.read(PLAN)
     if plan is None:
-        raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
+        raise BadConfiguration(f"{output} is not an output of this job: it has no {PLAN}")
     found = json.loads(plan)
     missing = missing_parts(store, len(found.get("together") or found["files"]))
     # Only now: the records that say what is there go when the result is published.

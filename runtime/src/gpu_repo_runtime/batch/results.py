@@ -26,7 +26,7 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
     keys = list(dict.fromkeys(key for answer in answers for key in answer))
     strange = [key for key in keys if not isinstance(key, str)]
     if strange:
-        raise BadConfiguration(f"the model's answers have the key {strange[0]!r}, which is no text")
+        raise BadConfiguration(f"the model's answers have the key {strange[0]!r}, which is not text")
     taken = sorted(set(keys) & set(names))
     if taken:
         raise BadConfiguration(

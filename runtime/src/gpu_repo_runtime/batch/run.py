@@ -142,7 +142,7 @@ class Run:
                 f"{file.name}, row {row}: {first.reason} "
                 f"({sum(b.count for b in bad)} bad rows in this part; see --on-error)"
             )
-        # Without blank lines, which are no rows.
+        # Without blank lines, which are not rows.
         self._rows += len(part.table) + sum(b.count for b in part.bad)
         self._bad += sum(b.count for b in bad)
         self._uncounted += sum(b.uncounted for b in bad)

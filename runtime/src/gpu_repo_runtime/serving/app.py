@@ -124,7 +124,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", response_model=Health, responses={503: {"model": Health}})
     async def readyz() -> Response:
-        """Whether requests should be sent here. A full queue is no reason to say no: others may be as busy."""
+        """Whether requests should be sent here. A full queue is not a reason to say no: others may be as busy."""
         return health(service.state == "ready", service.reason)
 
     if settings.aip_health_route not in ("", "/readyz"):

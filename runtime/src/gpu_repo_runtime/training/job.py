@@ -142,7 +142,7 @@ class Training:
             f"epoch {number}: loss {training_loss:.4f}, validation {loss:.4f}, right {accuracy:.1%}, {seconds:.1f} s"
         )
         if not math.isfinite(loss) or math.isnan(training_loss):
-            raise BadConfiguration(f"the loss of epoch {number} is no number: try a smaller --learning-rate")
+            raise BadConfiguration(f"the loss of epoch {number} is not a number: try a smaller --learning-rate")
         better = position.best == 0 or loss < position.epochs[position.best - 1].loss
         position.best = number if better else position.best
         self._save(better)

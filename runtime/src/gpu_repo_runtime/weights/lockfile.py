@@ -87,9 +87,9 @@ def digest_of(files: Iterable[tuple[str, str]]) -> str:
 
 
 def checked_name(name: str, where: str) -> str:
-    """Return the name of weights. Raises WeightsError for one that is no plain folder's name."""
+    """Return the name of weights. Raises WeightsError for one that is not a plain folder's name."""
     if not NAME.fullmatch(name):
-        raise WeightsError(f"{where}: '{name}' is no name for weights: letters, digits, - and _", WRONG_USE)
+        raise WeightsError(f"{where}: '{name}' is not a name for weights: letters, digits, - and _", WRONG_USE)
     return name
 
 
@@ -100,9 +100,9 @@ def checked_paths(paths: Iterable[str], where: str) -> list[str]:
     for path, following in zip(found, [*found[1:], ""], strict=True):
         parts = path.split("/")
         if not path or any(part in ("", ".", "..") for part in parts) or re.search(r"[\x00-\x1f\\:]", path):
-            raise WeightsError(f"{where}: {path!r} is no path below the folder of the weights")
+            raise WeightsError(f"{where}: {path!r} is not a path below the folder of the weights")
         if path == following or path in folders:
-            raise WeightsError(f"{where}: {path} is there twice, or is a file and a folder")
+            raise WeightsError(f"{where}: {path} appears twice, or is a file and a folder")
     return found
 
 
@@ -117,7 +117,7 @@ def read(path: Path) -> Lock:
     try:
         return _parsed(json.loads(content), str(path))
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise WeightsError(f"{path} is no whole lock of weights: scripts/weights lock writes it anew") from None
+        raise WeightsError(f"{path} is not a whole lock of weights: scripts/weights lock writes it anew") from None
 
 
 def _parsed(found: Any, where: str) -> Lock:
@@ -143,6 +143,7 @@ def write(path: Path, lock: Lock) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(lock.text(), encoding="utf-8")
+        temporary.chmod(0o644)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

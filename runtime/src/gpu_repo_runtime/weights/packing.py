@@ -1,6 +1,6 @@
 """Weights as an image: a real one, so that a container runtime mounts it, with a layer for each file below /models.
 
-An artifact with an empty config is refused by Docker and skopeo, or mounts as an empty folder without a word.
+An artifact with an empty config is refused by Docker and skopeo, or mounts as an empty folder without a message.
 """
 
 from __future__ import annotations

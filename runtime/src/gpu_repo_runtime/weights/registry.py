@@ -62,7 +62,7 @@ class Registry:
             found = json.loads(content)
             assert isinstance(found, dict)
         except (ValueError, AssertionError):
-            raise WeightsError(f"{self.name}:{reference} is no manifest", AWAY) from None
+            raise WeightsError(f"{self.name}:{reference} is not a manifest", AWAY) from None
         return content, found
 
     def blob(self, digest: str, start: int, end: int | None = None) -> HTTPResponse:

@@ -56,7 +56,7 @@ def _wanted(name: str, entry: Any, path: Path) -> Wanted:
     where = f"{path}, [{name}]"
     checked_name(name, where)
     if not isinstance(entry, dict) or (unknown := entry.keys() - _KEYS):
-        what = f"{sorted(unknown)[0]} is unknown" if isinstance(entry, dict) else f"{name} is no table"
+        what = f"{sorted(unknown)[0]} is unknown" if isinstance(entry, dict) else f"{name} is not a table"
         raise WeightsError(f"{where}: {what}: there are source, revision and files", WRONG_USE)
     source, revision, files = entry.get("source"), entry.get("revision", ""), entry.get("files", [])
     if not isinstance(source, str) or not source:

@@ -95,7 +95,7 @@ class Image:
                     if one.isreg() and not one.issparse()
                 }
         except tarfile.TarError as error:
-            raise WeightsError(f"{self._registry.name}: the layer {digest} is no whole tar: {error}") from None
+            raise WeightsError(f"{self._registry.name}: the layer {digest} is not a whole tar: {error}") from None
 
     def _unpacked(self, digest: str, size: int) -> Path:
         self._spool = self._spool or tempfile.TemporaryDirectory()

