@@ -305,7 +305,7 @@ def test_a_release_needs_databases_of_both_kinds_and_nothing_that_stops_it(tmp_p
     databases(tmp_path, advisory(events=[{"fixed": "2.3"}]), tracker=state())
     with pytest.raises(ImageError, match="does not cover Debian; no tag was set"):
         audit.check_bill(CATALOG, made, str(tmp_path / "osv"))
-    with pytest.raises(ImageError, match=r"1 known weaknesses block the release; no tag was set: openssl 3.5.1-1"):
+    with pytest.raises(ImageError, match=r"known weaknesses block the release; no tag was set: openssl 3.5.1-1"):
         audit.check_bill(CATALOG, made, f"{tmp_path / 'osv'} {tmp_path / 'tracker.json'}")
     (tmp_path / "tracker.json").write_text(json.dumps(state(status="open")))
     assert len(audit.check_bill(CATALOG, made, f"{tmp_path / 'osv'} {tmp_path / 'tracker.json'}")) == 1

@@ -76,8 +76,8 @@ def run(catalog: dict[str, Any], rows: list[str], locks: Iterable[Path], given: 
     for line in missing:
         print(f"audit: {line}", file=sys.stderr)
     stops = [one for one in found if one.stops]
-    packages, blocking = len(set().union(*places.values())), f"{len(stops)} block a release"
-    print(f"audit: {packages} packages in {len(places)} places, {len(found)} known weaknesses, {blocking}")
+    counts = f"packages: {len(set().union(*places.values()))}, in locks and images: {len(places)}"
+    print(f"audit: {counts}, known weaknesses: {len(found)}, blocking a release: {len(stops)}")
     return STOPPED if stops else NOT_AUDITED if missing else FINE
 
 
@@ -89,5 +89,5 @@ def check_bill(catalog: dict[str, Any], bill: Path, given: str) -> list[Finding]
         raise ImageError(f"DB={given}: does not cover {' and '.join(unasked)}; no tag was set")
     found = findings(catalog, databases, {bill.name: of_bill(bill)}, today)
     if stops := [one.line() for one in found if one.stops]:
-        raise ImageError(f"{len(stops)} known weaknesses block the release; no tag was set: {'; '.join(stops)}")
+        raise ImageError(f"known weaknesses block the release; no tag was set: {'; '.join(stops)}")
     return found

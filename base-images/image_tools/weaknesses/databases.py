@@ -67,7 +67,8 @@ def read_databases(places: list[Path]) -> Databases:
             else:
                 read_many(place, found)
         except (OSError, zipfile.BadZipFile) as error:
-            raise ImageError(f"{place}: cannot read this database: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise ImageError(f"{place}: cannot read this database: {why}") from error
         if found.advisories.unread:
             raise ImageError(
                 f"{place}: {found.advisories.unread} files are not OSV advisories: "
