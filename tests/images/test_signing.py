@@ -91,6 +91,7 @@ def test_what_is_signed_and_by_whom_is_told_apart(host: str, keys: Path) -> None
         signing.check_image(elsewhere, pushed.digest, public)
 
 
+@pytest.mark.slow
 def test_the_signature_is_in_cosigns_format(host: str, keys: Path) -> None:
     """By its specification: the tag, the layer's type and note, the words of the text, the signature over its bytes."""
     repository = f"{host}/ml/plain-cu13"
@@ -158,6 +159,7 @@ def test_changed_bytes_are_no_signed_statement(keys: Path) -> None:
         assert provenance.opened(Part(made.kind, told, {}), private.public_key()) is None
 
 
+@pytest.mark.slow
 def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: Path) -> None:
     """No option or variable decides: a key under base-images/keys is asked for, and without one none is."""
     staging, releases = f"{host}/ml-staging/plain-cu13", f"{host}/ml/plain-cu13"
@@ -180,6 +182,7 @@ def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: P
     assert signing.signer("release", "") is None
 
 
+@pytest.mark.slow
 def test_a_release_has_its_list_its_making_and_its_signature_beside_it(
     host: str, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -218,3 +221,37 @@ def test_a_pair_of_keys_is_made_once_and_kept_secret(keys: Path, monkeypatch: py
         with pytest.raises(ImageError, match="cannot read the signing key") as error:
             signing.read_private(path)
         assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_promotion_checks_first_seals_and_tags_last(
+    host: str, keys: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An unsigned image gets no tag; where the release cannot be sealed, neither does a signed one."""
+    staging, releases = f"{host}/seal-staging/plain-cu13", f"{host}/seal/plain-cu13"
+    pushed = image(staging, "promoted")
+    bill = tmp_path / "made" / "plain-cu13.spdx.json"
+    bill.parent.mkdir()
+    bill.write_text('{"packages": []}\n')
+    monkeypatch.setattr(promote, "check_labels", lambda *_: None)
+    monkeypatch.setattr(promote, "smoke_digest", lambda *_: {})
+    monkeypatch.setattr(promote, "check_record", lambda *_: {"require": "none"})
+    monkeypatch.setattr(promote, "write_sbom", lambda *_: bill)
+    given = {"image": "plain-cu13", "registry": f"{host}/seal", "digest": pushed.digest, "require": "none"}
+    given |= {"record": str(tmp_path / "released.json"), "sign": str(keys / "release.key"), "only_changed": False}
+    arguments = argparse.Namespace(**dict.fromkeys(("staging", "pushed", "smoke", "db", "source"), ""), **given)
+    with pytest.raises(ImageError, match=r"is not signed by staging\.pub"):
+        promote.promote(CATALOG, arguments)
+    assert registry.tags(releases) == []
+
+    seal(pushed, keys / "staging.key")
+    with monkeypatch.context() as broken:
+        broken.setattr(promote, "sign_image", lambda *_: (_ for _ in ()).throw(ImageError("the registry is away")))
+        with pytest.raises(ImageError, match="the registry is away"):
+            promote.promote(CATALOG, arguments)
+    assert CATALOG["release"] not in registry.tags(releases)
+    assert not (tmp_path / "released.json").exists()
+
+    promote.promote(CATALOG, arguments)
+    assert registry.look_up(f"{releases}:{CATALOG['release']}").digest == pushed.digest
+    promote.verify(CATALOG, arguments)
