@@ -21,6 +21,7 @@ MAKERS = {
     "image-sizes": measured.images,
     "fleet": measured.fleet,
     "fleet-hosts": fleets.fleet_hosts,
+    "histories": fleets.histories,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,
 }
