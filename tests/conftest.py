@@ -105,9 +105,14 @@ def render(template: Path, shared: Path, tmp_path_factory: pytest.TempPathFactor
 
         which = hashlib.sha256(repr(answers).encode()).hexdigest()[:8]  # two sets may differ in a text only
         name = f"{answers.id}-{which}"
-        return shutil.copytree(once(shared / "renders" / name, make), copies / name)
+        return shutil.copytree(once(shared / "renders" / name, make), copies / name, copy_function=copied)
 
     return of
+
+
+def copied(source: str, target: str) -> object:
+    """Copy a file, but for weights, which nobody writes into: megabytes in each of many copies."""
+    return os.link(source, target) if source.endswith(".npz") else shutil.copy2(source, target)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output, write_jsonl
+from tests.batch.made import TABLE
 from tests.sampling import every, sampled
 
 PUT_ASIDE = ("--on-error", "quarantine", "--max-bad", 0.9)
@@ -95,6 +96,29 @@ def test_a_number_of_json_that_no_double_holds(job, tmp_path, out, number):
     (tmp_path / "a.jsonl").write_text(f'{{"text": "a", "k": {first}}}\n{{"text": "b", "k": {number}}}\n')
     assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
     assert [row["row"] for row in out.quarantined()] == [1]
+
+
+def test_a_word_in_a_text_does_not_let_a_number_become_infinite(job, tmp_path, out):
+    rows = ['{"text": "a", "k": 0.5}', '{"text": "Infinity", "k": 1e400}', '{"text": "c", "k": Infinity}']
+    (tmp_path / "a.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+    assert [row["k"] for row in out.rows()] == [0.5, float("inf")]
+
+
+INFINITE = {
+    "a.jsonl": ['{"age": 1, "weight": 1e400}', '{"age": 1, "weight": Infinity}', '{"age": 1, "city": "1e400"}'],
+    "a.csv": ["age,city,weight", "1,a,1e400", "1,a,inf", "1,1e400,70.5"],
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_a_number_of_an_input_that_no_double_holds(made, tmp_path, out, name):
+    (tmp_path / name).write_text("".join(f"{row}\n" for row in INFINITE[name]))
+    assert made(TABLE)("--input", tmp_path / name, "--output", out.path, *PUT_ASIDE) == 0
+    assert [row["row"] for row in out.quarantined()] == [0]
+    assert "too large for a double" in out.quarantined()[0]["reason"]
+    assert [row["text"].split()[:2] for row in out.rows()][1][0] == "1e400"
 
 
 @pytest.mark.parametrize("encoding", sampled(["utf-16", "utf-16-le", "utf-16-be"], ["utf-16"]))

@@ -15,6 +15,7 @@ from gpu_repo_runtime.serving.batcher import Batcher
 from gpu_repo_runtime.serving.errors import DeviceLost, InputTooLarge, OutOfMemory, PredictionFailed, ServiceError
 
 Predict = Callable[[list[Any]], list[Any]]
+About = dict[str, Any] | Callable[[int], dict[str, Any]]
 DEVICE: Callable[[list[Any]], float] = lambda items: 0.006 + 0.0002 * len(items)  # noqa: E731
 
 
@@ -59,8 +60,11 @@ class World:
 
     def device_lost(self, error: DeviceLost) -> None: ...
 
-    def run(self, seconds: float, *clients: tuple[str, Callable[[int], Sequence[Any]], dict[str, Any]]) -> World:
-        """Let clients send requests until so many seconds have passed: each a name, its requests and its identity."""
+    def run(self, seconds: float, *clients: tuple[str, Callable[[int], Sequence[Any]], About]) -> World:
+        """Let clients send requests until so many seconds have passed: each a name, its requests and its identity.
+
+        The last one may be a function, for one that comes on ever new connections.
+        """
 
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
@@ -83,16 +87,15 @@ class World:
         """Return how many requests of a kind of client were answered."""
         return self.outcomes[name]["answered"]
 
-    async def _client(
-        self, end: float, name: str, request: Callable[[int], Sequence[Any]], about: dict[str, Any]
-    ) -> None:
+    async def _client(self, end: float, name: str, request: Callable[[int], Sequence[Any]], about: About) -> None:
         seconds, outcomes = self.seconds.setdefault(name, []), self.outcomes.setdefault(name, Counter())
         for number in itertools.count():
             if self.now >= end:
                 return
             started = self.now
             try:
-                await self.batcher.submit(request(number), **about).done
+                identity = about(number) if callable(about) else about
+                await self.batcher.submit(request(number), **identity).done
                 outcomes["answered"] += 1
             except ServiceError as error:
                 outcomes[error.code] += 1

@@ -272,7 +272,9 @@ def test_stop_answers_what_was_accepted_and_refuses_the_next(run: Any, owner: Ow
     run(scenario)
 
 
-@pytest.mark.parametrize("name", ["batcher", "call", "lanes", "limits", "ordering", "suspicion", "trial", "waiting"])
+@pytest.mark.parametrize(
+    "name", ["batcher", "budget", "call", "lanes", "limits", "ordering", "suspicion", "trial", "trust", "waiting"]
+)
 def test_batcher_stays_readable(name: str) -> None:
     path = RUNTIME / f"gpu_repo_runtime/serving/{name}.py"
     assert len(path.read_text().splitlines()) < 200, f"{path.name} is to stay under 200 lines"

@@ -53,7 +53,7 @@ def served(
     while done < TEXTS:
         for _ in range(ready):
             lanes.add(waiting_call(serving, next(new)))
-        lane = lanes.first()
+        lane = lanes.first(serving("call").Standing.SHARED)
         batch = keeper.next_batch(lanes, lane, LIMIT) if order else lanes.take(lane, LIMIT)
         lanes.forget(lane)
         took = seconds(len(batch), max(call.sizes[index] for call, index in batch))
@@ -130,7 +130,7 @@ def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(
     while not found:
         for _ in range(new):
             lanes.add(waiting_call(serving, 50))
-        batch = keeper.next_batch(lanes, lanes.first(), LIMIT)
+        batch = keeper.next_batch(lanes, lanes.first(serving("call").Standing.SHARED), LIMIT)
         keeper.learn(batch, seconds(len(batch), max(call.sizes[index] for call, index in batch)))
         found = (old, place) in batch
         before, new = before + len(batch), len(batch)

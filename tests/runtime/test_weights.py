@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.weights import cli, fetching, lockfile, wanted
+from gpu_repo_runtime.weights import cli, fetching, lockfile, progress, wanted
 from gpu_repo_runtime.weights.cache import Cache, default_root
 from gpu_repo_runtime.weights.problems import WeightsError
 
@@ -332,6 +332,7 @@ def test_a_folder_for_a_volume_is_filled_once(project: Project, tmp_path, capsys
     done("fetch", "--into", tmp_path / "volume")
     assert (tmp_path / "volume/weights.lock").read_bytes() == (folder / "weights.lock").read_bytes()
     assert (tmp_path / "volume/words/a.bin").read_bytes() == LARGE
+    done("verify", "--from", tmp_path / "volume")
     capsys.readouterr()
     done("fetch", "--into", tmp_path / "volume")
     assert "holds them already" in capsys.readouterr().err
@@ -339,6 +340,30 @@ def test_a_folder_for_a_volume_is_filled_once(project: Project, tmp_path, capsys
     done("lock")
     done("fetch", "--into", tmp_path / "volume")
     assert (tmp_path / "volume/words/a.bin").read_bytes() == b"new"
+    (tmp_path / "volume/words/a.bin").unlink()
+    done("verify", "--from", tmp_path / "volume", code=1)
+
+
+def test_whoever_fetched_them_another_user_may_read_them(project: Project, capsys) -> None:
+    """The layer of an image keeps the modes, and the container's user is another one."""
+    project(FOLDER, stored__sub__a_dot_bin=b"a")
+    before = os.umask(0o077)
+    try:
+        done("lock")
+        place = fetched(capsys)
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (place, *place.rglob("*"))}
+    assert set(modes.values()) == {"0o755", "0o444", "0o644"}, modes
+
+
+def test_progress_is_told_on_stderr(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(progress, "PAUSE_S", 0.0)
+    bar = progress.Progress(4_000_000)
+    bar.file("words/a.bin")
+    bar.add(1_500_000)
+    bar.close()
+    assert capsys.readouterr() == ("", "weights: 1.5 MB of 4.0 MB, words/a.bin\n")
 
 
 PROGRAM = "import sys; from gpu_repo_runtime.weights.cli import main; sys.exit(main(sys.argv[1:]))"

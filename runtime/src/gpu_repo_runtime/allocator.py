@@ -18,6 +18,8 @@ _SET_BY_OWNERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUN
 def keep_memory() -> None:
     """Keep up to 128 MiB of freed memory for the next batch, unless the environment sets the allocator.
 
+    So does Arrow then, whose own allocator hands memory back as well: it takes that of the C library.
+
     To be called before other threads start. musl has no such setting, macOS another allocator: nothing changes there.
     """
     if sys.platform != "linux" or any(name in os.environ for name in _SET_BY_OWNERS):
@@ -26,3 +28,4 @@ def keep_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_POOLED)
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")

@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from pyarrow import json as pa_json
 from .commontypes import together
 from .exits import BadInput
 from .lines import Line, TooLong, too_long
+from .overflow import has_infinity, overflows
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .values import column
 from .widening import LARGEST, UNFIT, extremes, within
@@ -125,7 +125,7 @@ def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any
         return None
     try:
         record = _json_object(line, any_value=columns.typed is not None and columns.typed.line)
-        if b"Infinity" not in line and any(map(_has_infinity, map(record.get, columns.kept.names))):  # type: ignore[operator]
+        if any(map(has_infinity, map(record.get, columns.kept.names))) and _overflows(line):
             raise ValueError("a number that is too large for a double")
     except (ValueError, RecursionError) as error:
         return BadRow(row, str(error))
@@ -133,10 +133,8 @@ def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any
     return row, text, tuple(map(record.get, columns.kept.names))
 
 
-def _has_infinity(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_infinity, value.values()))
-    return any(map(_has_infinity, value)) if isinstance(value, list) else value in (inf, -inf)
+def _overflows(line: Line) -> bool:
+    return isinstance(line, bytes) and overflows(line.decode())
 
 
 def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:

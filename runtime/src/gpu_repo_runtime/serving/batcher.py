@@ -15,7 +15,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from .call import Answer, Batch, Call, Done, Owner
+from .call import Answer, Batch, Call, Done, Owner, Standing
 from .errors import DeviceLost, NotReady, QueueFull, ServiceError
 from .limits import Limit
 from .trial import Trial
@@ -86,7 +86,7 @@ class Batcher:
         call = Call(items, sizes, group, client, answers, done, self._clock(), count, count)
         if not count:
             return call
-        call.quarantined = self._trial.suspicion.of(call)
+        call.standing = self._trial.suspicion.of(call)
         try:
             self.queue.add(call)
         except QueueFull as full:
@@ -121,11 +121,11 @@ class Batcher:
 
     def _turn(self) -> bool:
         """Run one batch; nothing of it is held after that."""
-        batch = self.queue.take(self.limit, self._trial.suspicion.largest_batch())
+        batch, searched = self.queue.take(self.limit, self._trial.suspicion)
         if batch:
-            started, kept_apart = self._clock(), batch[0][0].quarantined
-            self._trial.run(batch)
-            self.queue.pay(self._clock() - started, kept_apart=kept_apart)
+            started, standing = self._clock(), Standing.ALONE if searched else batch[0][0].standing
+            (self._trial.search if searched else self._trial.run)(batch)
+            self.queue.pay(standing, self._clock() - started, len(batch))
         return bool(batch)
 
     def enter(self, batch: Batch) -> tuple[Batch, list[Any]]:
@@ -153,7 +153,14 @@ class Batcher:
 
     def again(self, batch: Batch) -> None:
         """See Desk."""
+        for call, _ in batch:
+            if len(call.sizes) == 1:  # of others something may wait where it stood before
+                call.standing = self._trial.suspicion.of(call)
         self.queue.put_back(batch)
+
+    def search(self, batch: Batch, *, first: bool) -> None:
+        """See Desk."""
+        self.queue.search(batch, first=first)
 
     def lose(self, error: DeviceLost) -> None:
         """See Desk."""

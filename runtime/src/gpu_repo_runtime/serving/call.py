@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Protocol
 
 from .errors import DeviceLost, ServiceError
@@ -23,6 +24,14 @@ class Done(Protocol):
         """Take an error."""
 
 
+class Standing(IntEnum):
+    """With whom a call shares batches."""
+
+    SHARED = 0  # with everybody
+    UNPROVEN = 1  # with others of which nothing is known, while somebody sends what makes the model fail
+    ALONE = 2  # with nobody: its client, or an input of it, has made the model fail
+
+
 @dataclass(slots=True, eq=False)
 class Call:
     """The items of one request and what became of them; times in seconds of ``time.perf_counter``.
@@ -42,12 +51,12 @@ class Call:
     left: int  # items not yet answered
     next: int = 0  # the first item that is still in its lane
     gone: bool = False  # dropped: nobody waits for an answer
-    quarantined: bool = False  # shares no batch with other calls
+    standing: Standing = Standing.SHARED
 
     @property
     def lane(self) -> Hashable:
         """Calls of one lane may share a batch."""
-        return self.group, self.quarantined
+        return self.group, self.standing
 
     started_at: float = 0.0
     batch_size: int = 0

@@ -6,11 +6,12 @@ client for each request.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from .call import Batch, Call
+from .call import Batch, Call, Standing
+from .trust import address_of
 
 # A turn is no smaller than this part of the largest batch, however many clients have many items waiting.
 MAX_TURNS_PER_BATCH = 8
@@ -35,12 +36,15 @@ class Lane:
     """Calls that may share a batch, by client, in the order of their turns; what is in ``planned`` goes first."""
 
     key: Hashable
-    quarantine: bool
+    standing: Standing
     flows: "OrderedDict[Hashable, Flow]" = field(default_factory=OrderedDict)
     deep: int = 0  # clients with more than one item waiting
     planned: Batch = field(default_factory=list)  # the next item last
     sizes: list[int] = field(default_factory=list)  # of the planned batches, the next one last
     planned_at: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.flows or self.planned)
 
     @property
     def stamp(self) -> int:
@@ -57,14 +61,16 @@ class Lanes:
         self.limit = 1
 
     def __bool__(self) -> bool:
-        return any(lane.flows or lane.planned for lane in self._lanes.values())
+        return any(self._lanes.values())
+
+    @property
+    def waiting(self) -> set[Standing]:
+        """The standings of those who wait."""
+        return {lane.standing for lane in self._lanes.values() if lane}
 
     def add(self, call: Call) -> None:
         """Put a call at the end of its client's line; the client stands at the end if it had nothing waiting."""
-        lane = self._lanes.get(call.lane)
-        if lane is None:
-            lane = self._lanes[call.lane] = Lane(call.lane, call.quarantined)
-        key = call if call.client is None else call.client
+        lane, key = self._lane_of(call), _flow_of(call)
         if flow := lane.flows.get(key):
             flow.calls[call] = None
             lane.deep += not flow.deep
@@ -80,7 +86,7 @@ class Lanes:
         lane = self._lanes.get(call.lane)
         if lane is None:
             return
-        key = call if call.client is None else call.client
+        key = _flow_of(call)
         if flow := lane.flows.get(key):
             flow.calls.pop(call, None)
             if not flow.calls:
@@ -90,14 +96,16 @@ class Lanes:
             lane.planned, lane.sizes = [entry for entry in lane.planned if entry[0] is not call], []
         self.forget(lane)
 
-    def first(self, allowed: Callable[[Lane], bool] = lambda _: True) -> Lane | None:
-        """Return the lane of whoever has waited longest for a turn."""
-        lanes = [lane for lane in self._lanes.values() if (lane.flows or lane.planned) and allowed(lane)]
-        return min(lanes, key=attrgetter("stamp")) if len(lanes) > 1 else next(iter(lanes), None)
+    def put_back(self, batch: Batch) -> None:
+        """Put items that were taken to the head of their lane."""
+        lane = self._lane_of(batch[0][0])
+        lane.planned_at = lane.stamp if lane else self._clock
+        lane.planned, lane.sizes = lane.planned + batch[::-1], []
 
-    def like(self, call: Call) -> Lane:
-        """Return the lane that a call belongs to; an empty one where it has none any more."""
-        return self._lanes.get(call.lane) or Lane(call.lane, call.quarantined)
+    def first(self, standing: Standing) -> Lane:
+        """Return the lane of whoever of such a standing has waited longest for a turn; there has to be one."""
+        lanes = [lane for lane in self._lanes.values() if lane and lane.standing is standing]
+        return min(lanes, key=attrgetter("stamp")) if len(lanes) > 1 else lanes[0]
 
     def forget(self, lane: Lane) -> None:
         """Drop a lane in which nothing waits; a few are kept, since making them takes time."""
@@ -109,7 +117,7 @@ class Lanes:
         batch: Batch = []
         while lane.flows and len(batch) < count:
             self._turn(lane, batch, count, turns)
-            if lane.quarantine:
+            if lane.standing is Standing.ALONE:
                 break
         return batch
 
@@ -145,7 +153,7 @@ class Lanes:
                 return
         room = count - len(batch)
         before: list[tuple[Call, int]] = []
-        if not lane.quarantine and flow.credit < room:
+        if lane.standing is not Standing.ALONE and flow.credit < room:
             room = flow.credit
         if turns is not None:
             turns.append((flow, flow.credit, flow.stamp, before))
@@ -157,7 +165,7 @@ class Lanes:
             room, flow.credit = room - (end - start), flow.credit - (end - start)
             if end == len(call.sizes):
                 del flow.calls[call]
-            if lane.quarantine or not room:
+            if lane.standing is Standing.ALONE or not room:
                 break
         if not flow.calls:
             del lane.flows[key]
@@ -170,3 +178,16 @@ class Lanes:
     def _turn_of(self, lane: Lane) -> int:
         """How many items a turn has: those who have many waiting share half of a batch, where they are few."""
         return max(1, self.limit // MAX_TURNS_PER_BATCH, self.limit // (2 * lane.deep or 2))
+
+    def _lane_of(self, call: Call) -> Lane:
+        lane = self._lanes.get(call.lane)
+        if lane is None:
+            lane = self._lanes[call.lane] = Lane(call.lane, call.standing)
+        return lane
+
+
+def _flow_of(call: Call) -> Hashable:
+    """Return whose turn a call counts for; connections of which nothing is known are no more than their address."""
+    if call.client is None:
+        return call
+    return address_of(call.client) if call.standing is Standing.UNPROVEN else call.client

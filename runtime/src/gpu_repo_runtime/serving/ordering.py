@@ -7,7 +7,7 @@ from bisect import bisect
 from collections.abc import Sequence
 from itertools import accumulate, islice
 
-from .call import Batch
+from .call import Batch, Standing
 from .lanes import Lane, Lanes, Turn
 
 # How many batches are planned together at most. All of them go before any newer text, so that no text waits for more
@@ -91,13 +91,16 @@ class Ordering:
     def next_batch(self, lanes: Lanes, lane: Lane, limit: int) -> Batch:
         """Take the next batch from a lane, at most ``limit`` items."""
         lanes.limit = limit
-        if lane.flows and not lane.planned and not lane.quarantine:
+        alone = lane.standing is Standing.ALONE
+        if lane.flows and not lane.planned and not alone:
             self._plan(lanes, lane, limit)
         size = min(limit, lane.sizes.pop()) if lane.sizes else limit
-        batch = [lane.planned.pop() for _ in range(min(size, len(lane.planned)))]
+        batch: Batch = []
+        while lane.planned and len(batch) < size and not (alone and batch and lane.planned[-1][0] is not batch[0][0]):
+            batch.append(lane.planned.pop())
         if not lane.planned:
             lane.sizes = []
-        if len(batch) < size and not lane.planned:
+        if len(batch) < size and not lane.planned and not (alone and batch):
             batch += lanes.take(lane, size - len(batch))
         lanes.forget(lane)
         return batch

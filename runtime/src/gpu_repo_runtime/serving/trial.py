@@ -32,6 +32,9 @@ class Desk(Protocol):
     def again(self, batch: Batch) -> None:
         """Nothing is known of these: they go with the next batch."""
 
+    def search(self, batch: Batch, *, first: bool) -> None:
+        """One of these makes the model fail: they are to come back to ``search``, where ``first``, before others."""
+
     def lose(self, error: DeviceLost) -> None:
         """Nothing can be answered any more."""
 
@@ -41,17 +44,56 @@ class Trial:
 
     def __init__(self, owner: Owner, desk: Desk, limit: Limit, clock: Callable[[], float] = time.perf_counter) -> None:
         self._owner, self._desk, self._limit, self._clock = owner, desk, limit, clock
-        self.suspicion = Suspicion()
+        self.suspicion = Suspicion(clock)
         self._too_large: list[tuple[Call, int, ServiceError]] = []
         self._largest_answered, self._answered, self._short_of_memory = 0, False, False
 
     def run(self, batch: Batch) -> None:
         """Answer a batch, or what of it can be answered."""
         for piece in self._limit.pieces(batch):
-            self._answered = False
+            self._begin()
             self._run(piece)
-            if self._too_large or self._short_of_memory:
-                self._judge_too_large()
+            self._end()
+
+    def search(self, batch: Batch) -> None:
+        """Halve a batch in which one item makes the model fail; what is left of it comes back for the next call.
+
+        What is found with it is not called again: of two halves the first is tried. When it is answered, the fault is
+        in the second one; when it fails, nothing is known of the second one, which goes with the next batch.
+        """
+        self._begin()
+        cut = min(len(batch) // 2, self.suspicion.largest_batch(batch[0][0].standing) or len(batch))
+        first, second = batch[:cut], batch[cut:]
+        error = self._call(first or second)
+        if isinstance(error, OutOfMemory):
+            self._shrink(first or second, error)
+            error = None
+        if error is None and first:
+            self._desk.search(second, first=True)
+        elif error is not None and not isinstance(error, DeviceLost):
+            if first:
+                self._desk.again(second)
+            self._failed(first or second, error, first=True)
+        self._end()
+
+    def _failed(self, batch: Batch, error: ServiceError, *, first: bool) -> None:
+        """Take in that the model failed on a batch: a single item is found, of others one is searched for."""
+        if len(batch) == 1:
+            return self._desk.fail(batch[0][0], error)
+        proven: Batch = []
+        doubtful: Batch = []
+        for entry in batch:
+            (proven if self.suspicion.trust.proven(entry[0].client) else doubtful).append(entry)
+        if proven and doubtful:
+            self._desk.again(proven)
+        self._desk.search(doubtful or proven, first=first)
+
+    def _begin(self) -> None:
+        self._answered = False
+
+    def _end(self) -> None:
+        if self._too_large or self._short_of_memory:
+            self._judge_too_large()
 
     def _run(self, batch: Batch) -> bool:
         """Return whether an item that is too large alone was found."""
@@ -60,7 +102,7 @@ class Trial:
             return False
         if isinstance(error, OutOfMemory):
             return self._shrink(batch, error)
-        self._isolate(batch, error)
+        self._failed(batch, error, first=False)
         return False
 
     def _call(self, batch: Batch) -> ServiceError | None:
@@ -100,30 +142,6 @@ class Trial:
             log.exception("the model raised %s, about which nothing can be said", type(error).__name__)
             reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]
             return PredictionFailed(f"the model raised {type(error).__name__}", errors=reason)
-
-    def _isolate(self, batch: Batch, error: ServiceError) -> None:
-        """Find one item that makes the model fail, in as many calls as halving takes.
-
-        What is found with it is not called again: of two halves the first is tried. When it is answered, the fault is
-        in the second one; when it fails, nothing is known of the second one, which goes with the next batch.
-        """
-        while len(batch) > 1:
-            first, second = batch[: len(batch) // 2], batch[len(batch) // 2 :]
-            found = self._call(first)
-            if isinstance(found, DeviceLost):
-                return
-            if isinstance(found, OutOfMemory):
-                self._shrink(first, found)
-                found = None
-            if found is None:
-                batch = second
-                if len(batch) == 1:
-                    self._run(batch)
-                    return
-            else:
-                self._desk.again(second)
-                batch, error = first, found
-        self._desk.fail(batch[0][0], error)
 
     def _shrink(self, batch: Batch, error: ServiceError) -> bool:
         """Find what fits; return whether an item that is too large alone was found.

@@ -1,16 +1,16 @@
 """What is held: calls that wait, what the model has of them now, and which batch is next."""
 
 import threading
+from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
-from .call import Batch, Call
+from .budget import Budget
+from .call import Batch, Call, Standing
 from .errors import QueueFull
-from .lanes import Lane, Lanes
+from .lanes import Lanes
 from .ordering import Ordering
-
-# While others wait, calls that are kept apart get one second of the model for so many of the others.
-QUARANTINE_RATIO = 3
+from .suspicion import Suspicion
 
 
 class Waiting:
@@ -22,15 +22,15 @@ class Waiting:
     def __init__(self, most: int) -> None:
         self.most = most
         self.count = self.orphans = 0
-        self.ordering = Ordering()
+        self.ordering, self.budget = Ordering(), Budget()
         self.calls: set[Call] = set()
         self.closed = False
         self._changed = threading.Condition(threading.Lock())
         self._lanes = Lanes()
         self._held: dict[Hashable, int] = {}  # by client
         self._running: Batch = []
-        self._again: Batch = []
-        self._owed = 0.0
+        self._searched: deque[Batch] = deque()
+        self._searches = False
 
     @property
     def depth(self) -> int:
@@ -80,31 +80,49 @@ class Waiting:
             if not self._held[call.client]:
                 del self._held[call.client]
 
-    def take(self, limit: int, among_others: int | None = None) -> Batch:
+    def take(self, limit: int, suspicion: Suspicion) -> tuple[Batch, bool]:
         """Wait for the next batch, of ``limit`` items at most; none when the queue is closed and empty.
 
-        ``among_others`` is how many items of several calls may share it, where that is less.
+        The other one is whether one of them is known to make the model fail.
         """
         with self._changed:
             while True:
-                while not (self._lanes or self._again or self.closed):
+                while not (self._lanes or self._searched or self.closed):
                     self._changed.wait()
-                batch = self._take_again(limit) if self._again else []
-                lane = self._lanes.like(batch[0][0]) if batch else self._next_lane()
-                if lane is None:  # all who were to be tried again have left
-                    if self.closed:
-                        return batch
-                    continue
-                if among_others and not lane.quarantine:
-                    limit = min(limit, among_others)
-                if len(batch) < limit and not (batch and lane.quarantine):
-                    batch += self.ordering.next_batch(self._lanes, lane, limit - len(batch))
-                if batch:
-                    return batch
+                if self._searched and not suspicion.alarmed():
+                    return self._searched.popleft(), True
+                patience = self.budget.patience(self._waiting())
+                if patience and not self._changed.wait_for(self._shared_wait, patience):
+                    self.budget.forgive()
+                if waiting := self._waiting():
+                    mostly = 2 * sum(map(len, self._searched)) > self.count
+                    return self._due(self.budget.due(waiting, mostly_searched=mostly), limit, suspicion)
+                if self.closed:
+                    return [], False
+
+    def _due(self, standing: Standing, limit: int, suspicion: Suspicion) -> tuple[Batch, bool]:
+        if standing is Standing.ALONE:
+            self._searches = bool(self._searched) and (not self._searches or standing not in self._lanes.waiting)
+            if self._searches:
+                return self._searched.popleft(), True
+        elif among_others := suspicion.largest_batch(standing):
+            limit = min(limit, among_others)
+        return self.ordering.next_batch(self._lanes, self._lanes.first(standing), limit), False
 
     def put_back(self, batch: Batch) -> None:
         """Nothing is known of these, which were in the model with one that fails: they go first."""
-        self._again = batch + self._again
+        with self._changed:
+            by_lane: dict[Hashable, Batch] = {}
+            for entry in batch:
+                if not entry[0].gone:
+                    by_lane.setdefault(entry[0].lane, []).append(entry)
+            for entries in by_lane.values():
+                self._lanes.put_back(entries)
+
+    def search(self, batch: Batch, *, first: bool) -> None:
+        """One of these makes the model fail; ``first``: it is being searched for already."""
+        with self._changed:
+            (self._searched.appendleft if first else self._searched.append)(batch)
 
     def enter(self, batch: Batch) -> tuple[Batch, list[Any]]:
         """Return what of a batch somebody still waits for, and its items, which are in the model from now on."""
@@ -125,24 +143,14 @@ class Waiting:
                     call.waiting += 1
                     self.count += 1
 
-    def pay(self, seconds: float, *, kept_apart: bool) -> None:
-        """Take in how long a batch took: calls that are kept apart have only a share of the model."""
-        if not kept_apart:
-            if self._owed:
-                self._owed = max(0.0, self._owed - seconds)
-            return
+    def pay(self, standing: Standing, seconds: float, size: int) -> None:
+        """Take in how long a call of so many items took."""
         with self._changed:
-            if self._lanes.first(lambda lane: not lane.quarantine):
-                self._owed += QUARANTINE_RATIO * seconds
+            few = size < self._lanes.limit < self.count
+            self.budget.pay(standing, seconds, self._waiting(), few=few)
 
-    def _take_again(self, limit: int) -> Batch:
-        here = [entry for entry in self._again if not entry[0].gone]
-        lane = here[0][0].lane if here else None
-        batch = [entry for entry in here if entry[0].lane == lane][:limit]
-        self._again = [entry for entry in here if entry not in batch]
-        return batch
+    def _shared_wait(self) -> bool:
+        return Standing.SHARED in self._lanes.waiting
 
-    def _next_lane(self) -> Lane | None:
-        if self._owed > 0 and (lane := self._lanes.first(lambda lane: not lane.quarantine)):
-            return lane
-        return self._lanes.first()
+    def _waiting(self) -> set[Standing]:
+        return self._lanes.waiting | {Standing.ALONE} if self._searched else self._lanes.waiting

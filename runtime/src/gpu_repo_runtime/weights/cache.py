@@ -102,6 +102,8 @@ class Cache:
             linked(self.blob(file.sha256), target)
         temporary.mkdir(exist_ok=True)
         write_lock(temporary / LOCK, lock)
+        for folder in (temporary, *(path for path in temporary.rglob("*") if path.is_dir())):
+            folder.chmod(0o755)  # an image keeps the modes, and its user is another one
         if place.is_dir():
             shutil.rmtree(place)
         temporary.replace(place)

@@ -1,8 +1,8 @@
-"""usage: scripts/weights lock | fetch [--into FOLDER] | verify | push DESTINATION [--from FOLDER]
+"""usage: scripts/weights lock | fetch [--into FOLDER] | verify [--from FOLDER] | push DESTINATION [--from FOLDER]
 
 lock     look at what weights.toml asks for, and write size and SHA-256 of each file to weights.lock
 fetch    bring the files of weights.lock into the cache, or to FOLDER, which a container may mount
-verify   read every byte that is here and hold it to weights.lock
+verify   read every byte that is here, or in FOLDER, and hold it to weights.lock
 push     bring them to oci://HOST/REPOSITORY:TAG, s3://BUCKET/PATH, gs://BUCKET/PATH or a folder; FOLDER is where a
          training left them
 
@@ -63,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--lock-only", action="store_true", help="a folder with the lock alone, for an image")
         if action is push:
             command.add_argument("destination")
-            command.add_argument("--from", dest="folder", type=Path, metavar="FOLDER", help="weights and their lock")
+        if action in (push, verify):
+            command.add_argument("--from", dest="folder", type=Path, metavar="FOLDER", help="where they are")
     return parser
 
 
@@ -83,6 +84,10 @@ def fetch(options: argparse.Namespace) -> None:
     """Bring the files of the lock to this machine."""
     found = read(options.lock)
     root = options.lock.absolute().parent
+    own = root / FOLDER
+    if not (options.print or options.into or options.lock_only or misses(own, found)):
+        say(f"{len(found.files())} files are in {own}")
+        return
     if options.lock_only:
         cache = Cache(default_root())
         cache.make()
@@ -105,22 +110,33 @@ def _into(folder: Path, found: Lock, root: Path) -> Path:
         return folder
     cache = Cache(folder / ".cache")
     fetching.fetch(found, cache, root)
-    (folder / LOCK).unlink(missing_ok=True)
-    for path, file in found.files().items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.new")
-        temporary.unlink(missing_ok=True)
-        linked(cache.blob(file.sha256), temporary)
-        temporary.replace(target)
-    write(folder / LOCK, found)
+    with cache.alone("|into the folder"):
+        (folder / LOCK).unlink(missing_ok=True)
+        for path, file in found.files().items():
+            _put(cache.blob(file.sha256), folder / path)
+        write(folder / LOCK, found)
     say(f"{len(found.files())} files are in {folder}")
     return folder
+
+
+def _put(source: Path, target: Path) -> None:
+    """Let a file be at another place too; what was there is replaced at once."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.new")
+    temporary.unlink(missing_ok=True)
+    linked(source, temporary)
+    temporary.replace(target)
 
 
 def verify(options: argparse.Namespace) -> None:
     """Read all files of the lock. Raises WeightsError naming those that are others."""
     found = read(options.lock)
+    if options.folder:
+        wrong = [path for path, file in found.files().items() if not _is(options.folder / path, file.sha256)]
+        if wrong:
+            raise WeightsError(f"{options.folder} does not hold {', '.join(wrong[:5])} as {options.lock} says")
+        say(f"{len(found.files())} files in {options.folder} are those of {options.lock}")
+        return
     own, cache = options.lock.absolute().parent / FOLDER, Cache(default_root())
     if not misses(own, found):
         place, wrong = own, [path for path, file in found.files().items() if sha256_of(own / path) != file.sha256]
@@ -133,6 +149,10 @@ def verify(options: argparse.Namespace) -> None:
             + _help(place, own)
         )
     say(f"{len(found.files())} files in {place} are those of {options.lock}")
+
+
+def _is(place: Path, sha256: str) -> bool:
+    return place.is_file() and sha256_of(place) == sha256
 
 
 def _help(place: Path, own: Path) -> str:
@@ -172,11 +192,7 @@ def _pushed(destination: str, place: Path, found: Lock) -> tuple[str, str, int]:
         raise WeightsError(f"{destination}: weights go to oci://, s3://, gs:// or a folder", WRONG_USE)
     target = Path(destination).absolute()
     for path in found.files():
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        new = target / f"{path}.new"
-        new.unlink(missing_ok=True)
-        linked(place / path, new)
-        new.replace(target / path)
+        _put(place / path, target / path)
     write(target / LOCK, found)
     return str(target), "", sum(file.size for file in found.files().values())
 

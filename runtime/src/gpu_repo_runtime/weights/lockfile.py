@@ -143,6 +143,7 @@ def write(path: Path, lock: Lock) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(lock.text(), encoding="utf-8")
+        temporary.chmod(0o644)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

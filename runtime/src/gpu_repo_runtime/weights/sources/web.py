@@ -20,9 +20,11 @@ _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
         """Follow, without the password where another host is asked."""
-        following = super().redirect_request(req, *rest)
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None and urlsplit(following.full_url)[:2] != urlsplit(req.full_url)[:2]:
             following.remove_header("Authorization")
         return following

@@ -1,0 +1,196 @@
+"""What clients cost the others that send ever new texts on which the model fails, each on a new connection.
+
+usage: python benchmarks/service/poison.py [--before COMMIT] [--rounds 3] [--seconds 6] [--good 8,64]
+
+The service runs on core 0 with the stand-in for a device of models.py, 6 ms a call and 0.2 ms a text, and all clients
+on core 1, in closed loops. The others keep their connections, or open one for each request: from an address of their
+own, or from the attackers' (as behind a gateway). --before measures the runtime of an earlier commit too, in turns.
+Writes benchmarks/results/service-poison.json: the median of the rounds.
+"""
+
+import argparse
+import asyncio
+import datetime
+import io
+import itertools
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+BUILD = ROOT / "build/bench-poison"
+sys.path[:0] = [str(ROOT), str(ROOT / "runtime/src")]
+
+from gpu_repo_runtime.bench.load import Connection  # noqa: E402
+
+from benchmarks.service.run import machine  # noqa: E402
+
+PORT = 8950
+NOW, BEFORE = "now", "before"
+MODEL = '''"""The device's stand-in, which fails on some texts."""
+
+from models import Model as Device
+
+
+class Model(Device):
+    def predict(self, batch: list[str]) -> list[dict]:
+        answers = super().predict(batch)  # a device finds it out at the end
+        if any(text.startswith("poison") for text in batch):
+            raise ValueError("poison")
+        return answers
+'''
+KEPT, NEW, SAME = "kept connections", "new connections", "new connections from the attackers' address"
+ATTACKERS = (0, 1, 2, 4)
+GOOD_HOST, BAD_HOST = "127.0.0.2", "127.0.0.3"
+number = itertools.count()
+
+
+def sources(commit: str) -> Path:
+    """Return the folder of the runtime's packages, of this tree or of an earlier commit."""
+    if not commit:
+        return ROOT / "runtime/src"
+    folder = BUILD / "before"
+    packed = subprocess.run(["git", "archive", commit, "runtime/src"], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "runtime/src"
+
+
+def start(packages: Path) -> subprocess.Popen[bytes]:
+    """Start the service and wait until it is ready."""
+    own = BUILD / "src/topic_finder"
+    own.mkdir(parents=True, exist_ok=True)
+    (own / "__init__.py").touch()
+    (own / "model.py").write_text(MODEL)
+    paths = os.pathsep.join(map(str, (own.parent, packages, HERE)))
+    settings = {"PORT": str(PORT), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **settings, "PYTHONPATH": paths, "BENCH_MODEL": "device"}
+    command = ["taskset", "-c", "0", sys.executable, "-m", "gpu_repo_runtime.serving", "topic_finder"]
+    with (BUILD / "service.log").open("w") as log:
+        service = subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=BUILD)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and service.poll() is None:
+        try:
+            if asyncio.run(ask("127.0.0.1", b"GET /readyz HTTP/1.1\r\nhost: a\r\n\r\n")) == 200:
+                return service
+        except OSError:
+            time.sleep(0.05)
+    service.kill()
+    sys.exit(f"the service did not become ready: see {BUILD / 'service.log'}")
+
+
+def request(text: str) -> bytes:
+    """The bytes of a request with one text."""
+    body = json.dumps({"texts": [text]}).encode()
+    head = f"POST /predict HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+async def connect(host: str) -> Connection:
+    """Connect from an address."""
+    connection, loop = Connection(), asyncio.get_running_loop()
+    connection.transport, _ = await loop.create_connection(lambda: connection, "127.0.0.1", PORT, local_addr=(host, 0))
+    connection.closed = False
+    return connection
+
+
+async def ask(host: str, asked: bytes) -> int:
+    """Return the status of the answer to a request on a connection of its own."""
+    connection = await connect(host)
+    try:
+        status, _ = await connection.send(asked)
+    finally:
+        connection.transport.close()
+    return status
+
+
+async def client(host: str, prefix: str, end: float, found: list[tuple[int, float]], *, kept: bool) -> None:
+    """Ask in a closed loop, with a new text each time."""
+    connection = await connect(host)
+    while (begun := time.monotonic()) < end:
+        asked = request(f"{prefix} {next(number)}")
+        if connection.closed:
+            connection = await connect(host)
+        status, _ = await connection.send(asked)
+        if not kept:
+            connection.transport.close()
+            connection.closed = True
+        found.append((status, time.monotonic() - begun))
+    connection.transport.close()
+
+
+async def load(kind: str, good: int, bad: int, seconds: float) -> dict[str, Any]:
+    """Return what the others got in a run."""
+    end = time.monotonic() + seconds
+    others: list[tuple[int, float]] = []
+    attackers: list[tuple[int, float]] = []
+    host = BAD_HOST if kind == SAME else GOOD_HOST
+    await asyncio.gather(
+        *(client(host, "fine", end, others, kept=kind == KEPT) for _ in range(good)),
+        *(client(BAD_HOST, "poison", end, attackers, kept=False) for _ in range(bad)),
+    )
+    statuses = Counter(status for status, _ in others)
+    times = sorted(took for _, took in others)
+    return {
+        "rate": round(statuses[200] / seconds, 1),
+        "wrong": statuses.total() - statuses[200],
+        "p50_ms": round(times[len(times) // 2] * 1e3, 1),
+        "p99_ms": round(times[len(times) * 99 // 100] * 1e3, 1),
+        "longest_ms": round(times[-1] * 1e3, 1),
+        "poison_rate": round(len(attackers) / seconds, 1),
+    }
+
+
+def measure(packages: Path, kind: str, good: int, bad: int, seconds: float) -> dict[str, Any]:
+    """Run one load against a service of its own."""
+    service = start(packages)
+    try:
+        asyncio.run(load(kind, good, 0, 0.5))
+        return asyncio.run(load(kind, good, bad, seconds))
+    finally:
+        service.send_signal(signal.SIGTERM)
+        service.wait(40)
+
+
+def median(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The median of every figure."""
+    return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--before", metavar="COMMIT", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--good", default="8,64")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service-poison.json")
+    options = parser.parse_args()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    os.sched_setaffinity(0, {1})
+    versions = {NOW: sources("")} | ({BEFORE: sources(options.before)} if options.before else {})
+    counts = [int(count) for count in options.good.split(",")]
+    rows: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for _ in range(options.rounds):
+        for kind, good, bad, version in itertools.product((KEPT, NEW, SAME), counts, ATTACKERS, versions):
+            row = measure(versions[version], kind, good, bad, options.seconds)
+            rows.setdefault((version, kind, good, bad), []).append(row)
+            print(version, kind, good, bad, json.dumps(row), flush=True)
+    names = ("version", "others", "clients", "attackers")
+    result: dict[str, Any] = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
+    result |= {"before": options.before} if options.before else {}
+    result["cells"] = [dict(zip(names, key, strict=True)) | median(found) for key, found in rows.items()]
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
