@@ -71,7 +71,7 @@ def make_key(role: str, private: Path) -> Path:
     for path in (private, public):
         if path.exists():
             raise ImageError(
-                f"{path}: is there already; a new key is no reason to lose the old one: move it away first"
+                f"{path}: is there already; a new key is not a reason to lose the old one: move it away first"
             )
     key = generate_private_key(SECP256R1())
     password = os.environ.get("SIGN_PASSWORD", "").encode()
