@@ -172,7 +172,8 @@ def name_source(answers: Path, source: str) -> None:
 
 def end_of_image(child: Path) -> list[str]:
     """Return a line where the image of a new repository gets its last fixes soon, by the catalogue of this clone."""
-    text = (child / "Dockerfile").read_text(encoding="utf-8")
+    file = child / "Dockerfile"
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""  # a family of one's own may have none
     known = catalog()
     rows = [row for row in known["images"] if f"/{row['name']}:" in text]
     return end_warnings(known, rows, datetime.now(UTC).date())

@@ -35,7 +35,7 @@ TEXTS = (  # answers that somebody gave: the free-text questions of the new vers
     *("registry.example.com/" + "a" * length for length in (10, 40, 80, 179)),
     *("Words " * length + "end" for length in (3, 8, 12, 16, 24, 32)),
 )  # fmt: skip
-WRITTEN: tuple[Any, ...] = (  # the same of questions whose answer is no text
+WRITTEN: tuple[Any, ...] = (  # the same, of questions whose answer is not text
     {}, [], {"code": ["old/"]}, {"kept": ["Dockerfile"], "baseline": True},
     {"code": ["old/"], "kept": ["README.md"], "package": "old", "requirements": "requirements", "asks": True},
 )  # fmt: skip

@@ -52,7 +52,7 @@ def settings(template: Path, text: str) -> Iterator[str]:
 
 
 def twice(node: yaml.Node | None) -> Iterator[str]:
-    """Give the keys that stand twice in one mapping, of which the last one wins without a word."""
+    """Give the keys that stand twice in one mapping, of which the last one wins without a message."""
     if isinstance(node, yaml.MappingNode):
         keys = Counter(str(key.value) for key, _ in node.value)
         yield from (f"has {key} twice: the last one wins" for key, count in keys.items() if count > 1)
@@ -67,7 +67,7 @@ def rows_of(text: str, what: str) -> list[dict[str, Any]]:
     """Return a list of mappings. Raises ValueError where it is something else."""
     found = yaml.safe_load(text) or []
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise ValueError(f"it is no list of {what}")
+        raise ValueError(f"it is not a list of {what}")
     return found
 
 

@@ -127,7 +127,7 @@ class Progress:
 
 
 def _bar() -> Any:
-    """Return a bar, None where the standard error is no terminal. What draws it is not imported for nothing."""
+    """Return a bar, None where the standard error is not a terminal. What draws it is not imported for nothing."""
     if not sys.stderr.isatty():
         return None
     from tqdm import tqdm

@@ -34,7 +34,7 @@ def raised_by_project(error: BaseException) -> bool:
 
 
 def with_causes(error: BaseException) -> list[BaseException]:
-    """Return the error and what led to it; the text that a pool of processes gives for a traceback is no error."""
+    """Return the error and what led to it; the text that a pool of processes gives for a traceback is not an error."""
     found: list[BaseException] = []
     next_: BaseException | None = error
     while next_ is not None and all(next_ is not one for one in found):
@@ -56,7 +56,7 @@ def _remote_traceback(error: BaseException) -> str | None:
 
 
 def _raised_by_project_remotely(error: BaseException, text: str) -> bool:
-    """Read the last frame from the text; the message at its end is no part of it, as it may look like one."""
+    """Read the last frame from the text; the message at its end is not part of it, as it may look like one."""
     message = str(error)
     before, found, _ = text.rpartition(f": {message}") if message else (text, text, "")
     frames = _FRAME.findall(before)

@@ -25,10 +25,10 @@ def check_clean(child: Path) -> None:
     """Raise UpdateError unless `child` is in a git repository, without uncommitted changes of its own."""
     top = call(child, "rev-parse", "--show-toplevel")
     if top.returncode:
-        why_not = cause(top.stderr.decode(errors="replace"))
-        if "not a git repository" in why_not:
+        told = top.stderr.decode(errors="replace")
+        if "not a git repository" in told:  # below a mount point another line follows it
             raise UpdateError(f"{child} is not a git repository with a commit: git init, add and commit first")
-        raise UpdateError(why_not)
+        raise UpdateError(cause(told))
     if call(child, "rev-parse", "--verify", "HEAD").returncode:
         raise UpdateError(f"{child} is not a git repository with a commit: git add and commit first")
     for name, what in UNFINISHED.items():
