@@ -138,7 +138,7 @@ def judged(name: str, pins: dict[str, str], image: Image, python: str) -> str:
         return short(refused[0], name)
     made_for = cuda_of(name, pins[name], python)
     if made_for and image.cuda_major not in made_for:
-        return f"built for CUDA {min(made_for)}; the image has CUDA {image.cuda_major}"
+        return f"is built for CUDA {min(made_for)}; the image has CUDA {image.cuda_major}"
     return ""
 
 

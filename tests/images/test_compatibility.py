@@ -116,7 +116,7 @@ def test_an_older_version_that_needs_less_is_found(judge: Any) -> None:
 def test_a_package_is_judged_as_base_install_would(judge: Any) -> None:
     assert judge("p", {"p": "2"}, "2", {"p": "2"}, {13}) == Fit("2", "")
     assert judge("p", {"p": "2"}, "2", {"p": "2"}, set()) == Fit("2", "")
-    assert judge("p", {"p": "2"}, "2", {"p": "2"}, {12}).why == "built for CUDA 12; the image has CUDA 13"
+    assert judge("p", {"p": "2"}, "2", {"p": "2"}, {12}).why == "is built for CUDA 12; the image has CUDA 13"
     brought = {"p": "2", "nvidia-nothing": "1"}
     assert judge("p", brought, "2", brought, {13}) == Fit("", "brings nvidia-nothing, which the image does not contain")
 
