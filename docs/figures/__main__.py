@@ -11,6 +11,8 @@ MAKERS = {
     "drivers": catalogue.drivers,
     "generations": catalogue.generations,
     "cuda-versions": catalogue.cuda_versions,
+    "compatibility": catalogue.compatibility,
+    "incompatibility": catalogue.incompatibility,
     "decisions": catalogue.decisions,
     "service": measured.service,
     "service-reading": measured.service_reading,
