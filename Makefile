@@ -36,7 +36,7 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 
 .PHONY: test
 test: $(READY) ## the quick tests: each property once
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup --in-memory -m 'not slow and not release and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow

@@ -17,6 +17,12 @@ from copier import run_copy
 
 from tests.answers import AnswerSet
 from tests.groups import pytest_itemcollected  # noqa: F401 - a hook of pytest
+from tests.in_memory import (  # noqa: F401 - hooks of pytest
+    pytest_addoption,
+    pytest_configure,
+    pytest_report_header,
+    pytest_unconfigure,
+)
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 from tests.shared import SHARED, make_copier_cheap, once, shared_folder, without_shims
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest

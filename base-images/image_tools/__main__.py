@@ -14,7 +14,7 @@ from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
 def new_key(_: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Make a pair of keys; the public one is committed."""
     public = signing.make_key(arguments.role, Path(arguments.to))
-    print(f"wrote {arguments.to}, which stays secret, and {public}, which is to be committed")
+    print(f"wrote {arguments.to} (keep it secret) and {public} (commit it)")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -150,13 +150,13 @@ def end_problems(row: dict[str, Any], today: date) -> list[str]:
     """Return that the row's time is over, where it is: nobody makes fixes any more, so nobody may start on it."""
     if row["state"] == "retired" or days_left(row, today) >= 0:
         return []
-    return [f"end_of_life {row['end_of_life']} is over: retire the row, or promise fixes until a later day"]
+    return [f"end_of_life {row['end_of_life']} has passed: set state: retired, or move the date"]
 
 
 def end_warnings(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date) -> list[str]:
     """Return a line for each row whose fixes end soon."""
     return [
-        f"{row['name']}: fixes end on {row['end_of_life']}, in {left} days; no repository can start on it then"
+        f"{row['name']}: support ends on {row['end_of_life']} ({left} days left); then no new repository can use it"
         for row in rows
         if row["state"] != "retired" and 0 <= (left := days_left(row, today)) <= catalog["end_of_life_warning_days"]
     ]

@@ -134,12 +134,12 @@ def verify(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     digest = arguments.digest or read_record(RECORD).get(row["name"], {}).get("digest")
     if public is None or not digest:
         lacks = "no base-images/keys/release.pub" if public is None else f"no release of {row['name']}; give DIGEST"
-        raise ImageError(f"nothing to check: there is {lacks}")
+        raise ImageError(f"nothing to verify: there is {lacks}")
     pushed = Pushed(f"{arguments.registry}/{row['name']}@{digest}", "", "")
     check_image(f"{arguments.registry}/{row['name']}", digest, public)
     made_so = check_provenance(row, pushed, public)
     commit = made_so["buildDefinition"]["externalParameters"]["commit"]
-    print(f"{pushed.image}: signed by {public.name}, made from commit {commit}")
+    print(f"{pushed.image}: signed by {public.name}, built from commit {commit}")
 
 
 def check_moving(repository: str, moving: str) -> None:

@@ -111,7 +111,7 @@ def check_provenance(row: dict[str, Any], pushed: Pushed, public: Path) -> dict[
     for what, wanted in (("row", row["name"]), ("commit", pushed.commit)):
         if wanted and parameters.get(what) != wanted:
             raise ImageError(
-                f"{pushed.image}: was made from {what} {parameters.get(what)}, not {wanted}; no tag was set"
+                f"{pushed.image}: was built from {what} {parameters.get(what)}, not {wanted}; no tag was set"
             )
     found: dict[str, Any] = told
     return found

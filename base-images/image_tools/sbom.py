@@ -61,7 +61,7 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     part.write_text(json.dumps(named(document, reference)) + "\n")
     if problems := spdx_problems(part):
         part.unlink()
-        raise ImageError(f"{reference}: the list of packages is no valid SPDX: {problems[0]}")
+        raise ImageError(f"{reference}: the package list is not valid SPDX: {problems[0]}")
     part.replace(target)
     return target
 

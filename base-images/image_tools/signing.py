@@ -55,8 +55,8 @@ def read_private(path: Path) -> EllipticCurvePrivateKey:
         key = load_pem_private_key(path.read_bytes(), password)
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise ImageError(
-            f"{path}: no key to sign with: {str(error).splitlines()[0]}; make one with `make signing-key ROLE=release` "
-            "(an encrypted one needs SIGN_PASSWORD)"
+            f"{path}: cannot read the signing key: {str(error).splitlines()[0]}; create one with `make signing-key "
+            "ROLE=release TO=file` (an encrypted one needs SIGN_PASSWORD)"
         ) from error
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):
         raise ImageError(f"{path}: expected a key on the curve P-256, as cosign makes them")
@@ -70,9 +70,7 @@ def make_key(role: str, private: Path) -> Path:
         raise ImageError(f"ROLE={role}: expected {' or '.join(ROLES)}")
     for path in (private, public):
         if path.exists():
-            raise ImageError(
-                f"{path}: is there already; a new key is no reason to lose the old one: move it away first"
-            )
+            raise ImageError(f"{path}: already exists: move it away first")
     key = generate_private_key(SECP256R1())
     password = os.environ.get("SIGN_PASSWORD", "").encode()
     closed = BestAvailableEncryption(password) if password else NoEncryption()
@@ -91,13 +89,11 @@ def signer(role: str, private: str) -> EllipticCurvePrivateKey | None:
     public = public_key(role)
     if not private:
         if public:
-            raise ImageError(
-                f"{public}: says that images are signed here: SIGN=file of the private key; no tag was set"
-            )
+            raise ImageError(f"{public} exists, so images must be signed: pass SIGN=file of the private key")
         return None
     key = read_private(Path(private))
     if public and read_public(public) != key.public_key():
-        raise ImageError(f"{private}: is not the key of {public}; no tag was set")
+        raise ImageError(f"{private}: does not match {public}; no tag was set")
     return key
 
 
@@ -150,7 +146,7 @@ def check_image(repository: str, digest: str, public: Path) -> None:
     there = attached(repository, digest, "sig")
     signed = [part for part in there if part.kind == SIMPLE and is_signed(key, part.content, part.notes.get(NOTE, ""))]
     if not signed:
-        what = f"{len(there)} signatures, none of them by it" if there else "no signature"
+        what = f"{len(there)} signatures, none from this key" if there else "no signature"
         raise ImageError(f"{repository}@{digest}: is not signed by {public.name}: {what}; no tag was set")
     told = [critical_of(part.content) for part in signed]
     if wanted not in told:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.figures import catalogue, drawings, measured, plots
+from docs.figures import catalogue, drawings, fleets, measured, plots
 from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
@@ -20,6 +20,7 @@ MAKERS = {
     "batch-reading": measured.batch_reading,
     "image-sizes": measured.images,
     "fleet": measured.fleet,
+    "fleet-hosts": fleets.fleet_hosts,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,
 }

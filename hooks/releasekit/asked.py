@@ -17,6 +17,7 @@ from releasekit.questions import (
     refusal,
     settings_of,
     telling_of_updates,
+    without_files,
 )
 
 FORBIDDEN = {
@@ -101,10 +102,13 @@ def check_defaults(check: Check) -> None:
     """Refuse defaults with which nobody could start, and messages that end a copy or an update with an error."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        telling = telling_of_updates(check.new, folder / "telling")
+        told = {"a copy": without_files(check.new, folder / "copy")}
+        told["an update"] = telling_of_updates(check.new, folder / "update")
         for number, answers in enumerate(plain_sets(check.new)):
-            where = name_of(answers) or "nothing else answered"
-            if reason := refusal(check.new, answers, folder / str(number), pretend=True, quiet=False):
+            where, target = name_of(answers) or "nothing else answered", folder / str(number)
+            if reason := refusal(check.new, answers, target, pretend=True):
                 check.refuse(f"nobody can start with the defaults ({where}): {reason}")
-            elif reason := refusal(telling, answers, folder / f"{number}-telling", pretend=True, quiet=False):
-                check.refuse(f"the message of an update cannot be written ({where}): {reason}")
+                continue
+            for what, template in told.items():
+                if reason := refusal(template, answers, target, pretend=True, quiet=False):
+                    check.refuse(f"the message of {what} cannot be written ({where}): {reason}")

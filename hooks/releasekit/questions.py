@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import warnings
-from contextlib import redirect_stderr
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from itertools import product
 from pathlib import Path
@@ -159,7 +159,7 @@ def plain_sets(template: Path) -> list[Answers]:
 def refusal(template: Path, answers: Answers, folder: Path, pretend: bool = False, quiet: bool = True) -> str | None:
     """Render one answer set into `folder`; return why Copier cannot, None where it can. `quiet` leaves messages out."""
     try:
-        with as_nobody(), warnings.catch_warnings(), redirect_stderr(StringIO()):
+        with as_nobody(), warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             run_copy(str(template), folder, data=answers, defaults=True, quiet=quiet, pretend=pretend)
     except Exception as error:  # whatever a template does wrong is a reason

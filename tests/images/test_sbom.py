@@ -65,7 +65,7 @@ def test_a_list_is_valid_and_names_the_digest(tmp_path: Path, monkeypatch: pytes
     assert any("NVIDIA" in one for one in licences), "a licence that SPDX does not know is named without its text"
 
     monkeypatch.setattr(sbom, "named", lambda document, _: document | {"documentNamespace": "no address"})
-    with pytest.raises(ImageError, match="the list of packages is no valid SPDX"):
+    with pytest.raises(ImageError, match="the package list is not valid SPDX"):
         sbom.write_sbom("plain-cu12", reference, tmp_path)
     assert not (tmp_path / "sbom" / "plain-cu12.spdx.json").exists()
 

@@ -71,7 +71,7 @@ def test_what_is_signed_and_by_whom_is_told_apart(host: str, keys: Path) -> None
     with pytest.raises(ImageError, match=r"is not signed by staging.pub: no signature; no tag was set"):
         signing.check_image(repository, pushed.digest, public)
     signing.sign_image(repository, pushed.digest, signing.read_private(keys / "release.key"))
-    with pytest.raises(ImageError, match="1 signatures, none of them by it"):
+    with pytest.raises(ImageError, match="1 signatures, none from this key"):
         signing.check_image(repository, pushed.digest, public)
     signing.sign_image(repository, pushed.digest, signing.read_private(keys / "staging.key"))
     signing.check_image(repository, pushed.digest, public)
@@ -91,6 +91,7 @@ def test_what_is_signed_and_by_whom_is_told_apart(host: str, keys: Path) -> None
         signing.check_image(elsewhere, pushed.digest, public)
 
 
+@pytest.mark.slow
 def test_the_signature_is_in_cosigns_format(host: str, keys: Path) -> None:
     """By its specification: the tag, the layer's type and note, the words of the text, the signature over its bytes."""
     repository = f"{host}/ml/plain-cu13"
@@ -127,13 +128,13 @@ def test_provenance_is_of_the_row_and_the_commit(host: str, keys: Path) -> None:
     told = provenance.check_provenance(ROW, pushed, public)
     digests = [list(one.get("digest", {})) for one in told["buildDefinition"]["resolvedDependencies"]]
     assert digests[:2] == [["gitCommit"], ["sha256"]], "the commit and the lock are named by their hashes"
-    with pytest.raises(ImageError, match=f"was made from commit {COMMIT}, not {'d' * 40}"):
+    with pytest.raises(ImageError, match=f"was built from commit {COMMIT}, not {'d' * 40}"):
         provenance.check_provenance(ROW, Pushed(pushed.image, "d" * 40, ""), public)
     seal(pushed, keys / "release.key")
     with pytest.raises(ImageError, match=r"no provenance signed by staging.pub"):
         provenance.check_provenance(ROW, pushed, public)
     seal(pushed, keys / "staging.key", name="plain-cu12")
-    with pytest.raises(ImageError, match="was made from row plain-cu12, not plain-cu13"):
+    with pytest.raises(ImageError, match="was built from row plain-cu12, not plain-cu13"):
         provenance.check_provenance(ROW, pushed, public)
 
 
@@ -158,6 +159,7 @@ def test_changed_bytes_are_no_signed_statement(keys: Path) -> None:
         assert provenance.opened(Part(made.kind, told, {}), private.public_key()) is None
 
 
+@pytest.mark.slow
 def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: Path) -> None:
     """No option or variable decides: a key under base-images/keys is asked for, and without one none is."""
     staging, releases = f"{host}/ml-staging/plain-cu13", f"{host}/ml/plain-cu13"
@@ -168,11 +170,11 @@ def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: P
     assert promote.check_signed(pushed, ROW, releases, older=False)
     later = Pushed(pushed.image, "e" * 40, "")
     assert promote.check_signed(later, ROW, releases, older=True), "one cannot go back to an image of an older commit"
-    with pytest.raises(ImageError, match="was made from commit"):
+    with pytest.raises(ImageError, match="was built from commit"):
         promote.check_signed(later, ROW, releases, older=False)
-    with pytest.raises(ImageError, match=r"says that images are signed here: SIGN=file"):
+    with pytest.raises(ImageError, match=r"exists, so images must be signed: pass SIGN=file"):
         signing.signer("release", "")
-    with pytest.raises(ImageError, match=r"staging.key: is not the key of .*release.pub"):
+    with pytest.raises(ImageError, match=r"staging.key: does not match .*release.pub"):
         signing.signer("release", str(keys / "staging.key"))
     (keys / "keys" / "staging.pub").unlink()
     (keys / "keys" / "release.pub").unlink()
@@ -180,6 +182,7 @@ def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: P
     assert signing.signer("release", "") is None
 
 
+@pytest.mark.slow
 def test_a_release_has_its_list_its_making_and_its_signature_beside_it(
     host: str, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -193,7 +196,7 @@ def test_a_release_has_its_list_its_making_and_its_signature_beside_it(
         promote.verify(CATALOG, arguments)
     promote.seal(CATALOG, ROW, pushed, releases, bill, None, key)
     promote.verify(CATALOG, arguments)
-    assert f"made from commit {COMMIT}" in capsys.readouterr().out
+    assert f"built from commit {COMMIT}" in capsys.readouterr().out
     [listed] = attached(releases, pushed.digest, "sbom")
     assert (listed.kind, listed.content) == ("application/spdx+json", bill.read_bytes())
     told = provenance.attested(releases, pushed.digest, keys / "keys" / "release.pub")
@@ -203,7 +206,7 @@ def test_a_release_has_its_list_its_making_and_its_signature_beside_it(
 def test_a_pair_of_keys_is_made_once_and_kept_secret(keys: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     private = keys / "release.key"
     assert private.stat().st_mode & 0o777 == 0o600
-    with pytest.raises(ImageError, match="is there already"):
+    with pytest.raises(ImageError, match="already exists"):
         signing.make_key("release", keys / "another.key")
     with pytest.raises(ImageError, match="expected staging or release"):
         signing.make_key("../evil", keys / "another.key")
@@ -215,6 +218,40 @@ def test_a_pair_of_keys_is_made_once_and_kept_secret(keys: Path, monkeypatch: py
     assert signing.read_private(keys / "closed.key")
     monkeypatch.delenv("SIGN_PASSWORD")
     for path in (keys / "closed.key", keys / "missing.key", keys / "keys" / "release.pub"):
-        with pytest.raises(ImageError, match="no key to sign with") as error:
+        with pytest.raises(ImageError, match="cannot read the signing key") as error:
             signing.read_private(path)
         assert len(str(error.value).splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_a_promotion_checks_first_seals_and_tags_last(
+    host: str, keys: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An unsigned image gets no tag; where the release cannot be sealed, neither does a signed one."""
+    staging, releases = f"{host}/seal-staging/plain-cu13", f"{host}/seal/plain-cu13"
+    pushed = image(staging, "promoted")
+    bill = tmp_path / "made" / "plain-cu13.spdx.json"
+    bill.parent.mkdir()
+    bill.write_text('{"packages": []}\n')
+    monkeypatch.setattr(promote, "check_labels", lambda *_: None)
+    monkeypatch.setattr(promote, "smoke_digest", lambda *_: {})
+    monkeypatch.setattr(promote, "check_record", lambda *_: {"require": "none"})
+    monkeypatch.setattr(promote, "write_sbom", lambda *_: bill)
+    given = {"image": "plain-cu13", "registry": f"{host}/seal", "digest": pushed.digest, "require": "none"}
+    given |= {"record": str(tmp_path / "released.json"), "sign": str(keys / "release.key"), "only_changed": False}
+    arguments = argparse.Namespace(**dict.fromkeys(("staging", "pushed", "smoke", "db", "source"), ""), **given)
+    with pytest.raises(ImageError, match=r"is not signed by staging\.pub"):
+        promote.promote(CATALOG, arguments)
+    assert registry.tags(releases) == []
+
+    seal(pushed, keys / "staging.key")
+    with monkeypatch.context() as broken:
+        broken.setattr(promote, "sign_image", lambda *_: (_ for _ in ()).throw(ImageError("the registry is away")))
+        with pytest.raises(ImageError, match="the registry is away"):
+            promote.promote(CATALOG, arguments)
+    assert CATALOG["release"] not in registry.tags(releases)
+    assert not (tmp_path / "released.json").exists()
+
+    promote.promote(CATALOG, arguments)
+    assert registry.look_up(f"{releases}:{CATALOG['release']}").digest == pushed.digest
+    promote.verify(CATALOG, arguments)

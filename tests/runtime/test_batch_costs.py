@@ -95,15 +95,24 @@ def test_what_draws_a_bar_or_sends_metrics_is_not_imported_for_nothing():
 
 
 POOL = """
-from gpu_repo_runtime.allocator import keep_memory
-keep_memory()
 import pyarrow
-print(pyarrow.default_memory_pool().backend_name)
+from gpu_repo_runtime.allocator import keep_memory
+from gpu_repo_runtime.batch.arrowmemory import ArrowMemory
+keep_memory()
+used = lambda: pyarrow.default_memory_pool().backend_name
+own = used()
+with ArrowMemory() as memory:
+    said = []
+    for large in (False, True, False):
+        memory.after(large=large)
+        said.append("own" if used() == own else used())
+assert used() == own
+print(*said)
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
-def test_arrow_keeps_its_memory_for_the_next_part_too():
-    assert ran(POOL).strip() == "system"
-    assert ran(POOL, ARROW_DEFAULT_MEMORY_POOL="mimalloc").strip() == "mimalloc"
-    assert ran(POOL, MALLOC_TRIM_THRESHOLD_="4096").strip() != "system"
+def test_arrow_keeps_its_memory_for_the_next_part_until_one_is_large():
+    assert ran(POOL).split() == ["system", "own", "own"]
+    assert ran(POOL, ARROW_DEFAULT_MEMORY_POOL="mimalloc").split() == ["own"] * 3
+    assert ran(POOL, MALLOC_TRIM_THRESHOLD_="4096").split() == ["own"] * 3

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ast
+import multiprocessing
 import re
 import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from types import ModuleType
 
 import pytest
-from gpu_repo_runtime.device import with_cupy
+from gpu_repo_runtime.device import origin, with_cupy
 
 from tests.answers import FRAMEWORKS
 from tests.conftest import ROOT
@@ -22,6 +26,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     from gpu_repo_runtime import device
 
     monkeypatch.setattr(device, "_found", None)
+    monkeypatch.setattr(origin, "_sources", None)
     return device
 
 
@@ -137,3 +142,68 @@ def test_a_lost_gpu_is_seen_where_an_owner_hides_what_led_to_an_error(device: Mo
     with pytest.raises(ValueError, match="no answer") as hidden:
         hide()
     assert device.is_device_lost(hidden.value)
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, Unreadable])
+def test_what_a_projects_own_code_raises_is_no_lack_of_memory(device: ModuleType, kind: type[Exception]) -> None:
+    with pytest.raises(kind) as own:
+        raise kind("out of memory: a text of a client")
+    assert not device.is_out_of_memory(own.value)
+
+
+def test_memory_that_ran_out_is_seen_where_an_owner_says_so_in_the_same_words(device: ModuleType) -> None:
+    def wrap() -> None:
+        try:
+            [0] * sys.maxsize
+        except MemoryError as error:
+            raise RuntimeError("out of memory") from error
+
+    with pytest.raises(RuntimeError) as wrapped:
+        wrap()
+    assert device.is_out_of_memory(wrapped.value)
+    with pytest.raises(MemoryError) as own:
+        raise MemoryError("an owner knows what fits")
+    assert device.is_out_of_memory(own.value)
+
+
+def say(text: str) -> None:
+    raise RuntimeError(text)
+
+
+LOST = "cudaErrorLaunchFailure: unspecified launch failure"
+FRAME = f'{LOST}\n  File "/usr/lib/python3/dist-packages/a.py", line 1, in f\n    lost()'
+
+
+@pytest.mark.parametrize(("function", "arguments", "lost"), [
+    (lose_device, (), True),
+    (say, (LOST,), False),
+    (say, (FRAME,), False),
+], ids=["a library", "the project", "the project, in words like a traceback"])  # fmt: skip
+def test_an_error_from_a_pool_of_processes_is_judged_by_who_raised_it_there(
+    device: ModuleType, function: Callable[..., None], arguments: tuple[str, ...], lost: bool
+) -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        future = pool.submit(function, *arguments)
+        with pytest.raises(RuntimeError) as caught:
+            future.result(60)
+    assert device.is_device_lost(caught.value) == lost
+    with multiprocessing.get_context("fork").Pool(1) as other, pytest.raises(RuntimeError) as caught:
+        other.apply(function, arguments)
+    assert device.is_device_lost(caught.value) == lost
+
+
+def test_a_library_that_is_installed_editable_is_no_part_of_the_project(
+    device: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    code = "def fail():\n    raise RuntimeError('cudaErrorLaunchFailure: unspecified launch failure')\n"
+    found = {}
+    for name in ("project/src/mine", "project/tools", "other/src/library", "project/.venv/lib/site-packages/installed"):
+        file = tmp_path / name / "code.py"
+        space: dict[str, Callable[[], None]] = {}
+        exec(compile(code, file, "exec"), space)
+        monkeypatch.setattr(origin, "_sources", None)
+        origin.is_project(tmp_path / "project/src/mine")
+        with pytest.raises(RuntimeError) as caught:
+            space["fail"]()
+        found[name.rpartition("/")[2]] = device.is_device_lost(caught.value)
+    assert found == {"mine": False, "tools": False, "library": True, "installed": True}

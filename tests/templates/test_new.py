@@ -156,6 +156,6 @@ def test_an_image_that_gets_its_last_fixes_soon_is_named(tmp_path, monkeypatch):
     dockerfile = tmp_path / "Dockerfile"
     dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu12:2026.11\n")
     [line] = end_of_image(tmp_path)
-    assert line.startswith(f"torch-cu12: fixes end on {day}, in ")
+    assert line.startswith(f"torch-cu12: support ends on {day} (")
     dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu13:2026.11\n")
     assert end_of_image(tmp_path) == []

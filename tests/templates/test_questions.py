@@ -173,7 +173,7 @@ def test_no_child_starts_on_an_image_that_gets_no_fixes_any_more(template, tmp_p
     changed = ending(template, tmp_path, today.isoformat())
     child = tmp_path / "child"
     run_copy(str(changed), child, data=old, defaults=True, vcs_ref="HEAD")
-    assert f"torch-cu12 gets its last fixes on {today}" in capfd.readouterr().err
+    assert f"Support for the image torch-cu12 ends on {today}" in capfd.readouterr().err
     git(child, "init", "--quiet")
     git(child, "add", "--all")
     git(child, "commit", "--quiet", "--message=Start")
@@ -181,7 +181,7 @@ def test_no_child_starts_on_an_image_that_gets_no_fixes_any_more(template, tmp_p
     over = (today - timedelta(days=1)).isoformat()
     changed = ending(template, tmp_path, over)
     error = refusal(changed, tmp_path / "new", **old)
-    for part in ("torch-cu12 for driver 525", f"last fixes on {over}", "one of 580", "plain, tensorflow, jax"):
+    for part in ("torch-cu12 for driver 525", f"end of life on {over}", "one of 580", "plain, tensorflow, jax"):
         assert part in error, f"torch on 525 after the end: {error!r} lacks {part!r}"
     assert not (tmp_path / "new").exists()
     assert refusal(changed, tmp_path / "other", **old | {"gpu_driver": "580"}) == ""

@@ -167,7 +167,7 @@ REFUSED = {
     ),
     "a message of a copy that cannot be written": (
         settings("_subdirectory", "_message_after_copy: '{% if %}'\n_subdirectory"),
-        "nobody can start with the defaults (a): ",
+        "the message of a copy cannot be written (a): ",
     ),
     "a default of another type": (
         settings(TITLE, TITLE + "more: {type: int, default: red}\n"), "nobody can start with the defaults (a): "

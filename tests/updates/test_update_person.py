@@ -75,8 +75,8 @@ def test_settings_that_copier_reads_are_a_persons_own(
 
 
 def run(copier: Copier, program: str, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:
-    """Run a program of hooks/ as somebody whose locale knows no letter but those of ASCII."""
-    command = [sys.executable, "-W", "ignore", ROOT / "hooks" / program, *arguments]
+    """Run a program of this repository as somebody whose locale knows no letter but those of ASCII."""
+    command = [sys.executable, "-W", "ignore", ROOT / program, *arguments]
     return subprocess.run(command, env=copier.environment() | OTHER_LETTERS, capture_output=True, check=False)
 
 
@@ -90,7 +90,7 @@ def named_in_other_letters(template: Template, folder: Path) -> Child:
 
 def test_an_update_keeps_names_and_texts_in_a_locale_that_cannot_write_them(template: Template, tmp_path: Path) -> None:
     child = named_in_other_letters(template, tmp_path)
-    done = run(template.copier, "safe_update.py", "--repository", child.path)
+    done = run(template.copier, "hooks/safe_update.py", "--repository", child.path)
     told = done.stdout.decode()
     assert done.returncode == 4, told + done.stderr.decode()
     assert "conflict   größe.txt: both sides changed the same lines" in told
@@ -107,7 +107,7 @@ def test_a_fleet_keeps_names_and_texts_in_a_locale_that_cannot_write_them(templa
     child.git("clone", "--quiet", "--bare", str(child.path), str(bare))
     (tmp_path / "fleet.yml").write_text(f"children:\n- {{url: '{bare}', owner: zoë}}\n", encoding="utf-8")
     where = ("--fleet", tmp_path / "fleet.yml", "--state", tmp_path / "stäte")
-    done = run(template.copier, "fleet.py", *where, "plan", "--template", template.path)
+    done = run(template.copier, "hooks/fleet.py", *where, "plan", "--template", template.path)
     assert done.returncode == 4, done.stderr.decode()
     assert "kind-ö          at risk" in done.stdout.decode()
     patch = (tmp_path / "stäte" / "patches" / "kind-ö.patch").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def test_a_fleet_keeps_names_and_texts_in_a_locale_that_cannot_write_them(templa
 @pytest.mark.slow
 def test_a_repository_is_started_in_a_locale_that_cannot_write_its_words(copier: Copier, tmp_path: Path) -> None:
     given = ("--answer", "project_name=topic-finder", "--answer", "description=Größe", "--version", "HEAD")
-    done = run(copier, "new.py", tmp_path / "neu-é", *given)
+    done = run(copier, "tools/new.py", tmp_path / "neu-é", *given)
     assert done.returncode == 0, done.stderr.decode()
     assert f"{tmp_path}/neu-é is ready." in done.stdout.decode()
     assert "description: Größe\n" in (tmp_path / "neu-é" / ".copier-answers.yml").read_text(encoding="utf-8")

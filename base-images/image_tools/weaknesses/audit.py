@@ -42,7 +42,7 @@ def gaps(rows: list[str], databases: Databases) -> list[str]:
     if not databases.knows(DEBIAN):
         return []
     return [
-        f"{row}: the packages of its operating system were not looked at: no list of them; make one with "
+        f"{row}: operating system packages were not checked: there is no package list; create one with "
         f"`make sbom IMAGE={row}`"
         for row in rows
         if not bill_of(row)
@@ -52,13 +52,15 @@ def gaps(rows: list[str], databases: Databases) -> list[str]:
 def notes(databases: Databases, today: date) -> list[str]:
     """Return what a reader has to know of the databases."""
     found = [
-        f"{what} were not looked at: no database about {kind} was given"
-        for kind, what in ((PYPI, "Python packages"), (DEBIAN, "packages of the operating system"))
+        f"{what} were not checked: none of the databases covers {kind}"
+        for kind, what in ((PYPI, "Python packages"), (DEBIAN, "operating system packages"))
         if not databases.knows(kind)
     ]
     days = age(databases.advisories.newest, today)
     if days is not None and days > STALE_DAYS:
-        found.append(f"the newest advisory is of {databases.advisories.newest[:10]}, {days} days old: fetch newer ones")
+        found.append(
+            f"the newest advisory is from {databases.advisories.newest[:10]}, {days} days ago: download newer databases"
+        )
     return found
 
 
@@ -74,8 +76,8 @@ def run(catalog: dict[str, Any], rows: list[str], locks: Iterable[Path], given: 
     for line in missing:
         print(f"audit: {line}", file=sys.stderr)
     stops = [one for one in found if one.stops]
-    packages = len(set().union(*places.values()))
-    print(f"audit: {packages} packages in {len(places)} places, {len(found)} weaknesses known, {len(stops)} stop")
+    counts = f"packages: {len(set().union(*places.values()))}, in locks and images: {len(places)}"
+    print(f"audit: {counts}, known weaknesses: {len(found)}, blocking a release: {len(stops)}")
     return STOPPED if stops else NOT_AUDITED if missing else FINE
 
 
@@ -84,8 +86,8 @@ def check_bill(catalog: dict[str, Any], bill: Path, given: str) -> list[Finding]
     databases = read_databases(places_in(given))
     today = datetime.now(UTC).date()
     if unasked := [kind for kind in (PYPI, DEBIAN) if not databases.knows(kind)]:
-        raise ImageError(f"DB={given}: says nothing about {' and '.join(unasked)}; no tag was set")
+        raise ImageError(f"DB={given}: does not cover {' and '.join(unasked)}; no tag was set")
     found = findings(catalog, databases, {bill.name: of_bill(bill)}, today)
     if stops := [one.line() for one in found if one.stops]:
-        raise ImageError(f"{len(stops)} known weaknesses stop the release; no tag was set: {'; '.join(stops)}")
+        raise ImageError(f"known weaknesses block the release; no tag was set: {'; '.join(stops)}")
     return found

@@ -67,15 +67,16 @@ def read_databases(places: list[Path]) -> Databases:
             else:
                 read_many(place, found)
         except (OSError, zipfile.BadZipFile) as error:
-            raise ImageError(f"{place}: cannot read this database: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise ImageError(f"{place}: cannot read this database: {why}") from error
         if found.advisories.unread:
             raise ImageError(
-                f"{place}: {found.advisories.unread} of its files are not advisories in the format of OSV: "
-                "a database that is half there finds half; fetch it again"
+                f"{place}: {found.advisories.unread} files are not OSV advisories: "
+                "the download may be incomplete, so download it again"
             )
         if (found.advisories.count, len(found.tracker.packages)) == before:
             raise ImageError(
-                f"{place}: holds neither advisories in the format of OSV (osv.dev offers PyPI/all.zip) nor the JSON of "
+                f"{place}: contains neither OSV advisories (osv.dev offers PyPI/all.zip) nor the JSON of "
                 "Debian's tracker (security-tracker.debian.org/tracker/data/json)"
             )
     return found

@@ -39,7 +39,7 @@ class Finding:
     def line(self) -> str:
         """The finding as one line."""
         one = self.weakness
-        verdict = f"STOPS: {self.stops}" if self.stops else self.passes
+        verdict = f"BLOCKS: {self.stops}" if self.stops else self.passes
         known = f"{', '.join(one.names[:2])} ({one.severity or 'severity unknown'})"
         more = f" and {len(self.places) - SHOWN} more" if len(self.places) > SHOWN else ""
         return f"{one.package} {one.version}: {known}, {verdict} [{', '.join(self.places[:SHOWN])}{more}]"
@@ -89,19 +89,19 @@ def age(published: str, today: date) -> int | None:
 def judged(one: Weakness, places: tuple[str, ...], grace: int, allowed: Iterable[Allowed], today: date) -> Finding:
     """Return what the rule says: what is critical, or of unknown severity, and can be fixed, may stand `grace` days."""
     if not one.fixed:
-        return Finding(one, places, "", "no version without it yet")
+        return Finding(one, places, "", "no fixed version yet")
     if one.severity not in ("", "critical"):
         return Finding(one, places, "", f"fixed in {one.fixed}")
     days = age(one.published, today)
     if days is not None and days <= grace:
-        return Finding(one, places, "", f"fixed in {one.fixed}; known for {max(days, 0)} days, has {grace}")
-    since = "known since nobody knows when" if days is None else f"known for {days} days"
+        return Finding(one, places, "", f"fixed in {one.fixed}; published {max(days, 0)} days ago, allowed for {grace}")
+    since = "publication date unknown" if days is None else f"published {days} days ago"
     over = ""
     for rule in allowed:
         if rule.name in one.names and normal_name(PYPI, rule.package) == normal_name(PYPI, one.package):
             if today <= rule.until:
                 return Finding(one, places, "", f"allowed until {rule.until}: {rule.reason}", rule)
-            over = f", allowed only until {rule.until}"
+            over = f", the exception expired on {rule.until}"
     return Finding(one, places, f"fixed in {one.fixed}, {since}{over}", "")
 
 
@@ -127,7 +127,7 @@ def unused(catalog: dict[str, Any], found: list[Finding]) -> list[str]:
     """Return a line for each thing that is allowed and that nothing needs any more."""
     used = {one.allowed for one in found}
     return [
-        f"{rule.name} of {rule.package} is allowed until {rule.until}, and nothing needs it: take the entry out"
+        f"{rule.name} in {rule.package} is allowed until {rule.until}, but was not found: remove the entry"
         for rule in settings(catalog)[1]
         if rule not in used
     ]

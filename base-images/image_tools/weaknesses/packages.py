@@ -45,9 +45,9 @@ def of_bill(path: Path) -> set[Package]:
         listed = json.loads(path.read_text(encoding="utf-8"))["packages"]
         found = {package for entry in listed for package in of_entry(entry)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ImageError(f"{path}: cannot read this list of packages: {error}; make it with `make sbom`") from error
+        raise ImageError(f"{path}: cannot read this package list: {error}; create it with `make sbom`") from error
     if not found:
-        raise ImageError(f"{path}: names no package by its URL (purl): make it with `make sbom`")
+        raise ImageError(f"{path}: contains no package URL (purl); create the list with `make sbom`")
     return found
 
 

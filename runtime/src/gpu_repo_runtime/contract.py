@@ -21,7 +21,10 @@
 import importlib
 import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from .device.origin import is_project
 
 T = TypeVar("T")
 
@@ -53,6 +56,8 @@ def import_model(package: str) -> Model:
     Raises ContractError where there is none, or whatever importing it raises.
     """
     module = importlib.import_module(f"{package}.model")
+    if module.__file__:
+        is_project(Path(module.__file__).parent)
     if not callable(getattr(module, "Model", None)):
         raise ContractError(f"{module.__file__}: there is no class Model: write class Model with load and predict")
     model: Model | None = ran(module.Model(), f"{module.__file__}: Model")

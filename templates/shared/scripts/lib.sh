@@ -45,8 +45,8 @@ case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; es
 commit() {
     local found new=()
     found=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null) || { echo unknown; return; }
-    mapfile -t new < <(git ls-files --others --exclude-standard -- src wheels pyproject.toml Dockerfile 'requirements*.lock'{% for path in adopted.code | default([]) %} {{ path }}{% endfor %})
-    [[ ${#new[@]} -eq 0 || $found == *-dirty ]] || { say "not in the commit: ${new[0]}"; found+=-dirty; }
+    mapfile -t new < <(git ls-files --others --exclude-standard -- src wheels pyproject.toml Dockerfile weights.lock 'requirements*.lock'{% for path in adopted.code | default([]) %} {{ path }}{% endfor %})
+    [[ -z ${new[*]:-} || $found == *-dirty ]] || { say "not in the commit: ${new[0]}"; found+=-dirty; }
     echo "$found"
 }
 commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown; }

@@ -7,10 +7,12 @@ import json
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from .. import device, weights
 from ..contract import ContractError, ran
+from ..device.origin import is_project
 from ..interface import LENGTHS, Interface
 from ..words import words_of
 from .calling import Caller
@@ -126,9 +128,12 @@ def choose_device(requested: str) -> str:
 def import_model(package: str) -> Interface:
     """Return the owner's model with its types, not loaded yet. Raises BadConfiguration when it cannot be imported."""
     try:
-        own = importlib.import_module(f"{package}.model").Model
+        module = importlib.import_module(f"{package}.model")
+        own = module.Model
     except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"src/{package}/model.py cannot be imported: {words_of(error)}") from error
+    if module.__file__:
+        is_project(Path(module.__file__).parent)
     try:
         interface = Interface(own())
     except ContractError as error:

@@ -170,8 +170,8 @@ class Ledger:
         return record
 
     def remember(self, record: Record) -> None:
-        """Write the record of a part."""
-        self._store.write(f"{RECORDS}/{record.name}.json", json.dumps(vars(record)).encode())
+        """Write the record of a part. If the power fails before it is on the disk, the part is made again."""
+        self._store.write(f"{RECORDS}/{record.name}.json", json.dumps(vars(record)).encode(), lasting=False)
         self.records[record.file_index, record.index] = record
 
 

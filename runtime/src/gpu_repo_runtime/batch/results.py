@@ -56,7 +56,7 @@ def check_count(answers: Answers, count: int) -> None:
             f"predict gave {type(answers).__name__}: it has to give a list with a dict for each text"
         )
     strange = set(map(type, answers)) - {dict}
-    if not all(issubclass(kind, dict) for kind in strange):
+    if strange and not all(issubclass(kind, dict) for kind in strange):
         kind = min(kind.__name__ for kind in strange)
         raise BadConfiguration(f"predict gave a list with {kind}: it has to give a dict for each text")
     if len(answers) != count:

@@ -71,8 +71,11 @@ class DiskStore:
     def _published(self) -> bool:
         return (self.root / DATA).is_dir()
 
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write a file and bring it to the disk before it gets its name. Raises FinishedElsewhere."""
+    def write(self, name: str, content: bytes | pa.Buffer, *, lasting: bool = True) -> None:
+        """Write a file and bring it to the disk before it gets its name. Raises FinishedElsewhere.
+
+        lasting: whether it has to outlive a failure of the power. A kill never costs it.
+        """
         folder, _, own = name.rpartition("/")
         # Twice for each part, so without paths as objects and files with a buffer: they take longer than the disk does.
         temporary = f"{self.root}/{TEMPORARY}/{uuid.uuid4().hex}-{own}"
@@ -83,7 +86,8 @@ class DiskStore:
                 rest = memoryview(content)
                 while rest:
                     rest = rest[os.write(file, rest) :]
-                os.fsync(file)
+                if lasting:
+                    os.fsync(file)
             finally:
                 os.close(file)
             os.replace(temporary, f"{self.root}/{name}")
@@ -191,8 +195,8 @@ class ObjectStore:
         self.filesystem = filesystem
         self.root = root.rstrip("/")
 
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write an object."""
+    def write(self, name: str, content: bytes | pa.Buffer, *, lasting: bool = True) -> None:
+        """Write an object; each of them lasts."""
         path = f"{self.root}/{name}"
         self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         with self.filesystem.open_output_stream(path) as stream:

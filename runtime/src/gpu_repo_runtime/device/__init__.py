@@ -14,7 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .common import DeviceError, Memory, raised_by_project, said, with_causes
+from .common import DeviceError, Memory, said
+from .origin import raised_by_project, with_causes
 
 __all__ = (
     "DeviceError",
@@ -35,6 +36,7 @@ __all__ = (
 _FIRST = ("torch", "tensorflow")
 _MODULES = {module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("with_")}
 FRAMEWORKS = (*_FIRST, *sorted({name.removeprefix("with_") for name in _MODULES} - {*_FIRST, "cupy"}))
+_LIBRARIES = frozenset({*FRAMEWORKS, "cupy", "cupy_backends", "jaxlib"})
 _found: ModuleType | None = None
 
 
@@ -108,8 +110,18 @@ def release(device: str) -> None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether a smaller batch may help."""
-    return bool(_framework().is_out_of_memory(error))
+    """Tell whether a smaller batch may help.
+
+    The words of what the project's own code raises are not believed; what it was raised from is.
+    """
+    short = _framework().is_out_of_memory
+    return bool(short(error)) and any(short(one) and _is_known(one) for one in with_causes(error))
+
+
+def _is_known(error: BaseException) -> bool:
+    """Whether an error is what it says: not by its words alone, or not in the words of the project."""
+    own = type(error).__module__.partition(".")[0]
+    return isinstance(error, MemoryError) or own in _LIBRARIES or not raised_by_project(error)
 
 
 def is_device_lost(error: BaseException) -> bool:

@@ -47,13 +47,14 @@ class RequestMiddleware:
         if self._root:
             scope["root_path"] = self._root
         fields = scope["fields"] = {"request_id": _request_id(scope)}
+        raised = scope["raised"] = []  # what Direct has seen pass
         status, version = 0, self._version
-        body = None
+        body, end = None, None
         if scope["path"] not in self._limited:
             receive = body = LimitedBody(receive, self._service.settings)
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, end
             if message["type"] == "http.response.start":
                 if body and body.error and not status:  # whoever read the body has made another error of it
                     raise body.error
@@ -63,29 +64,39 @@ class RequestMiddleware:
                     message["headers"].append((b"connection", b"close"))
             elif method == "HEAD":
                 message = {**message, "body": b""}
-            await send(message)
+            if raised and message["type"] == "http.response.body" and not message.get("more_body"):
+                end = message  # BaseHTTPMiddleware ends an answer that broke off, and raises only then
+            else:
+                await send(message)
+
+        async def answer(error: ServiceError) -> None:
+            raised.clear()
+            await problem(error, scope)(scope, receive, send_with_id)
 
         try:
             check_head(scope)
             await self.app(scope, receive, send_with_id)
+            if end is not None:
+                await send(end)
         except ServiceError as error:
-            status = error.status
             self._service.metrics.rejected.labels(error.code).inc()
+            if status and error.status != 499:  # half an answer is out: only closing the connection can tell
+                raise
+            status = error.status
             if error.status != 499:
-                await problem(error, scope)(scope, receive, send_with_id)
+                await answer(error)
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():  # the time to stop is over
                 self._service.unfinished += 1
                 if not status:
                     stopped = NotReady("the service stopped before the answer was there", retry_after=1)
-                    await problem(stopped, scope)(scope, receive, send_with_id)
+                    await answer(stopped)
                 return
             # A route of the owner may raise any of them, and the service goes on.
             log.exception("internal error", extra={"fields": fields})
-            if status:  # half an answer is out: only closing the connection can tell
+            if status:
                 raise
-            fault = ServiceError("the log has the traceback under this request id")
-            await problem(fault, scope)(scope, receive, send_with_id)
+            await answer(ServiceError("the log has the traceback under this request id"))
         finally:
             route, path = getattr(scope.get("route"), "path", "unmatched"), scope["path"]
             self._ledger.enter(route, fields, method, path, status or 499, time.perf_counter() - started)

@@ -75,7 +75,11 @@ class Direct:
         """Answer, or pass the request on."""
         found = self.answers.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if found is None:
-            return await self.app(scope, receive, send)
+            try:
+                return await self.app(scope, receive, send)
+            except BaseException as error:
+                scope.get("raised", []).append(type(error))
+                raise
         answer, scope["route"] = found
         content = await answer(scope, receive)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]

@@ -55,8 +55,9 @@ def read(path: Path) -> list[Wanted]:
 def _wanted(name: str, entry: Any, path: Path) -> Wanted:
     where = f"{path}, [{name}]"
     checked_name(name, where)
-    if not isinstance(entry, dict) or (unknown := entry.keys() - _KEYS):
-        what = f"{sorted(unknown)[0]} is unknown" if isinstance(entry, dict) else f"{name} is not a table"
+    unknown = sorted(entry.keys() - _KEYS) if isinstance(entry, dict) else []
+    if not isinstance(entry, dict) or unknown:
+        what = f"{unknown[0]} is unknown" if unknown else f"{name} is not a table"
         raise WeightsError(f"{where}: {what}: there are source, revision and files", WRONG_USE)
     source, revision, files = entry.get("source"), entry.get("revision", ""), entry.get("files", [])
     if not isinstance(source, str) or not source:

@@ -1,0 +1,143 @@
+"""An answer of an owner's route that breaks off: its client sees that it is not whole."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from gpu_repo_runtime.serving.service import Service
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tests.runtime.standin_model import Model
+from tests.runtime.wired import wired
+from tests.sampling import sampled
+
+END = b"0\r\n\r\n"
+
+
+class Mends:
+    """Ends an answer that broke off as a whole one: the owner's own decision."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self.app(scope, receive, send)
+        except (RuntimeError, KeyError):
+            await send({"type": "http.response.body", "body": b"sorry", "more_body": False})
+
+
+def passes_on(app: FastAPI) -> None:
+    @app.middleware("http")
+    async def own(request: Request, call_next: Callable[[Request], Any]) -> Any:
+        return await call_next(request)
+
+
+def passes_on_twice(app: FastAPI) -> None:
+    passes_on(app)
+    passes_on(app)
+
+
+def replaces(app: FastAPI) -> None:
+    @app.middleware("http")
+    async def own(request: Request, call_next: Callable[[Request], Any]) -> Any:
+        try:
+            return await call_next(request)
+        except KeyError:
+            return JSONResponse("in other words", 400)
+
+
+MIDDLEWARE: dict[str, Callable[[FastAPI], None]] = {
+    "none": lambda app: None,
+    "one": passes_on,
+    "two": passes_on_twice,
+    "one that replaces errors": replaces,
+}
+
+
+def routes(app: FastAPI, service: Service) -> None:
+    @app.get("/raises")
+    async def raises() -> Any:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"one"
+            raise RuntimeError("broken")
+
+        return StreamingResponse(pieces())
+
+    @app.get("/model")
+    async def model() -> Any:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"one"
+            await service.predict(["poison"])
+
+        return StreamingResponse(pieces())
+
+    @app.get("/whole")
+    async def whole() -> Any:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"one"
+
+        return StreamingResponse(pieces())
+
+    @app.get("/refuses")
+    async def refuses() -> Any:
+        raise HTTPException(418, "a teapot")
+
+    @app.get("/fails")
+    async def fails() -> Any:
+        raise KeyError("at once")
+
+
+async def ask(path: str, extend: Callable[[FastAPI], None]) -> bytes:
+    def all_of_it(app: FastAPI, service: Service) -> None:
+        routes(app, service)
+        extend(app)
+
+    async with wired(Model(), extend=all_of_it) as service:
+        reader, writer = await service.connect()
+        writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        writer.write(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        answer = await asyncio.wait_for(reader.read(), 20)
+        writer.close()
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "middleware"),
+    sampled(
+        [(path, name) for path in ("/raises", "/model") for name in MIDDLEWARE],
+        [("/raises", "one"), ("/model", "none")],
+    ),
+)
+def test_an_answer_that_breaks_off_has_no_end(path: str, middleware: str) -> None:
+    answer = asyncio.run(ask(path, MIDDLEWARE[middleware]))
+    assert b"one" in answer
+    assert END not in answer, answer
+    assert answer.count(b"HTTP/1.1") == 1, "nothing follows on this connection"
+
+
+@pytest.mark.parametrize("middleware", sampled(MIDDLEWARE, ["one that replaces errors"]))
+def test_a_whole_answer_has_its_end_and_the_next_request_its_answer(middleware: str) -> None:
+    answer = asyncio.run(ask("/whole", MIDDLEWARE[middleware]))
+    assert END in answer
+    assert answer.count(b"HTTP/1.1 200") == 2
+
+
+@pytest.mark.parametrize("middleware", sampled(MIDDLEWARE, ["one that replaces errors"]))
+def test_what_fails_before_its_answer_began_is_told(middleware: str) -> None:
+    assert b"a teapot" in asyncio.run(ask("/refuses", MIDDLEWARE[middleware]))
+    failed = asyncio.run(ask("/fails", MIDDLEWARE[middleware]))
+    told = b"in other words" if middleware == "one that replaces errors" else b'"code":"internal"'
+    assert told in failed
+    assert failed.count(b"HTTP/1.1") == 2
+
+
+def test_an_owner_may_end_what_broke_off() -> None:
+    answer = asyncio.run(ask("/raises", lambda app: app.add_middleware(Mends)))
+    assert b"sorry" in answer
+    assert answer.count(b"HTTP/1.1 200") == 2
