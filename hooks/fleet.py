@@ -3,6 +3,7 @@
   status    where each child stands: version, releases behind, image, last outcome
   drift     write drift.html, drift.json and drift.md: age, end of life, weaknesses in locks, requests that wait
   plan      make every update in a clone, run the child's tests if asked, classify; pushes nothing
+  adopt     make the adoption of every old repository of the list in a clone, classify it; pushes nothing
   lock      resolve every child's locks anew in a clone, under its own constraints; pushes nothing
   apply     push what the finished plan holds for one wave and open a request for each; conflicts become drafts
   remind    write a comment under requests that are open for long
@@ -10,8 +11,8 @@
   report    write fleet.html, fleet.json and fleet.xml of what is known
   list      write the fleet with the children that its hosts list; the one command that needs their tokens to plan
 
-A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts, 4 edits at risk, 5 tests failed, 6 a child
-that cannot be updated or pushed (the worst child decides); 1 nothing could be done, 2 wrong usage.
+A stopped run goes on where it was. Exit codes: 0 all good, 3 conflicts or things left to do, 4 edits at risk, 5 tests
+failed, 6 a child that cannot be updated or pushed (the worst child decides); 1 nothing could be done, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,6 +32,7 @@ import runtime_source  # noqa: F401
 
 # isort: split
 from fleetkit import report
+from fleetkit.adopt import adopt_child, adopting
 from fleetkit.apply import apply_child
 from fleetkit.children import Child, Fleet, FleetError, load, shown
 from fleetkit.git_rules import set_rules
@@ -40,11 +43,12 @@ from fleetkit.options import parser
 from fleetkit.overview import CODES, each, report_of, run_drift, run_list, run_remind, run_status, tell
 from fleetkit.plan import plan_child
 from fleetkit.pool import in_processes, time_limit
-from fleetkit.rollback import roll_back, take_locks_back
+from fleetkit.rollback import roll_back, take_adoption_back, take_locks_back
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State, digest
 from fleetkit.waves import Rules, check_waves, to_push
 from gpu_repo_runtime.update.template_versions import UpdateError, versions
+from gpu_repo_runtime.update.utf8 import in_utf8
 from tqdm import tqdm
 
 
@@ -139,12 +143,7 @@ def plan_each(state: State, work: Plan, chosen: list[Child], jobs: int) -> list[
 
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Plan every child, write the report, print the outcomes."""
-    if not options.template:
-        raise FleetError("--template is empty: it needs the address of the template, as the children name it")
-    newest = list(versions(options.template).values())
-    options.to = options.to or (newest[-1] if newest else "")
-    if options.to not in newest:
-        raise FleetError(f"the template has no version {options.to}: there are {', '.join(newest) or 'none'}")
+    options.to = version_asked(options.template, options.to)
     options.tests = tests_of(fleet, options, always=False)
     chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
     before = state.plan()
@@ -160,30 +159,62 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     return worst(records)
 
 
-def run_lock(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Plan the renewal of every child's locks, write the report, print the outcomes."""
-    wish, tests = wish_of(options.package, options.upgrade), tests_of(fleet, options, always=True)
-    uv()
-    state, chosen = state.locks(), [child for child in fleet.children if options.wave in (None, child.wave)]
+def plan_apart(
+    state: State, fleet: Fleet, options: argparse.Namespace, name: str, make: Callable[[Child, bool], Record]
+) -> int:
+    """Plan what `make` does for each child, where its code reaches nothing; write the report, print the outcomes."""
+    chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
     before = state.plan()
-    resume = before.get("to") == wish.name and not before.get("finished")
-    plan = {"to": wish.name, "finished": False, "wave": options.wave, "commits": commits_of(before, wish.name, [])}
+    resume = before.get("to") == name and not before.get("finished")
+    plan = {"to": name, "finished": False, "wave": options.wave, "commits": commits_of(before, name, [])}
     state.write_plan(plan)
     with ThreadPoolExecutor(options.jobs) as pool:
-        records = each(pool, lambda child: lock_child(state, child, wish, tests, resume), chosen, "lock")
-    plan |= {"finished": True, "commits": commits_of(before, wish.name, records)}
+        records = each(pool, lambda child: make(child, resume), chosen, options.command)
+    plan |= {"finished": True, "commits": commits_of(before, name, records)}
     state.write_plan(plan)
-    report.write(state, known(state, fleet), report_of(state, options), f"Fleet plan: {wish.name}")
+    report.write(state, known(state, fleet), report_of(state, options), f"Fleet plan: {name}")
     for record in records:
-        record["what"] = ", ".join(record.get("changes", [])[:3]) or record.get("message", "")
+        what = record.get("changes", [])[:3] or record.get("to_do", [])[:3]
+        record["what"] = ", ".join(what) or record.get("message", "")
     tell(records, ("name", "outcome", "what"))
     print(f"plan {digest(plan)}")
     return worst(records)
 
 
+def run_lock(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Plan the renewal of every child's locks."""
+    wish, tests = wish_of(options.package, options.upgrade), tests_of(fleet, options, always=True)
+    uv()
+    own = state.locks()
+    return plan_apart(own, fleet, options, wish.name, lambda c, resume: lock_child(own, c, wish, tests, resume))
+
+
+def run_adopt(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
+    """Plan the adoption of every repository of the list."""
+    tests, own = tests_of(fleet, options, always=True), state.adoptions()
+    wish = adopting(own, options.template, version_asked(options.template, options.to))
+    return plan_apart(own, fleet, options, wish.name, lambda c, resume: adopt_child(own, c, wish, tests, resume))
+
+
+def version_asked(template: str, to: str | None) -> str:
+    """Return the version that was asked for, else the newest. Raises FleetError where there is none of that name."""
+    if not template:
+        raise FleetError("--template is empty: it needs the address of the template, as the children name it")
+    known = list(versions(template).values())
+    to = to or (known[-1] if known else "")
+    if to not in known:
+        raise FleetError(f"the template has no version {to}: there are {', '.join(known) or 'none'}")
+    return to
+
+
+def chosen_state(state: State, options: argparse.Namespace) -> State:
+    """Return the state of what a command is about: updates, locks or adoptions."""
+    return state.locks() if options.locks else state.adoptions() if options.adoptions else state
+
+
 def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
-    """Push the planned updates, or locks, of one wave."""
-    state = state.locks() if options.locks else state
+    """Push the planned updates, locks or adoptions of one wave."""
+    state = chosen_state(state, options)
     plan = state.plan()
     if options.plan not in (None, digest(plan)):
         raise FleetError(f"the plan here is {digest(plan)} and not the one that was approved, {options.plan}")
@@ -205,32 +236,35 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Take a version back, or the locks that are offered."""
     chosen = [child for child in fleet.children if options.wave in (None, child.wave) and not child.paused]
-    locks = state.locks() if options.locks else None
+    own = chosen_state(state, options)
 
     def undo(child: Child) -> Record:
-        return take_locks_back(locks, fleet, child) if locks else roll_back(state, fleet, child, options.to)
+        if options.to:
+            return roll_back(own, fleet, child, options.to)
+        return (take_locks_back if options.locks else take_adoption_back)(own, fleet, child)
 
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, undo, chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))
     if not any(record.get("rollback") or "rollback_error" in record for record in records):
-        has = "an open or merged renewal of its locks" if locks else f"{options.to}, merged or waiting"
+        what = "an open or merged renewal of its locks" if options.locks else "an open or merged adoption"
+        has = f"{options.to}, merged or waiting" if options.to else what
         raise FleetError(f"no child has {has}: nothing was taken back")
     return CODES["error"] if any("rollback_error" in record for record in records) else 0
 
 
 def run_report(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Write the report of what is known."""
-    state = state.locks() if options.locks else state
+    state = chosen_state(state, options)
     records, folder = known(state, fleet), report_of(state, options)
-    report.write(state, records, folder, "Fleet, locks" if options.locks else "Fleet")
+    report.write(state, records, folder, "Fleet" + (", locks" * options.locks or ", adoptions" * options.adoptions))
     print(folder / "fleet.html")
     return worst(records)
 
 
 RUN = {
-    "status": run_status, "drift": run_drift, "plan": run_plan, "lock": run_lock, "apply": run_apply,
-    "remind": run_remind, "rollback": run_rollback, "report": run_report, "list": run_list,
+    "status": run_status, "drift": run_drift, "plan": run_plan, "adopt": run_adopt, "lock": run_lock,
+    "apply": run_apply, "remind": run_remind, "rollback": run_rollback, "report": run_report, "list": run_list,
 }  # fmt: skip
 READS = ("status", "drift", "report", "list", "remind")  # these may run beside one that writes
 
@@ -253,4 +287,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    in_utf8()
     sys.exit(main())

@@ -104,7 +104,7 @@ def cut(repository: Path, text: str, push: bool) -> None:
         git(repository, "push", "--quiet", "--atomic", "origin", branch, f"v{version}")
     except subprocess.CalledProcessError as error:
         raise ReleaseError(
-            f"{version} is released here, and origin did not take it: {cause(error.stderr)}; mend that, then "
+            f"{version} is released here, and origin did not take it: {cause(error.stderr)}; fix that, then "
             f"git push --atomic origin {branch} v{version}, or take it back: git tag -d v{version} && "
             "git reset --keep HEAD~1"
         ) from error

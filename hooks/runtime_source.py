@@ -1,6 +1,7 @@
-"""Importing this lets a program of hooks/ import the runtime from its source; the updater of children is part of it."""
+"""Importing this lets a program of hooks/ import the rooms below it from their source: tools, image tools, runtime."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).resolve().parent.parent / "runtime" / "src"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[1:1] = [str(ROOT / "tools"), str(ROOT / "runtime" / "src"), str(ROOT / "base-images")]

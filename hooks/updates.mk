@@ -53,7 +53,3 @@ bench-histories: $(READY) ## play random histories with killed updates into benc
 .PHONY: host-apis
 host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)
 	@$(PYTHON) -m tests.updates.apis.cut
-
-.PHONY: audit
-audit: $(READY) ## ask the Python advisory database about every package of every lock
-	@$(PYTHON) hooks/audit.py

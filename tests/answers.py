@@ -16,6 +16,7 @@ FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])
 KUBEFLOW = tuple(one["name"] for one in CATALOG["frameworks"] if one.get("kubeflow"))
 DRIVERS = ("580", "525")
 COMPONENTS = ("gateway", "keda", "login")
+WEIGHTS = ("weights-image", "weights-init", "weights-volume")  # one of them at most in an overlay
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,11 @@ def every_answer_set() -> list[AnswerSet]:
     ]
     sets += [AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow")) for framework in KUBEFLOW]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
-    sets += [AnswerSet("service", "plain", components=COMPONENTS), AnswerSet("service", "plain", components=("keda",))]
+    sets += [
+        AnswerSet("service", "plain", components=COMPONENTS),
+        AnswerSet("service", "plain", components=("keda",)),
+        AnswerSet("service", "plain", components=WEIGHTS),
+    ]
     sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
     sets += [
         AnswerSet("batch", "plain", kubernetes=False, ci=("github", "gitlab")),

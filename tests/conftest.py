@@ -17,12 +17,18 @@ from copier import run_copy
 
 from tests.answers import AnswerSet
 from tests.groups import pytest_itemcollected  # noqa: F401 - a hook of pytest
+from tests.in_memory import (  # noqa: F401 - hooks of pytest
+    pytest_addoption,
+    pytest_configure,
+    pytest_report_header,
+    pytest_unconfigure,
+)
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
-from tests.shared import SHARED, make_copier_cheap, once, shared_folder
+from tests.shared import SHARED, make_copier_cheap, once, shared_folder, without_shims
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = ("hooks", "runtime/src", "base-images")
+OURS = ("hooks", "tools", "runtime/src", "base-images")
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
 
 
@@ -32,6 +38,7 @@ sys.dont_write_bytecode = False
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile what is ours once, and not in each process that a test starts."""
+    os.environ["PATH"] = without_shims(os.environ["PATH"])
     if not hasattr(session.config, "workerinput"):
         for folder in OURS:
             compileall.compile_dir(ROOT / folder, quiet=2)
@@ -98,9 +105,14 @@ def render(template: Path, shared: Path, tmp_path_factory: pytest.TempPathFactor
 
         which = hashlib.sha256(repr(answers).encode()).hexdigest()[:8]  # two sets may differ in a text only
         name = f"{answers.id}-{which}"
-        return shutil.copytree(once(shared / "renders" / name, make), copies / name)
+        return shutil.copytree(once(shared / "renders" / name, make), copies / name, copy_function=copied)
 
     return of
+
+
+def copied(source: str, target: str) -> object:
+    """Copy a file, but for weights, which nobody writes into: megabytes in each of many copies."""
+    return os.link(source, target) if source.endswith(".npz") else shutil.copy2(source, target)
 
 
 @pytest.fixture(scope="session")

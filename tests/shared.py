@@ -8,6 +8,7 @@ import marshal
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
@@ -19,6 +20,12 @@ import pytest
 from fleetkit import speed
 
 SHARED = "TESTS_SHARED_FOLDER"  # the variable that says to processes of this run what shared_folder says
+
+
+def without_shims(path: str) -> str:
+    """Return a PATH on which this Python is itself: a version manager's stand-in starts a dozen shells before it."""
+    folders = [folder for folder in path.split(os.pathsep) if Path(folder).name != "shims"]
+    return os.pathsep.join([str(Path(sys.base_prefix) / "bin"), *folders])
 
 
 def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

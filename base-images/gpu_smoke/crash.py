@@ -54,7 +54,7 @@ def watch(send: Callable[[dict[str, Any]], None]) -> None:
 
 
 def _where(machine: int) -> dict[str, Any]:
-    """Return the library of the instruction, and of the nearest caller on the stack that is no common library."""
+    """Return the library of the instruction, and of the nearest caller on the stack that is not a common library."""
     places = PLACES.get(os.uname().machine)
     if not places or sys.maxsize < 1 << 32:
         return {}

@@ -98,7 +98,7 @@ _CUDA_MEANS = {
           ("GS306", "GS304", "GS305", "GS115", "GS117", "GS323", "GS325")),
     101: ("the number or UUID names no GPU that is here", ("GS305", "GS314")),
     102: ("the GPU is not licensed: a vGPU without its licence server", ("GS324",)),
-    200: ("the code is no kernel image that this driver reads", ("GS702",)),
+    200: ("the code is not a kernel image that this driver reads", ("GS702",)),
     209: ("the program has no code for this GPU's architecture", ("GS701", "GS804")),
     214: ("uncorrectable errors in the GPU's memory", ("GS711", "GS410")),
     218: ("the driver's compiler refuses the PTX: it is damaged, or newer than the driver", ("GS702",)),

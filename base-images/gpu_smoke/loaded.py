@@ -53,7 +53,7 @@ def parse_maps(text: str) -> list[Mapped]:
 
 
 def family_of(path: str) -> str | None:
-    """Return the family of a library's file name, or None when it is no CUDA library."""
+    """Return the family of a library's file name, or None when it is not a CUDA library."""
     name = os.path.basename(path)
     return next((family for family, pattern in _FAMILY.items() if pattern.match(name)), None)
 

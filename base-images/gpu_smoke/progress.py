@@ -10,7 +10,7 @@ CLEAR = "\r\x1b[K"
 
 
 class Progress:
-    """One line that is overwritten; nothing where standard output or standard error is no terminal."""
+    """One line that is overwritten; nothing where standard output or standard error is not a terminal."""
 
     def __init__(self) -> None:
         self.shown = sys.stderr.isatty() and sys.stdout.isatty()

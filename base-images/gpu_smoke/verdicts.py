@@ -187,6 +187,6 @@ def block(layers: list[Layer], stands_on: Callable[[str, str], bool]) -> Layer |
 
 
 def unmet(layers: list[Layer], require: str) -> list[Layer]:
-    """Return the layers at or below the required level that do not pass: a skip is no pass."""
+    """Return the layers at or below the required level that do not pass: a skip is not a pass."""
     reached = LEVELS[1 : LEVELS.index(require) + 1]
     return [layer for layer in layers if layer.level in reached and layer.state != PASS]

@@ -208,7 +208,7 @@ def _by_nodes(context: Context, rc: int, seen: str) -> list[Finding]:
 
 
 def died(context: Context, fault: dict[str, Any], path: str, late: str, **details: Any) -> Finding:
-    """Return the finding of a workload's death; being ``late`` while the GPU computes is no fault of the GPU."""
+    """Return the finding of a workload's death; being ``late`` while the GPU computes is not the fault of the GPU."""
     computed = context.fact("kernels", "devices") or []
     works = computed and all(one.get("universal", {}).get("rc") == 0 for one in computed)
     if fault.get("kind") == "timeout" and works:

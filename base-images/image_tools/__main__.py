@@ -4,10 +4,17 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from . import build, check, lock, promote, push, record, sbom, smoke
+from . import build, check, lock, promote, push, record, sbom, signing, smoke
 from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
+
+
+def new_key(_: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Make a pair of keys; the public one is committed."""
+    public = signing.make_key(arguments.role, Path(arguments.to))
+    print(f"wrote {arguments.to} (keep it secret) and {public} (commit it)")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -33,7 +40,8 @@ def parser() -> argparse.ArgumentParser:
     verb("smoke", build.smoke, "run the GPU smoke test of a local image without a GPU")
     verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
     verb("check", check.check, "prove the rows against the locks")
-    verb("push", push.push, "push a local image under a staging tag")
+    sub = verb("push", push.push, "push a local image under a staging tag")
+    sub.add_argument("--sign", default="", help="the file of the private key to sign with")
     verb("sbom", sbom.write_all, "write the list of packages (SPDX) of a local image")
     sub = verb("promote", promote.promote, "smoke a pushed digest and give it the release tags")
     sub.add_argument("--digest", default="", help="the digest to promote; the local image's, pushed now, when left out")
@@ -41,10 +49,18 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--record", default="", help="the record file; base-images/released.json when left out")
     sub.add_argument("--require", default="", help="what the smoke test demands; what the row does when left out")
     sub.add_argument("--smoke", default="", help="the report of smoke-digest instead of a smoke test here")
+    sub.add_argument("--sign", default="", help="the file of the private key to sign the release with")
+    sub.add_argument("--db", default="", help="databases of known weaknesses that have to let it pass")
     sub.add_argument("--only-changed", action="store_true", help="not when the packages are those of the release")
     sub = verb("smoke-digest", smoke.smoke_row, "smoke a pushed digest on this machine's GPU")
     sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")
     sub.add_argument("--require", default="", help="driver, gpu or framework; as far as the row goes when left out")
+    verb("verify", promote.verify, "check signature and provenance of what is released").add_argument(
+        "--digest", default="", help="another digest than the released one"
+    )
+    sub = verb("signing-key", new_key, "make a pair of keys")
+    sub.add_argument("--role", default="release", help="staging, for who pushes, or release")
+    sub.add_argument("--to", required=True, help="the file of the private key")
     verb("records", record.take, "take the records that CI archived").add_argument("source_folder")
     return main
 

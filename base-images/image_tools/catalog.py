@@ -3,6 +3,7 @@
 import hashlib
 import re
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,11 @@ def live_rows(catalog: dict[str, Any]) -> list[dict[str, Any]]:
     return [row for row in catalog["images"] if row["state"] != "retired"]
 
 
+def days_left(row: dict[str, Any], today: date) -> int:
+    """Return for how many days after today fixes of a row are made; less than none once that is over."""
+    return (date.fromisoformat(str(row["end_of_life"])) - today).days
+
+
 def chosen_rows(catalog: dict[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the named row, or all live rows for an empty name."""
     if not name:
@@ -102,7 +108,7 @@ def read_lock(path: Path) -> dict[str, Pin]:
     """Return the pins of a lock by normal name.
 
     Raises:
-        ImageError: no such file, a line that is no `name==version`, or a pin without a sha256 hash.
+        ImageError: no such file, a line that is not `name==version`, or a pin without a sha256 hash.
     """
     if not path.is_file():
         raise ImageError(f"{path}: no lock there; make one with `make lock IMAGE={path.parent.name}`")

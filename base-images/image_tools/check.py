@@ -2,15 +2,17 @@
 
 import argparse
 import re
-from datetime import date
+import sys
+from datetime import UTC, date, datetime
 from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from .catalog import FOLDER, ImageError, Pin, chosen_rows, find_row, installed_pins
+from .catalog import FOLDER, ImageError, Pin, chosen_rows, days_left, find_row, installed_pins
 from .plan import layer_of
+from .weaknesses.gate import setting_problems
 
 KEYS = [
     "name",
@@ -144,16 +146,37 @@ def choice_problems(catalog: dict[str, Any]) -> list[str]:
     return found
 
 
-def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]]) -> None:
-    """Raise ImageError with one line per contradiction in the rows."""
+def end_problems(row: dict[str, Any], today: date) -> list[str]:
+    """Return that the row's time is over, where it is: nobody makes fixes any more, so nobody may start on it."""
+    if row["state"] == "retired" or days_left(row, today) >= 0:
+        return []
+    return [f"end_of_life {row['end_of_life']} has passed: set state: retired, or move the date"]
+
+
+def end_warnings(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date) -> list[str]:
+    """Return a line for each row whose fixes end soon."""
+    return [
+        f"{row['name']}: support ends on {row['end_of_life']} ({left} days left); then no new repository can use it"
+        for row in rows
+        if row["state"] != "retired" and 0 <= (left := days_left(row, today)) <= catalog["end_of_life_warning_days"]
+    ]
+
+
+def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date | None = None) -> None:
+    """Raise ImageError with one line per contradiction in the rows; tell on standard error which end soon."""
+    today = today or datetime.now(UTC).date()
     names = [row["name"] for row in catalog["images"]]
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
     found += [
-        f"{name}: stands twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
+        f"{name}: appears twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
-    found += choice_problems(catalog)
+    found += choice_problems(catalog) + setting_problems(catalog)
+    if not found:
+        found += [f"{row['name']}: {problem}" for row in rows for problem in end_problems(row, today)]
     if found:
         raise ImageError("base-images/catalog.yml contradicts itself or the locks: " + "; ".join(found))
+    for line in end_warnings(catalog, rows, today):
+        print(f"warning: {line}", file=sys.stderr)
 
 
 def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

@@ -1,19 +1,29 @@
 """Give a digest that passed its smoke test the release tags; nothing is built again."""
 
 import argparse
+import json
 import re
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
 from . import registry
+from .artifacts import Part, attach
 from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
 from .plan import LABEL_PREFIX, OCI_PREFIX, PLATFORM, labels
-from .push import Pushed, push_row, pushed_content, read_pushed, staging_of, told_or_pushed
+from .provenance import SLSA, SPDX, attest, check_provenance, predicate
+from .push import Pushed, push_signed, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
 from .sbom import package_changes, packages_id, write_sbom
+from .signing import check_image, public_key, sign_image, signer
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
+from .weaknesses.audit import check_bill
+
+SPDX_TYPE = "application/spdx+json"
 
 
 def dated_tag(repository: str, release: str, digest: str) -> str:
@@ -38,7 +48,7 @@ def candidate(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.
     if arguments.pushed:
         return read_pushed(Path(arguments.pushed))
     if not arguments.digest:
-        return push_row(catalog, row["name"], arguments)
+        return push_signed(catalog, row, arguments)
     told = told_or_pushed(arguments)
     if registry.find(told.image):
         return told
@@ -85,6 +95,53 @@ def check_labels(catalog: dict[str, Any], row: dict[str, Any], image: str, older
         raise ImageError(f"{image}: is not what the row {row['name']} says: {'; '.join(wrong)}; no tag was set")
 
 
+def check_signed(pushed: Pushed, row: dict[str, Any], releases: str, older: bool) -> dict[str, Any] | None:
+    """Return how an image was made, as who pushed it signed it; raise ImageError unless the key that counts did.
+
+    Which key counts is said by base-images/keys alone, and by no variable: without a key there, none is asked for.
+    older: the image that one goes back to comes from another commit.
+    """
+    repository = pushed.image.rpartition("@")[0]
+    public = public_key("release" if repository == releases else "staging")
+    if public is None:
+        return None
+    check_image(repository, pushed.digest, public)
+    return check_provenance(row, replace(pushed, commit="") if older else pushed, public)
+
+
+def seal(
+    catalog: dict[str, Any],
+    row: dict[str, Any],
+    pushed: Pushed,
+    repository: str,
+    bill: Path,
+    made_so: dict[str, Any] | None,
+    key: EllipticCurvePrivateKey | None,
+) -> None:
+    """Put the list of packages beside a released digest; with a key, how it was made too, and all of it signed."""
+    content = bill.read_bytes()
+    attach(repository, pushed.digest, "sbom", SPDX_TYPE, [Part(SPDX_TYPE, content, {})])
+    if key is None:
+        return
+    told = {SLSA: made_so or predicate(catalog, row, pushed), SPDX: json.loads(content)}
+    attest(repository, pushed.digest, told, key)
+    sign_image(repository, pushed.digest, key)
+
+
+def verify(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Check what is released, or a digest, against base-images/keys/release.pub. Raises ImageError."""
+    row, public = find_row(catalog, arguments.image), public_key("release")
+    digest = arguments.digest or read_record(RECORD).get(row["name"], {}).get("digest")
+    if public is None or not digest:
+        lacks = "no base-images/keys/release.pub" if public is None else f"no release of {row['name']}; give DIGEST"
+        raise ImageError(f"nothing to verify: there is {lacks}")
+    pushed = Pushed(f"{arguments.registry}/{row['name']}@{digest}", "", "")
+    check_image(f"{arguments.registry}/{row['name']}", digest, public)
+    made_so = check_provenance(row, pushed, public)
+    commit = made_so["buildDefinition"]["externalParameters"]["commit"]
+    print(f"{pushed.image}: signed by {public.name}, built from commit {commit}")
+
+
 def check_moving(repository: str, moving: str) -> None:
     """Raise ImageError when the moving tag is not what a promotion gave it, which then has a dated tag too.
 
@@ -124,6 +181,7 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     row = find_row(catalog, arguments.image)
     path = Path(arguments.record) if arguments.record else RECORD
     check_writable(path)
+    key = signer("release", arguments.sign)
     repository, require = f"{arguments.registry}/{row['name']}", arguments.require or demanded(row)
     pushed = candidate(catalog, row, arguments)
     known = (read_record(path) or read_record(RECORD)).get(row["name"], {})
@@ -132,6 +190,7 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}{'' if again else '; nothing to do'}")
         return
     manifest = check_place(pushed, row, arguments)
+    made_so = check_signed(pushed, row, repository, bool(arguments.digest))
     check_labels(catalog, row, pushed.image, bool(arguments.digest))
     if arguments.smoke:
         smoke = check_record(told_record(Path(arguments.smoke)), row, pushed, require)
@@ -139,6 +198,9 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     else:
         smoke = check_record(smoke_digest(pushed, require), row, pushed, require)
     made = write_sbom(row["name"], pushed.image, BUILD)
+    if arguments.db:
+        for one in check_bill(catalog, made, arguments.db):
+            print(one.line())
     packages = f"packages-{packages_id(made)}"
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))
@@ -151,7 +213,9 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     bill.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, bill)
     tag = dated_tag(repository, str(catalog["release"]), pushed.digest)
-    for name in (tag, packages, str(catalog["release"])):
+    registry.set_tag(pushed.image, repository, packages)
+    seal(catalog, row, pushed, repository, bill, made_so, key)
+    for name in (tag, str(catalog["release"])):
         registry.set_tag(pushed.image, repository, name)
     write_entry(path, row["name"], entry(row, pushed.image, tag, manifest, smoke, bill, path))
     print(f"{repository}:{tag} is {pushed.digest}; recorded in {path}")

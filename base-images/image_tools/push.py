@@ -13,6 +13,8 @@ from typing import Any
 from . import registry
 from .build import check_room, engine_folder, local_tag
 from .catalog import BUILD, ROOT, ImageError, chosen_rows
+from .provenance import SLSA, attest, predicate
+from .signing import sign_image, signer
 
 VOLATILE_LABELS = ("org.opencontainers.image.created", "org.opencontainers.image.version")
 
@@ -79,6 +81,18 @@ def push_row(catalog: dict[str, Any], name: str, arguments: argparse.Namespace) 
     return Pushed(f"{repository}@{found.digest}", head(), datetime.now(UTC).isoformat(timespec="microseconds"))
 
 
+def push_signed(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
+    """Push a row; with a key, put its signature and how it was made beside it, both signed."""
+    key = signer("staging", arguments.sign)
+    pushed = push_row(catalog, row["name"], arguments)
+    if key:
+        repository = pushed.image.rpartition("@")[0]
+        attest(repository, pushed.digest, {SLSA: predicate(catalog, row, pushed)}, key)
+        sign_image(repository, pushed.digest, key)
+        print(f"{pushed.image}: signed, with how it was made")
+    return pushed
+
+
 def _upload(tag: str, staging: str) -> registry.Manifest:
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
@@ -123,6 +137,6 @@ def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Push the local image of each chosen row to a staging tag named after its content."""
     check_room(engine_folder())
     for row in chosen_rows(catalog, arguments.image):
-        pushed = push_row(catalog, row["name"], arguments)
+        pushed = push_signed(catalog, row, arguments)
         pushed_file(row["name"]).parent.mkdir(parents=True, exist_ok=True)
         pushed_file(row["name"]).write_text(json.dumps(asdict(pushed)) + "\n")

@@ -148,3 +148,22 @@ def set_tag(source: str, repository: str, tag: str) -> None:
     skopeo("copy", "--quiet", "--preserve-digests", *options, source, target, problem=problem)
     if (found := look_up(reference).digest) != digest:
         raise ImageError(f"{problem}: the registry says {found}, expected {digest}")
+
+
+def raw_manifest(reference: str) -> bytes:
+    """Return a manifest as the registry holds it. Raises ImageError."""
+    problem = f"{reference}: the registry does not answer or has no such image"
+    options = plain_http(reference, "tls-verify")
+    return skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem).encode()
+
+
+def push_layout(layout: Path, reference: str) -> None:
+    """Push the one image of a layout, byte for byte. Raises ImageError."""
+    options = ["--quiet", "--preserve-digests", *plain_http(reference, "dest-tls-verify")]
+    skopeo("copy", *options, f"oci:{layout}", f"docker://{reference}", problem=f"{reference}: was not pushed")
+
+
+def pull_layout(reference: str, layout: Path) -> None:
+    """Bring an image into a layout, byte for byte. Raises ImageError."""
+    options = ["--quiet", "--preserve-digests", *plain_http(reference, "src-tls-verify")]
+    skopeo("copy", *options, f"docker://{reference}", f"oci:{layout}", problem=f"{reference}: cannot be read")

@@ -4,11 +4,17 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from packageurl import PackageURL
+from spdx_tools.spdx.parser.error import SPDXParsingError
+from spdx_tools.spdx.parser.parse_anything import parse_file
+from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from .build import engine_folder, local_tag
 from .catalog import BUILD, ImageError, chosen_rows
@@ -37,10 +43,10 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     BUILD.mkdir(parents=True, exist_ok=True)
     # Packages only: a list of every file would be a hundred times longer and says nothing about versions.
     settings = {"SYFT_FILE_METADATA_SELECTION": "none", "SYFT_CHECK_FOR_APP_UPDATE": "false", "TMPDIR": str(BUILD)}
-    archive = BUILD / f"{name}.sbom.tar"
+    archive, part = BUILD / f"{name}.sbom.tar", target.with_name(f".part-{target.name}")
     catalogers = "dpkg-db-cataloger,python-installed-package-cataloger"
     command = [syft(), "scan", f"docker-archive:{archive}", "--quiet", "--override-default-catalogers", catalogers]
-    command += ["--output", f"spdx-json={target}.part"]
+    command += ["--output", f"spdx-json={part}"]
     try:
         save(reference, archive)
         result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
@@ -49,12 +55,49 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     if result.returncode:
         reason = result.stderr.strip().splitlines()
         raise ImageError(f"{reference}: no list of packages: {reason[-1][:300] if reason else 'syft gave no reason'}")
-    part = Path(f"{target}.part")
     document = json.loads(part.read_text())
     if not document.get("packages"):
         raise ImageError(f"{reference}: syft found no package; the list would be empty")
+    part.write_text(json.dumps(named(document, reference)) + "\n")
+    if problems := spdx_problems(part):
+        part.unlink()
+        raise ImageError(f"{reference}: the package list is not valid SPDX: {problems[0]}")
     part.replace(target)
     return target
+
+
+def named(document: dict[str, Any], reference: str) -> dict[str, Any]:
+    """Return a list of packages that names its image by digest, and each licence that SPDX does not know by its text.
+
+    The digest is that of the reference; without one, that of the archive, which syft found.
+    """
+    repository, _, digest = reference.partition("@")
+    root = next(one for one in document["packages"] if one["SPDXID"].startswith("SPDXRef-DocumentRoot"))
+    name, digest = repository.rpartition("/")[2].partition(":")[0], digest or root["versionInfo"]
+    repository = repository.removesuffix(repository.rpartition("/")[2]) + name
+    url = PackageURL("oci", None, name, digest, {"repository_url": repository})
+    root |= {"name": name, "versionInfo": digest}
+    root["checksums"] = [{"algorithm": "SHA256", "checksumValue": digest.removeprefix("sha256:")}]
+    root["externalRefs"] = [
+        {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": url.to_string()}
+    ]
+    known = {one["licenseId"] for one in document.get("hasExtractedLicensingInfos") or ()}
+    used = set(re.findall(r"LicenseRef-[A-Za-z0-9.-]+", json.dumps(document["packages"])))
+    texts = [{"licenseId": one, "extractedText": one.removeprefix("LicenseRef-")} for one in sorted(used - known)]
+    return document | {
+        "name": f"{repository}@{digest}",
+        "documentNamespace": f"https://{repository}/{digest.replace(':', '-')}",
+        "hasExtractedLicensingInfos": [*(document.get("hasExtractedLicensingInfos") or ()), *texts],
+    }
+
+
+def spdx_problems(bill: Path) -> list[str]:
+    """Return what the official checker (spdx-tools) says against a list."""
+    try:
+        document = parse_file(str(bill))
+    except SPDXParsingError as error:
+        return [str(message) for message in error.messages]
+    return [found.validation_message for found in validate_full_spdx_document(document)]
 
 
 def packages_of(bill: Path) -> dict[str, str]:

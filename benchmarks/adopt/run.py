@@ -24,7 +24,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-sys.path[:0] = [str(ROOT / "hooks"), str(ROOT / "runtime" / "src")]
+sys.path[:0] = [str(ROOT / "hooks"), str(ROOT / "tools"), str(ROOT / "runtime" / "src")]
 
 from tests.updates.copiers import copier_at  # noqa: E402
 from tests.updates.family import Family, clone_family, release_next  # noqa: E402

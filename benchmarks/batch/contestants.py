@@ -30,9 +30,9 @@ def since(start: Time) -> Time:
 def load():  # type: ignore[no-untyped-def]
     """Return the model, ready on the CPU."""
     from bench.model import Model
+    from gpu_repo_runtime.testing import loaded
 
-    model = Model()
-    model.load("cpu")
+    model = loaded(Model, "cpu")
     model.predict(list(model.examples))
     return model
 

@@ -1,10 +1,10 @@
 """Measure what the shape of the input costs the batch job; write benchmarks/results/batch-inputs.json.
 
-usage: inputs.py [--rounds N]
+usage: inputs.py [--rounds N] [--only WORD]
 
-The same rows come as one file and as many small ones, and as one row group and as ten. The model is the plain starting
-model. Processor time counts, of all processes of the command; memory is the highest resident memory of the one that
-works. The least of the rounds counts: whatever disturbs one adds to it.
+The same rows come as one file and as many small ones, and as one row group and as ten; some rows are large. The model
+is the plain starting model. Processor time counts, of all processes of the command; memory is the highest resident
+memory of the one that works. The least of the rounds counts: whatever disturbs one adds to it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 import os
 import re
 import resource
+import string
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
@@ -33,12 +35,18 @@ from benchmarks.batch.machine import described  # noqa: E402
 TARGET = ROOT / "benchmarks" / "results" / "batch-inputs.json"
 FILES, ROWS = 2000, 50
 MANY = 1_000_000
+LARGE, LARGE_BYTES = 3000, 150_000
 
 
 def make_inputs(folder: Path) -> dict[str, Path]:
     """Write the inputs; return their paths by name."""
+    large = folder / "large.parquet"
+    letters = np.frombuffer((string.ascii_letters + " ").encode(), np.uint8)
+    chance = np.random.default_rng(0)
+    long = [letters[chance.integers(0, len(letters), LARGE_BYTES)].tobytes().decode() for _ in range(LARGE)]
+    pq.write_table(pa.table({"text": long}), large)
     texts = [f"this is row {number} of some text to be read, in words that do not matter" for number in range(MANY)]
-    found: dict[str, Path] = {}
+    found = {f"{LARGE:,} rows of {LARGE_BYTES:,} bytes": large}
     for rows, group in ((100_000, 100_000), (MANY, 100_000), (MANY, MANY)):
         path = found[f"{rows:,} rows, row groups of {group:,}"] = folder / f"{rows}-{group}.parquet"
         pq.write_table(pa.table({"text": texts[:rows]}), path, row_group_size=group)
@@ -93,20 +101,23 @@ def main() -> None:
     """Measure all inputs in turn."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default="", metavar="WORD", help="inputs with it in their names; the others stay")
     options = parser.parse_args()
     found: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         answers = {"project_name": "bench", "project_type": "batch", "framework": "plain"}
         run_copy(str(ROOT), folder / "child", data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
-        inputs = make_inputs(folder)
+        inputs = {name: path for name, path in make_inputs(folder).items() if options.only in name}
         for number in range(options.rounds):
             for place, (name, source) in enumerate(inputs.items()):
                 measured = run(source, folder / "child", folder / f"out-{number}-{place}")
                 before = found.get(name, measured)
                 found[name] = {key: min(value, before[key]) for key, value in measured.items()}
                 print(name, measured, flush=True)
-    TARGET.write_text(json.dumps({"inputs": found, "machine": described(("pyarrow", "numpy"))}, indent=1) + "\n")
+    before = json.loads(TARGET.read_text())["inputs"] if options.only else {}
+    result = {"inputs": before | found, "machine": described(("pyarrow", "numpy"))}
+    TARGET.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -179,7 +179,8 @@ def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     imports = [
         sys.executable,
         "-c",
-        "import bench.model as m; x = m.Model(); x.load('cpu'); x.predict(list(x.examples))",
+        "import bench.model as m; from gpu_repo_runtime.weights import load; x = m.Model(); load(x, 'cpu'); "
+        "x.predict(list(x.examples))",
     ]
     walls: dict[str, list[float]] = {"run": [], "model": []}
     for number in range(rounds):

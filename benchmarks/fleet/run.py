@@ -19,6 +19,9 @@ from tempfile import TemporaryDirectory
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "hooks")]
 
+import runtime_source  # noqa: E402, F401
+
+# isort: split
 from benchmarks.fleet.machine import machine  # noqa: E402
 from tests.answers import TYPES, AnswerSet  # noqa: E402
 from tests.updates.copiers import copier_at  # noqa: E402

@@ -99,7 +99,7 @@ def model_of(child: Path) -> str:
     """Return MODULE:CLASS of a rendered child's model. Raises ValueError when there is none."""
     found = sorted(child.glob("src/*/model.py"))
     if not found:
-        raise ValueError(f"{child} is no rendered child: it has no src/<package>/model.py")
+        raise ValueError(f"{child} is not a rendered child: it has no src/<package>/model.py")
     return f"{found[0].parent.name}.model:Model"
 
 

@@ -12,7 +12,7 @@ request = function()
 end
 done = function(summary, latency)
   local wrong = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout
-  -- A refusal is no answer, and quick.
+  -- A refusal is not an answer, and quick.
   local answered = summary.requests - summary.errors.status
   io.write(string.format('{"rate": %.1f, "p50": %.3f, "p99": %.3f, "longest": %.3f, "wrong": %d}\n',
     answered / (summary.duration / 1e6), latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, latency.max / 1e3, wrong))

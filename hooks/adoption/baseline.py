@@ -124,5 +124,5 @@ def _rows(clone: Path, done: subprocess.CompletedProcess[str]) -> set[tuple[str,
 
 
 def _code(code: str) -> str:
-    """Return a rule that can be ignored, "" for a text that is no Python of this version."""
+    """Return a rule that can be ignored, "" for a text that is not Python of this version."""
     return code if re.fullmatch(r"[A-Z]+\d+", code) and not code.startswith("E9") else ""

@@ -207,7 +207,7 @@ def clean_description(packaging: Packaging, tree: Tree) -> Answer:
         plain = [
             line.strip() for line in readme.splitlines() if re.match(r"\s*[A-Za-z]", line) and len(line.strip()) > 20
         ]
-        text, reason = (plain[0] if plain else "Code that was here before the template"), "the first line of its README"
+        text, reason = (plain[0], "the first line of its README") if plain else ("", "nothing describes it")
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     line = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", re.sub(r"[`*]", "", text)).strip()
     return Answer(line[:200].strip() or "Code that was here before the template", reason)

@@ -105,7 +105,7 @@ def run_lock(clone: Path) -> str:
             env=environment,
             timeout=LIMIT,
         )
-        return "" if done.returncode == 0 else (done.stderr or done.stdout or "scripts/lock failed without a word")
+        return "" if done.returncode == 0 else (done.stderr or done.stdout or "scripts/lock failed without a message")
     except subprocess.TimeoutExpired:
         return f"scripts/lock did not end within {LIMIT} s"
     finally:

@@ -14,6 +14,7 @@ import yaml
 from adoption.requirements import (
     Packages,
     conda_requirement,
+    leave_sourced,
     lines_of,
     pipfile_requirement,
     poetry_requirement,
@@ -125,6 +126,9 @@ def _pyproject(folder: Path, found: Packaging) -> None:
                 found.packages.add(text, "pyproject.toml", dev=True)
     if poetry := tool.get("poetry"):
         _poetry(poetry, found)
+    before = len(found.packages.left)
+    leave_sourced(found.packages, tool.get("uv", {}).get("sources", {}), "pyproject.toml")
+    found.static = found.static and len(found.packages.left) == before  # else uv would read the table itself
 
 
 def _poetry(poetry: dict[str, Any], found: Packaging) -> None:
@@ -143,6 +147,8 @@ def _poetry(poetry: dict[str, Any], found: Packaging) -> None:
     for group, entries in groups.items():
         for name, value in entries.items() if TEST_GROUP.fullmatch(group) else ():
             _poetry_add(found, name, value, dev=True)
+    tables = [poetry.get("dependencies", {}), *groups.values()]
+    leave_sourced(found.packages, {name: entry for table in tables for name, entry in table.items()}, "pyproject.toml")
 
 
 def _poetry_add(found: Packaging, name: str, value: object, dev: bool) -> None:

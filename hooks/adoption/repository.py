@@ -24,12 +24,14 @@ class AdoptError(Exception):
 def check(repository: Path, branch: str) -> None:
     """Raise AdoptError unless the repository can be adopted onto a new branch."""
     if not repository.is_dir():
-        raise AdoptError(f"{repository} is no folder: say where the repository is, for example make adopt REPO=../old")
+        raise AdoptError(
+            f"{repository} is not a folder: say where the repository is, for example make adopt REPO=../old"
+        )
     top = call(repository, "rev-parse", "--show-toplevel")
     if top.returncode:
         if call(repository, "rev-parse", "--is-bare-repository").stdout.strip() == b"true":
             raise AdoptError(f"{repository} is a bare repository: clone it, and adopt the clone")
-        raise AdoptError(f"{repository} is no git repository: git init && git add -A && git commit there first")
+        raise AdoptError(f"{repository} is not a git repository: git init && git add -A && git commit there first")
     root = Path(top.stdout.decode(errors="surrogateescape").rstrip("\n"))
     if root.resolve() != repository.resolve():
         raise AdoptError(
@@ -40,7 +42,7 @@ def check(repository: Path, branch: str) -> None:
     if call(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
         raise AdoptError(f"{repository} has no commit yet: make new TO=... starts a repository")
     if call(repository, "check-ref-format", "--branch", branch).returncode:
-        raise AdoptError(f"{branch!r} is no name of a branch: for example TO=adopt-template")
+        raise AdoptError(f"{branch!r} is not the name of a branch: for example TO=adopt-template")
     if not call(repository, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").returncode:
         raise AdoptError(
             f"{repository} has a branch {branch} already: git branch -D {branch} there, or another name with TO=..."
@@ -131,19 +133,19 @@ def publish(clone: Path, repository: Path, branch: str) -> None:
         ) from error
 
 
-def lost_lines(clone: Path, before: str) -> dict[str, int]:
-    """Return the files of `before` that lost lines by the commit, and how many: there must be none."""
-    rows = git(clone, "diff", "--numstat", "--no-renames", "-z", before, "HEAD").split("\0")
+def lost_lines(clone: Path, before: str, after: str = "HEAD") -> dict[str, int]:
+    """Return the files of `before` that lost lines in `after`, and how many: there must be none."""
+    rows = git(clone, "diff", "--numstat", "--no-renames", "-z", before, after).split("\0")
     touched = [row.split("\t")[2] for row in rows if row.count("\t") == 2 and not row.startswith("0\t0\t")]
-    lost = {path: _missing(clone, before, path) for path in touched}
+    lost = {path: _missing(clone, before, after, path) for path in touched}
     return {path: count for path, count in lost.items() if count}
 
 
-def _missing(clone: Path, before: str, path: str) -> int:
+def _missing(clone: Path, before: str, after: str, path: str) -> int:
     """Return how many lines of a file are not in it any more, in their order; what moved to NAME.before is whole."""
     old = call(clone, "cat-file", "blob", f"{before}:{path}")
-    moved = call(clone, "cat-file", "blob", f"HEAD:{path}.before")
+    moved = call(clone, "cat-file", "blob", f"{after}:{path}.before")
     if old.returncode or (moved.returncode == 0 and moved.stdout == old.stdout):
         return 0
-    new = iter(call(clone, "cat-file", "blob", f"HEAD:{path}").stdout.splitlines())
+    new = iter(call(clone, "cat-file", "blob", f"{after}:{path}").stdout.splitlines())
     return sum(1 for line in old.stdout.splitlines() if line not in new)

@@ -31,6 +31,10 @@ class Asked:
         return canonicalize_name(self.requirement.name)
 
 
+SOURCES = ("path", "git", "url", "workspace", "index", "source")
+PYTORCH = re.compile(r"torch|triton|pytorch-|nvidia-|xformers$")
+
+
 @dataclass
 class Packages:
     """What was read: packages to run and to develop, and what could not be taken over, with the reason."""
@@ -44,7 +48,7 @@ class Packages:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
-            self.left.append((text, source, "it is no requirement that can be read"))
+            self.left.append((text, source, "it is not a requirement that can be read"))
             return
         if requirement.url:
             self.left.append(
@@ -96,7 +100,7 @@ def from_caret(text: str) -> str:
 
 
 def poetry_requirement(name: str, value: object) -> str | None:
-    """Return an entry of Poetry's tables as PEP 508, None for what is no package of an index."""
+    """Return an entry of Poetry's tables as PEP 508, None for what is not a package of an index."""
     entry = value if isinstance(value, Mapping) else {"version": value}
     if any(key in entry for key in ("git", "path", "url", "file")):
         return None
@@ -107,7 +111,7 @@ def poetry_requirement(name: str, value: object) -> str | None:
 
 
 def pipfile_requirement(name: str, value: object) -> str | None:
-    """Return an entry of a Pipfile as PEP 508, None for what is no package of an index."""
+    """Return an entry of a Pipfile as PEP 508, None for what is not a package of an index."""
     return poetry_requirement(name, value)
 
 
@@ -123,6 +127,24 @@ def conda_requirement(text: str) -> str | None:
     elif version.startswith("=="):
         version = f"=={version.lstrip('=').split('=')[0]}"
     return f"{name}{SpecifierSet(version.replace(' ', ''))}"
+
+
+def leave_sourced(packages: Packages, sources: Mapping[str, object], file: str) -> None:
+    """Take out the packages that a table of sources (uv, Poetry) brings from elsewhere than the common index.
+
+    Asked for by name, another package of that name would come. What PyTorch's own index has is on the common one too.
+    """
+    for name, value in sources.items():
+        entries = [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, Mapping)]
+        said = {key: entry[key] for entry in entries for key in SOURCES if key in entry}
+        if not said or (said.keys() <= {"index", "source"} and PYTORCH.match(canonicalize_name(name))):
+            continue
+        key, where = next(iter(said.items()))
+        for group in (packages.run, packages.dev):
+            for asked in [asked for asked in group if asked.name == canonicalize_name(name)]:
+                group.remove(asked)
+                reason = f"{file} takes it from the {key} {where}, and the common index may have another of that name"
+                packages.left.append((str(asked.requirement), asked.source, reason))
 
 
 def try_add(packages: Packages, make: Iterable[object], text: str, source: str, dev: bool = False) -> None:

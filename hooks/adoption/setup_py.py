@@ -54,7 +54,7 @@ def known(node: ast.expr, names: dict[str, ast.expr]) -> Any:
 
 
 def read_setup(text: str, folder: Path) -> Setup:
-    """Return what the text of a setup.py says; what is computed is left out. A file that is no Python says nothing."""
+    """Return what the text of a setup.py says; what is computed is left out. A file that is not Python says nothing."""
     found = Setup()
     try:
         tree = ast.parse(text)

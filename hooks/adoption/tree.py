@@ -16,7 +16,7 @@ ASIDE = {  # folders beside the code: what they import says little about what th
     "test", "tests", "testing", "doc", "docs", "docs_src", "example", "examples", "benchmark", "benchmarks",
     "notebook", "notebooks", "demo", "demos", "paper", "ci_scripts", "legacy", "tutorials", "evals",
 }  # fmt: skip
-LARGEST = 1_000_000  # a larger file is no code that somebody wrote
+LARGEST = 1_000_000  # a larger file is not code that somebody wrote
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Tree:
     submodules: list[str] = field(default_factory=list)
 
     def text(self, path: str) -> str:
-        """Return a file as text, "" where there is none or it is no text."""
+        """Return a file as text, "" where there is none or it is not text."""
         file = self.folder / path
         try:
             return file.read_text(encoding="utf-8-sig") if file.stat().st_size < LARGEST else ""

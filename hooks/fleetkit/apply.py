@@ -6,6 +6,7 @@ import subprocess
 
 from gpu_repo_runtime.update.template_versions import last_line
 
+from fleetkit.adopt import words_of_adoption
 from fleetkit.branches import branch_for, is_ours, push, remote_refs, take
 from fleetkit.children import Child, Fleet, FleetError
 from fleetkit.clients import reason
@@ -19,6 +20,8 @@ def words(record: Record) -> tuple[str, str]:
     """Return title and text of the request."""
     if record.get("locks"):
         return words_of_locks(record)
+    if record.get("adopts"):
+        return words_of_adoption(record)
     lines = [f"The template went from {record['from']} to {record['to']}.", ""]
     lines += [record["changelog"], ""] if record.get("changelog") else []
     for kind in ("conflict", "at risk", "opted out"):
@@ -65,7 +68,7 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
         title, text = words(record)
         record["pushed"] = {"branch": branch, "commit": record["commit"]}
         state.write(child.name, record)
-        draft = record["outcome"] == "conflict"
+        draft = record["outcome"] in ("conflict", "to do")
         address = host.request(branch, refs.get("base", "main"), title, text, draft, child.owner)
         record["pushed"] |= {"address": address, "draft": draft, "open": True}
         if child.automerge and not draft:

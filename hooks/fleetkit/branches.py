@@ -79,6 +79,8 @@ def is_merged(state: State, child: Child, to: str) -> bool:
     record = state.read(child.name)
     if record.get("locks") and record.get("to") == to:
         return holds_locks(state, child, record)
+    if record.get("adopts") and record.get("to") == to:  # the version that it follows once it has joined
+        to = record["adopts"]
     try:
         commit = refresh(child, state.clone(child.name))
         text = git(state.clone(child.name), "show", f"{commit}:{ANSWERS}")

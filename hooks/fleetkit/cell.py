@@ -134,7 +134,7 @@ def watch(job: subprocess.Popen[bytes], spec: dict[str, Any]) -> int:
 
 
 def take(spec: dict[str, Any]) -> None:
-    """Hand out the files that the command is to leave, as JSON (name to text); what is no plain text is left out.
+    """Hand out the files that the command is to leave, as JSON (name to text); what is not plain text is left out.
 
     It reads as the user of the command, so that a link shows nothing that the command could not see.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import asdict, dataclass, field
@@ -17,7 +18,7 @@ ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?([^/:]*)")
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
 # What a terminal obeys, what turns the direction of the text around it, and what no file may hold.
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-KEYS = {"name", "url", "wave", "owner", "paused", "automerge"}
+KEYS = {"name", "url", "wave", "owner", "paused", "automerge", "answers"}
 
 
 class FleetError(Exception):
@@ -76,6 +77,7 @@ class Child:
     owner: str = ""
     paused: bool = False
     automerge: bool = False
+    answers: dict[str, str] = field(default_factory=dict, hash=False)  # of an old repository that is to join
 
     @property
     def place(self) -> str:
@@ -122,6 +124,11 @@ class Fleet:
         return next((rule for rule in self.hosts if child.place.startswith(rule.match)), HostRule("", "git"))
 
 
+def text_of(answer: object) -> str:
+    """Return an answer of fleet.yml as it is given on a command line."""
+    return answer if isinstance(answer, str) else json.dumps(answer)
+
+
 def child_of(entry: dict[str, Any], where: str) -> Child:
     """Check one entry of fleet.yml. Raises FleetError."""
     unknown = set(entry) - KEYS
@@ -131,11 +138,12 @@ def child_of(entry: dict[str, Any], where: str) -> Child:
     check_address(url)
     name = entry.get("name") or url.rstrip("/").removesuffix(".git").replace(":", "/").rsplit("/", 1)[-1]
     flags = {key: bool(entry.get(key, False)) for key in ("paused", "automerge")}
-    child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), **flags)
+    answers = {str(key): text_of(value) for key, value in (entry.get("answers") or {}).items()}
+    child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), **flags, answers=answers)
     if child.wave not in WAVES:
         raise FleetError(f"{where}: {child.name} has wave {child.wave!r}: it needs one of {', '.join(WAVES)}")
     if not child.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or child.name.startswith("."):
-        raise FleetError(f"{where}: {child.name!r} is no name: letters, digits, dots, dashes and underscores")
+        raise FleetError(f"{where}: {child.name!r} is not a name: letters, digits, dots, dashes and underscores")
     return child
 
 
@@ -162,11 +170,11 @@ def load(place: Path) -> Fleet:
         ) from error
     except (yaml.YAMLError, KeyError, TypeError) as error:
         why = " ".join(str(error).split())
-        raise FleetError(f"{place} is no fleet file: it needs a list 'children' with a url each ({why})") from error
+        raise FleetError(f"{place} is not a fleet file: it needs a list 'children' with a url each ({why})") from error
     names = [child.name for child in children]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise FleetError(f"{place}: the name {twice[0]} stands twice: give one of them another name")
+        raise FleetError(f"{place}: the name {twice[0]} appears twice: give one of them another name")
     return Fleet(children, hosts)
 
 

@@ -107,7 +107,7 @@ def why(words: str) -> str:
     """Return in one line why the locks could not be made: the script's last words and the resolver's cause."""
     lines = [line.strip() for line in SAID.findall(words) or words.splitlines() if line.strip()]
     cause = next((line.strip() for line in words.splitlines() if line.strip().startswith(("cause:", "╰─▶"))), "")
-    return (lines[-1] if lines else "it failed without a word") + (f" ({cause[:CAUSE]})" if cause else "")
+    return (lines[-1] if lines else "it failed without a message") + (f" ({cause[:CAUSE]})" if cause else "")
 
 
 def resolved(state: State, child: Child, wish: Wish, tests: Tests) -> dict[str, str]:
@@ -121,7 +121,7 @@ def resolved(state: State, child: Child, wish: Wish, tests: Tests) -> dict[str, 
         raise UpdateError(f"scripts/lock: {why(words)}")
     for name, text in made.items():
         if wrong := why_no_lock(text):
-            raise UpdateError(f"scripts/lock wrote something into {name} that is no lock: {wrong[:80]!r}")
+            raise UpdateError(f"scripts/lock wrote something into {name} that is not a lock: {wrong[:80]!r}")
     return made
 
 

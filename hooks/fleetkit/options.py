@@ -27,6 +27,13 @@ def add_test_options(plan: argparse.ArgumentParser) -> None:
     )
 
 
+def add_kinds(command: argparse.ArgumentParser | argparse._MutuallyExclusiveGroup, words: str) -> None:
+    """Add the options that name what a command is about, where it is not updates."""
+    kinds = command.add_mutually_exclusive_group() if isinstance(command, argparse.ArgumentParser) else command
+    kinds.add_argument("--locks", action="store_true", help=words.format("lock"))
+    kinds.add_argument("--adoptions", action="store_true", help=words.format("adopt"))
+
+
 def parser(description: str | None) -> argparse.ArgumentParser:
     """Return the options."""
     top = argparse.ArgumentParser(
@@ -57,6 +64,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
         "--child-limit", type=amount, default=900, metavar="SECONDS", help="for one child, without its tests"
     )
     add_test_options(plan)
+    adopt = commands.add_parser("adopt")
+    adopt.add_argument("--template", required=True, help="the address of the template, as others find it")
+    adopt.add_argument("--to", metavar="vX.Y.Z", help="the version to follow (default: the newest)")
+    adopt.add_argument("--wave", choices=WAVES)
+    add_test_options(adopt)
     lock = commands.add_parser("lock")
     lock.add_argument(
         "--package", action="append", default=[], metavar="NAME", help="renew this one, for example 'starlette>=0.49.1'"
@@ -66,7 +78,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     add_test_options(lock)
     apply = commands.add_parser("apply")
     apply.add_argument("--wave", choices=WAVES, required=True)
-    apply.add_argument("--locks", action="store_true", help="what `fleet lock` planned, in place of updates")
+    add_kinds(apply, "what `fleet {}` planned, in place of updates")
     apply.add_argument(
         "--threshold", type=share, default=0.9, metavar="0..1",
         help="share of the earlier waves that must be merged or green (default: 0.9)",
@@ -87,10 +99,10 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     rollback = commands.add_parser("rollback")
     taken = rollback.add_mutually_exclusive_group(required=True)
     taken.add_argument("--to", metavar="vX.Y.Z", help="the version to take back")
-    taken.add_argument("--locks", action="store_true", help="the renewals of locks that are open")
+    add_kinds(taken, "what `fleet {}` brought, open or merged")
     rollback.add_argument("--wave", choices=WAVES)
     report = commands.add_parser("report")
-    report.add_argument("--locks", action="store_true", help="of the renewals of locks")
+    add_kinds(report, "of what `fleet {}` planned")
     listed = commands.add_parser("list")
     listed.add_argument("to_file", type=Path, metavar="FILE", help="the fleet file that is written")
     return top

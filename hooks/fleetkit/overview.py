@@ -23,7 +23,7 @@ from fleetkit.status import status_of
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DRIFT = ("child", "version", "behind", "age", "image", "weaknesses", "open requests")
-CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3}
+CODES = {"error": 6, "test failed": 5, "at risk": 4, "conflict": 3, "to do": 3}
 
 
 def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Child], what: str) -> list[Record]:

@@ -27,6 +27,7 @@ OUTCOMES = (
     "at risk",
     "test failed",
     "conflict",
+    "to do",
     "clean",
     "left out",
     "up to date",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, as_completed
+from concurrent.futures import Executor, Future, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from types import FrameType
@@ -32,9 +32,14 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def attempt(pool: Executor, work: Work, children: Iterable[Child]) -> Iterator[tuple[Child, Record | None]]:
-    """Yield each child with its record, or None where a worker went before it was done."""
+    """Yield each child with its record, or None where a worker went before it was done or could start."""
     with pool:
-        jobs = {pool.submit(work, child): child for child in children}
+        jobs: dict[Future[Record], Child] = {}
+        for child in children:
+            try:
+                jobs[pool.submit(work, child)] = child
+            except BrokenProcessPool:  # the first worker can go while the last children are still handed out
+                yield child, None
         for job in as_completed(jobs):
             try:
                 yield jobs[job], job.result()

@@ -34,6 +34,8 @@ def message_of(record: Record) -> str:
     """Return why a child is not clean, in one line."""
     if record.get("message"):
         return str(record["message"])
+    if record.get("to_do"):
+        return "; ".join(record["to_do"])
     files = [
         f"{file['path']} ({file['kind']})"
         for file in record.get("files", [])
@@ -43,7 +45,7 @@ def message_of(record: Record) -> str:
 
 
 def junit(records: list[Record]) -> str:
-    """Return a JUnit report: a case for each child; conflicts, held edits and failed tests fail, errors are errors."""
+    """Return a JUnit report: a case for each child; what is left to a person fails, errors are errors."""
     counts = Counter("error" if r.get("outcome") == "error" else "bad" if is_bad(r) else "good" for r in records)
     suite = ET.Element(
         "testsuite", name="fleet", tests=str(len(records)), failures=str(counts["bad"]), errors=str(counts["error"])

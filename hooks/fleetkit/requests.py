@@ -11,6 +11,7 @@ OURS = re.compile(r"(?m)^<!-- fleet: (\S+) -->$")
 TAKEN_BACK = "<!-- fleet: taken-back -->"
 REFUSED = "not merged: "
 REMINDER = "<!-- fleet: reminder -->"
+ADOPTION = "adopt"  # the kind of a branch by which a repository joins
 RED = {"failure", "error", "timed_out", "action_required", "startup_failure", "failed", "canceled", "cancelled"}
 GREEN = {"success", "neutral", "skipped"}  # what a host says besides, today or one day, is not green
 
@@ -60,8 +61,8 @@ def signed(text: str, branch: str) -> str:
 
 
 def kind_of(branch: str) -> str:
-    """Return what a branch of this tool brings: a revert, locks or an update."""
-    return next((kind for kind in ("revert", "locks") if f"/{kind}-" in branch), "update")
+    """Return what a branch of this tool brings: a revert, locks, an adoption or an update."""
+    return next((kind for kind in ("revert", "locks", ADOPTION) if f"/{kind}-" in branch), "update")
 
 
 def is_older(text: str | None, branch: str) -> bool:

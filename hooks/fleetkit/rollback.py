@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import last_line, version_of
 
+from fleetkit.adopt import ADOPTED
 from fleetkit.answers import ANSWERS, version_in
 from fleetkit.branches import FETCHED, branch_of, is_ours, push, remote_refs
 from fleetkit.children import Child, Fleet, FleetError
@@ -15,8 +17,8 @@ from fleetkit.clients import reason
 from fleetkit.hosts import Host, connect
 from fleetkit.lockfiles import PATTERN, TITLE, locks_at
 from fleetkit.plan import refresh
-from fleetkit.requests import kind_of
-from fleetkit.state import LOCKS, Record, State
+from fleetkit.requests import ADOPTION, kind_of
+from fleetkit.state import ADOPTIONS, LOCKS, Record, State
 
 
 def version_at(clone: Path, commit: str) -> str:
@@ -74,31 +76,13 @@ def delete(state: State, child: Child, branch: str, commit: str) -> None:
     git(clone, "push", "--quiet", "--no-verify", lease, "--", child.url, f":refs/heads/{branch}")
 
 
-def take_locks_back(state: State, fleet: Fleet, child: Child) -> Record:
-    """Close the open renewal of a child's locks; without one, revert the merged renewal that brought its locks."""
+def taken_back(state: State, child: Child, work: Callable[[Record], str]) -> Record:
+    """Remember what `work` took back in a child, told by its record, or why it could not."""
     record = state.read(child.name)
     for key in ("rollback", "rollback_error"):
         record.pop(key, None)
     try:
-        host, refs = connect(child, fleet.host_of(child)), remote_refs(state, child)
-        head = refresh(child, state.clone(child.name))
-        open_now = {one.branch for one in host.opened()}
-        done = []
-        for branch in sorted(name for name in {*refs, *open_now} if kind_of(name) == LOCKS):
-            closed = host.close(branch)
-            clone = state.clone(child.name)
-            ours = branch in refs and is_ours(clone, child, branch, head)
-            if ours and locks_at(clone, FETCHED) == locks_at(clone, head):
-                ours = False  # what is left over of a branch that was merged as a squash
-            if ours:
-                delete(state, child, branch, refs[branch])
-            done += ["closed"] if closed or ours else []
-        record["rollback"] = "closed" if done else ""
-        if not done and (commit := locks_commit(state.clone(child.name), head, record)):
-            back, title = f"template/revert-{LOCKS}-{commit[:12]}", "Take the renewal of the locks back"
-            record["rollback"] = revert(state, child, host, refs, commit, back, title)
-        if record["rollback"]:
-            record.pop("pushed", None)
+        record["rollback"] = work(record)
     except subprocess.CalledProcessError as error:
         record["rollback_error"] = f"git {error.cmd[5]}: {last_line(error.stderr)}"
     except Exception as error:  # one child must not stop the others
@@ -106,6 +90,71 @@ def take_locks_back(state: State, fleet: Fleet, child: Child) -> Record:
     record |= {"name": child.name}
     state.write(child.name, record)
     return record
+
+
+def close_kind(
+    state: State, child: Child, host: Host, refs: dict[str, str], kind: str, merged: Callable[[], bool]
+) -> bool:
+    """Close the open requests of one kind and delete their branches, where they are this tool's and not `merged`.
+
+    What was merged as a squash leaves a branch over, which is looked at (FETCHED) and left alone.
+    """
+    clone, done = state.clone(child.name), False
+    open_now = {one.branch for one in host.opened()}
+    for branch in sorted(name for name in {*refs, *open_now} if kind_of(name) == kind):
+        closed = host.close(branch)
+        ours = branch in refs and is_ours(clone, child, branch, "HEAD") and not merged()
+        if ours:
+            delete(state, child, branch, refs[branch])
+        done = done or closed or ours
+    return done
+
+
+def take_locks_back(state: State, fleet: Fleet, child: Child) -> Record:
+    """Close the open renewal of a child's locks; without one, revert the merged renewal that brought its locks."""
+
+    def work(record: Record) -> str:
+        host, refs, clone = connect(child, fleet.host_of(child)), remote_refs(state, child), state.clone(child.name)
+        head = refresh(child, clone)
+        done = close_kind(state, child, host, refs, LOCKS, lambda: locks_at(clone, FETCHED) == locks_at(clone, head))
+        told = "closed" if done else ""
+        if not done and (commit := locks_commit(clone, head, record)):
+            back, title = f"template/revert-{LOCKS}-{commit[:12]}", "Take the renewal of the locks back"
+            told = revert(state, child, host, refs, commit, back, title)
+        if told:
+            record.pop("pushed", None)
+        return told
+
+    return taken_back(state, child, work)
+
+
+def take_adoption_back(state: State, fleet: Fleet, child: Child) -> Record:
+    """Close the open adoption of a repository; where it was merged, revert the commit by which it joined."""
+
+    def work(record: Record) -> str:
+        host, refs, clone = connect(child, fleet.host_of(child)), remote_refs(state, child), state.clone(child.name)
+        head = refresh(child, clone)
+        follows = bool(version_at(clone, head))
+        told = "closed" if close_kind(state, child, host, refs, ADOPTION, lambda: follows) else ""
+        if follows and not told and (commit := adoption_commit(clone, head)):
+            back, title = f"template/revert-{ADOPTIONS}{commit[:12]}", "Take the adoption of the template back"
+            told = revert(state, child, host, refs, commit, back, title)
+        if told:
+            record.pop("pushed", None)
+        return told
+
+    return taken_back(state, child, work)
+
+
+def adoption_commit(clone: Path, head: str) -> str:
+    """Return the commit of the default branch by which this tool let a repository join, nothing where it did not."""
+    log = git(clone, "log", "--first-parent", "--diff-merges=first-parent", "--diff-filter=A", "--format=%H", head,
+              "--", ANSWERS)  # fmt: skip
+    for commit in log.split():
+        titles = git(clone, "log", "--format=%s", f"{commit}^..{commit}").splitlines()
+        if any(title.startswith(ADOPTED) for title in titles):
+            return commit
+    return ""
 
 
 def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
@@ -114,32 +163,26 @@ def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
     Everything is found on the host, so an empty folder is enough. Copier refuses to go back to an older version, so
     the commit that brought the update is reverted.
     """
-    record = state.read(child.name)
-    for key in ("rollback", "rollback_error"):
-        record.pop(key, None)
-    try:
+
+    def work(record: Record) -> str:
         host, refs = connect(child, fleet.host_of(child)), remote_refs(state, child)
         clone, branch = state.clone(child.name), branch_of(version)
         head = refresh(child, clone)
         now, wanted = version_of(version_at(clone, head)), version_of(version)
         if now is not None and now == wanted:
             commit, title = update_commit(clone, head, version), f"Take the template's {version} back"
-            record["rollback"] = revert(state, child, host, refs, commit, f"template/revert-{version}", title)
-        else:
-            closed, later = host.close(branch), now is not None and wanted is not None and now > wanted
-            if later and not closed:
-                at = version_at(clone, head)
-                raise FleetError(f"it follows {at}, which came after {version}: take that back first")
-            if refs.get(branch) and is_ours(clone, child, branch, head):
-                delete(state, child, branch, refs[branch])
-                closed = True
-            record["rollback"] = "closed" if closed else ""
-            if record.get("pushed", {}).get("branch") == branch:
-                record.pop("pushed")
-    except subprocess.CalledProcessError as error:
-        record["rollback_error"] = f"git {error.cmd[5]}: {last_line(error.stderr)}"
-    except Exception as error:  # one child must not stop the others
-        record["rollback_error"] = reason(error)
-    record |= {"name": child.name}
-    state.write(child.name, record)
-    return record
+            told = revert(state, child, host, refs, commit, f"template/revert-{version}", title)
+            if told:
+                record.pop("pushed", None)
+            return told
+        closed, later = host.close(branch), now is not None and wanted is not None and now > wanted
+        if later and not closed:
+            raise FleetError(f"it follows {version_at(clone, head)}, which came after {version}: take that back first")
+        if refs.get(branch) and is_ours(clone, child, branch, head):
+            delete(state, child, branch, refs[branch])
+            closed = True
+        if record.get("pushed", {}).get("branch") == branch:
+            record.pop("pushed")
+        return "closed" if closed else ""
+
+    return taken_back(state, child, work)

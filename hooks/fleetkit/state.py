@@ -16,6 +16,7 @@ from fleetkit.children import FleetError, shown
 
 Record = dict[str, Any]
 LOCKS = "locks"  # how the name of a renewal of locks begins; no version begins so
+ADOPTIONS = "adopt-"  # how the name of adoptions begins, before the version that is followed then
 
 
 class State:
@@ -34,6 +35,10 @@ class State:
     def locks(self) -> State:
         """Return the state of the renewals of locks: records and a plan of their own, on the same clones."""
         return State(self.folder / "locks", self.clones)
+
+    def adoptions(self) -> State:
+        """Return the state of repositories that are to join: records and a plan of their own, on the same clones."""
+        return State(self.folder / "adoptions", self.clones)
 
     def read(self, name: str) -> Record:
         """Return what is known of a child; nothing at first."""

@@ -13,9 +13,9 @@ from fleetkit.children import WAVES, Child, Fleet, FleetError
 from fleetkit.hosts import connect
 from fleetkit.open_requests import is_update, open_in_fleet
 from fleetkit.requests import Look
-from fleetkit.state import LOCKS, State
+from fleetkit.state import ADOPTIONS, LOCKS, State
 
-PUSHED = ("clean", "conflict")  # edits at risk and failed tests are held back until a person looked at them
+PUSHED = ("clean", "conflict", "to do")  # edits at risk and failed tests are held back until a person looked at them
 FIRST = 5  # children that may have a version of which nobody knows yet whether it is good
 GOOD, BAD = ("merged", "green"), ("red",)
 AT_ONCE = 8  # hosts' answers that are waited for together
@@ -69,7 +69,8 @@ def takes(state: State, child: Child, to: str) -> bool:
 def check_failures(looks: dict[str, Look], to: str, max_failed: float) -> None:
     """Raise FleetError where too many children that have a verdict have a bad one."""
     good, bad = named(looks, GOOD), named(looks, BAD)
-    back = "rollback --locks" if to.startswith(LOCKS) else f"rollback --to {to}"
+    kinds = {LOCKS: "--locks", ADOPTIONS: "--adoptions"}
+    back = "rollback " + next((option for kind, option in kinds.items() if to.startswith(kind)), f"--to {to}")
     if bad and len(bad) / len(good + bad) > max_failed:
         raise FleetError(
             f"{to} failed in {len(bad)} of {len(good + bad)} children that have a verdict ({', '.join(bad[:5])}), and "

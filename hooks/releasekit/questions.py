@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,6 +16,8 @@ from typing import Any
 import yaml
 from copier import run_copy
 from copier._template import load_template_config
+from family import asked_questions
+from gpu_repo_runtime.update.git_calls import as_nobody
 from jinja2 import FileSystemLoader, StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -31,11 +35,15 @@ TEXTS = (  # answers that somebody gave: the free-text questions of the new vers
     *("registry.example.com/" + "a" * length for length in (10, 40, 80, 179)),
     *("Words " * length + "end" for length in (3, 8, 12, 16, 24, 32)),
 )  # fmt: skip
+WRITTEN: tuple[Any, ...] = (  # the same of questions whose answer is no text
+    {}, [], {"code": ["old/"]}, {"kept": ["Dockerfile"], "baseline": True},
+    {"code": ["old/"], "kept": ["README.md"], "package": "old", "requirements": "requirements", "asks": True},
+)  # fmt: skip
 
 
 def settings_of(template: Path) -> Answers:
     """Return copier.yml as Copier reads it, with what it includes."""
-    return dict(load_template_config(template / "copier.yml"))
+    return dict(load_template_config(template / "copier.yml", quiet=True))
 
 
 def questions(template: Path) -> dict[str, Answers]:
@@ -45,8 +53,7 @@ def questions(template: Path) -> dict[str, Answers]:
     known = facts(template, settings)
     return {
         name: text | ({"secret": True} if name in secret else {}) | with_choices(template, text, known)
-        for name, text in settings.items()
-        if not name.startswith("_") and isinstance(text, dict) and text.get("when") is not False
+        for name, text in asked_questions(settings).items()
     }
 
 
@@ -143,12 +150,18 @@ def name_of(answers: Answers) -> str:
     return " ".join("+".join(map(str, value)) or "none" if isinstance(value, list) else str(value) for value in values)
 
 
-def refusal(template: Path, answers: Answers, folder: Path, pretend: bool = False) -> str | None:
-    """Render one answer set into `folder`; return the reason when Copier cannot."""
+def plain_sets(template: Path) -> list[Answers]:
+    """Return one answer set for each choice of the first question, in which all else is left to the defaults."""
+    first = next(((name, values) for name, asked in questions(template).items() if (values := choices(asked))), None)
+    return [NAME | {first[0]: value} for value in first[1]] if first else [NAME]
+
+
+def refusal(template: Path, answers: Answers, folder: Path, pretend: bool = False, quiet: bool = True) -> str | None:
+    """Render one answer set into `folder`; return why Copier cannot, None where it can. `quiet` leaves messages out."""
     try:
-        with warnings.catch_warnings():
+        with as_nobody(), warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
-            run_copy(str(template), folder, data=answers, defaults=True, quiet=True, pretend=pretend)
+            run_copy(str(template), folder, data=answers, defaults=True, quiet=quiet, pretend=pretend)
     except Exception as error:  # whatever a template does wrong is a reason
         return (str(error).strip() or type(error).__name__).splitlines()[0]
     return None
@@ -159,26 +172,61 @@ def is_an_answer_refused(reason: str) -> bool:
     return reason.startswith("Validation error for question")
 
 
-def without_files(template: Path, folder: Path) -> Path:
-    """Return a copy of a template that asks the same and renders nothing."""
-    shutil.copytree(template, folder)
-    place = folder / "copier.yml"
-    text, count = re.subn(r"(?m)^_subdirectory:.*$", "_subdirectory: .nothing", place.read_text(encoding="utf-8"))
-    place.write_text(text if count else f"_subdirectory: .nothing\n{text}", encoding="utf-8")
+def without_files(template: Path, folder: Path, **more: Any) -> Path:
+    """Return a copy of a template that asks the same and renders nothing; `more` are settings of it alone."""
+    shutil.copytree(template, folder, symlinks=True)
+    settings = settings_of(template) | {"_subdirectory": ".nothing"} | more
+    (folder / "copier.yml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     (folder / ".nothing").mkdir()
     return folder
 
 
-def narrowed(old: Path, new: Path) -> list[tuple[str, str, str]]:
-    """Return question, answer and reason for each free text that the old version took and the new one refuses."""
+def telling_of_updates(template: Path, folder: Path) -> Path:
+    """Return a copy of a template that says to who copies it what it says to who updates, and renders nothing."""
+    settings = settings_of(template)
+    said = {f"_message_{when}_copy": settings.get(f"_message_{when}_update", "") for when in ("before", "after")}
+    return without_files(template, folder, **said)
+
+
+def words_in(value: Any) -> set[str]:
+    """Return every text in a value, however deep."""
+    if isinstance(value, dict | list):
+        return {word for one in (value.values() if isinstance(value, dict) else value) for word in words_in(one)}
+    return {value} if isinstance(value, str) else set()
+
+
+def changed_validators(old: Path, new: Path) -> dict[str, list[Any]]:
+    """Return the free questions that may refuse more than before, each with the answers to try.
+
+    A validator refuses more where its text is another, and where a file that it reads has new words.
+    """
     before, after = questions(old), questions(new)
-    free = [name for name in before if name in after and not offered_answers(before[name])]
-    changed = [name for name in free if before[name].get("validator") != after[name].get("validator")]
+    known = [facts(template, settings_of(template)) for template in (old, new)]
+    found: dict[str, list[Any]] = {}
+    for name in before:
+        if name not in after or offered_answers(before[name]):
+            continue
+        text = str(after[name].get("validator", ""))
+        moved = [fact for fact in known[1] if re.search(rf"\b{fact}\b", text) and known[1][fact] != known[0].get(fact)]
+        new_words = sorted({word for fact in moved for word in words_in(known[1][fact]) - words_in(known[0].get(fact))})
+        texts = WRITTEN if after[name].get("type") in ("yaml", "json") else TEXTS
+        if before[name].get("validator") != after[name].get("validator"):
+            found[name] = [*texts, *new_words]
+        elif new_words:
+            found[name] = list(new_words)
+    return found
+
+
+def narrowed(old: Path, new: Path) -> list[tuple[str, Any, str]]:
+    """Return question, answer and reason for each free answer that the old version took and the new one refuses."""
     found = []
+    changed = changed_validators(old, new)
+    if not changed:
+        return []
     with TemporaryDirectory() as folder:
         templates = [without_files(old, Path(folder, "old")), without_files(new, Path(folder, "new"))]
-        for name in changed:
-            for text in TEXTS:
+        for name, texts in changed.items():
+            for text in texts:
                 answers = NAME | {name: text}
                 said = [refusal(template, answers, Path(folder, "out"), pretend=True) for template in templates]
                 if said[0] is None and said[1] is not None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import yaml
 from gpu_repo_runtime.update.outcome import files_under
 from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
-from packaging.version import Version
+from pathspec import GitIgnoreSpec
+
+from releasekit import locks, parsed
 
 MARKER = re.compile(r"(?m)^(<{7}|>{7}|\|{7})( |$)")
 ODD_NAME = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ](/|$)|(?i:(^|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|/|$))')
-PIN = re.compile(r"(?m)^(?=[A-Za-z0-9])")
-COPIER = re.compile(r"(?m)^copier==([^\s;\\]+)")
+SECRET = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
+FIRST_ON_PATH = ("", "src", "scripts", "scripts/tools", "tests", "tests/gpu")  # where Python looks before its own
 
 
-def faults(child: Path) -> Iterator[tuple[str, str]]:
-    """Give path and fault of each file that no child should get."""
+def faults(child: Path, asked: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
+    """Give path and fault of each file that no child should get; `asked` are the questions of the template."""
     try:
         yaml.safe_load((child / OWNERSHIP).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -27,53 +31,67 @@ def faults(child: Path) -> Iterator[tuple[str, str]]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         yield OWNERSHIP, f"cannot be read: {error}"
     owners, paths = owners_in(child), sorted(files_under(child))
-    names: dict[str, str] = {}
+    yield from of_names(child, paths)
     for path in paths:
-        if owners.of(path) is None:
-            yield path, "is on neither list of templates/ownership.yml"
+        on = [owner for owner, spec in owners.specs.items() if spec.match_file(path)]
+        if len(on) != 1:
+            yield path, "is on both lists" if on else "is on neither list of templates/ownership.yml"
+        place = child / path
+        if place.is_symlink():
+            yield path, "is a link: not every system can check it out"
+            continue
+        data = place.read_bytes()
+        yield from ((path, fault) for fault in of_text(path, data, asked))
+        if data.startswith(b"#!") and not os.access(place, os.X_OK):
+            yield path, "is a script that cannot be executed: git update-index --chmod=+x"
+        if locks.is_lock(path):
+            yield from ((path, fault) for fault in locks.faults(child, data.decode(errors="replace")))
+
+
+def of_names(child: Path, paths: list[str]) -> Iterator[tuple[str, str]]:
+    """Give what is wrong with the names of the files."""
+    names: dict[str, str] = {}
+    place = child / ".gitignore"
+    ignored = GitIgnoreSpec.from_lines(place.read_text(errors="replace").splitlines() if place.is_file() else [])
+    for path in paths:
         if ODD_NAME.search(path):
             yield path, "has a name that Windows cannot check out"
         if names.setdefault(path.lower(), path) != path:
             yield path, f"differs from {names[path.lower()]} in capitals only: not every system can check it out"
-        if (child / path).is_symlink():
-            yield path, "is a link: not every system can check it out"
-        else:
-            yield from ((path, fault) for fault in faults_of_text((child / path).read_bytes()))
-        if re.fullmatch(r"requirements[^/]*\.lock", path) and not (child / path).is_symlink():
-            yield from ((path, fault) for fault in faults_of_lock(child, (child / path).read_text(errors="replace")))
+        if ignored.match_file(path):
+            yield path, "is ignored by the child's .gitignore: its owner would not commit it"
+        pure = PurePosixPath(path)
+        if pure.suffix == ".py" and str(pure.parent).strip(".") in FIRST_ON_PATH and hides(pure.stem):
+            yield path, f"hides the module {pure.stem} of Python's standard library"
+    wheels = Counter(PurePosixPath(path).name.split("-")[0] for path in paths if path.endswith(".whl"))
+    yield from ((f"wheels/{name}-*.whl", "is there more than once") for name, count in wheels.items() if count > 1)
 
 
-def faults_of_text(data: bytes) -> Iterator[str]:
+def hides(module: str) -> bool:
+    """Tell whether a module of this name stands before one of Python's own."""
+    return module in sys.stdlib_module_names and not module.startswith("__")
+
+
+def of_text(path: str, data: bytes, asked: tuple[str, ...]) -> Iterator[str]:
     """Give what is wrong with the bytes of a file; other binary files than UTF-16 are taken as they are."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         yield "is in UTF-16: write it in UTF-8"
-    elif b"\0" not in data:
-        text = data.decode("utf-8", errors="replace")
-        if "\ufffd" in text and "\ufffd".encode() not in data:
-            yield "is not UTF-8"
-        if "\r\n" in text:
-            yield "has the line ends of Windows: shells do not read them"
-        if MARKER.search(text):
-            yield "has conflict markers"
-
-
-def faults_of_lock(child: Path, lock: str) -> Iterator[str]:
-    """Give what is wrong with a lock: a pin without a hash, a wheel that is missing or another than is meant."""
-    for pin in PIN.split(re.sub(r"(?m)^#.*\n", "", lock)):
-        if not pin.strip():
-            continue
-        if "--hash=sha256:" not in pin:
-            yield f"has no hash for {pin.split()[0]}"
-        for name in re.findall(r"@ file:(\S+)", pin):
-            wheel = child / name
-            if not wheel.is_file():
-                yield f"names {name}, which is not there"
-            elif f"--hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}" not in pin:
-                yield f"has another hash than {name}: run make wheel"
-
-
-def copier_in(child: Path) -> Version | None:
-    """Return the Copier that a child updates itself with, None where its files do not say it."""
-    lock = child / "scripts" / "tools" / "copier.lock"
-    found = COPIER.search(lock.read_text(encoding="utf-8")) if lock.is_file() else None
-    return Version(found[1]) if found else None
+        return
+    if b"\0" in data:
+        return
+    text = data.decode("utf-8", errors="replace")
+    if "\ufffd" in text and "\ufffd".encode() not in data:
+        yield "is not UTF-8"
+    if text.startswith("\ufeff"):
+        yield "begins with a byte order mark, which shells and other programs do not read"
+    if "\r\n" in text:
+        yield "has the line ends of Windows: shells do not read them"
+    if SECRET.search(text):
+        yield "holds a private key"
+    left = re.search(r"\{%-? *(?:if|for|set|include|endif|endfor)\b|(?<!\$)\{\{ *(?:" + "|".join(asked) + r")\b", text)
+    if asked and left:
+        yield f"has {left[0]!r} of the template left in it"
+    if MARKER.search(text):
+        yield "has conflict markers"
+    elif said := parsed.fault(path, text):
+        yield said

@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 import yaml
 from copier import run_copy
 from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
-from gpu_repo_runtime.update.answers import ANSWERS, read_answers
-from gpu_repo_runtime.update.git_calls import UpdateError, git
+from gpu_repo_runtime.update.answers import ANSWERS, HASH, read_answers
+from gpu_repo_runtime.update.git_calls import UpdateError, as_nobody, git
 from gpu_repo_runtime.update.outcome import files_under
 from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
 from gpu_repo_runtime.update.trial import trial
@@ -98,7 +98,7 @@ def starts(template: Path, version: str) -> list[Start]:
 
 def render(family: Path, version: str, answers: Answers, folder: Path) -> None:
     """Render one version of the family."""
-    with warnings.catch_warnings():
+    with as_nobody(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         run_copy(str(family), folder, data=answers, vcs_ref=version, defaults=True, quiet=True, overwrite=True)
 
@@ -181,11 +181,15 @@ def check_one(family: Path, tag: str, start: Start, excused: set[tuple[str, str]
         chosen = edit(child)
         commit(child, "The owner's edits")
         try:
-            before = read_answers(child)
+            before, text = read_answers(child), (child / ANSWERS).read_text(encoding="utf-8")
             with trial(child, tag) as made:
                 assert made is not None
                 after = yaml.safe_load((made.tree / ANSWERS).read_text(encoding="utf-8")) or {}
                 wrong = list(answers_lost(before, after, excused))
+                if HASH.search(text) and not HASH.search((made.tree / ANSWERS).read_text(encoding="utf-8")):
+                    wrong.append(
+                        f"{ANSWERS} no longer says which commit the version was, so a moved tag is not noticed"
+                    )
                 known = {key: value for key, value in after.items() if not key.startswith("_")}
                 render(family, tag, known, folder / "fresh")
                 gone = {name for kind, name in excused if kind == "file"}

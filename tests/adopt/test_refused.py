@@ -56,10 +56,10 @@ def test_a_branch_that_is_there(old: Make, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_no_repository_and_no_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is no git repository" in refused(tmp_path, capsys)
+    assert "is not a git repository" in refused(tmp_path, capsys)
     git(tmp_path, "init", "--quiet")
     assert "has no commit yet" in refused(tmp_path, capsys)
-    assert "is no folder" in refused(tmp_path / "none", capsys)
+    assert "is not a folder" in refused(tmp_path / "none", capsys)
 
 
 def test_an_answer_to_no_question(old: Make, capsys: pytest.CaptureFixture[str]) -> None:

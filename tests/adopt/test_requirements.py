@@ -123,6 +123,23 @@ def test_every_kind_of_packaging_is_read(name: str, tmp_path: Path) -> None:
     assert sorted(str(asked.requirement) for asked in found.packages.run) == sorted(expected), f"{name}: {found.kinds}"
 
 
+SOURCED = {
+    "uv": "[project]\nname='x'\ndependencies=['a', 'b', 'torch', 'c']\n[tool.uv.sources]\na={path='./a'}\n"
+    "c=[{index='acme', marker='sys_platform==\"linux\"'}]\ntorch={index='pytorch'}\n",
+    "Poetry": "[tool.poetry]\nname='x'\n[tool.poetry.dependencies]\na={version='*', source='acme'}\nb='*'\n"
+    "torch={version='*', source='pytorch'}\n[tool.poetry.group.test.dependencies]\nc={version='*', source='acme'}\n",
+}
+
+
+@pytest.mark.parametrize("name", SOURCED)
+def test_what_comes_from_elsewhere_is_not_taken_by_its_name_from_the_common_index(name: str, tmp_path: Path) -> None:
+    write_files(tmp_path, {"pyproject.toml": SOURCED[name]})
+    found = read_packaging(tmp_path)
+    assert [asked.name for asked in found.packages.run] == (["b", "torch"]), f"{name}: {found.packages}"
+    assert sorted(text for text, _, _ in found.packages.left) == ["a", "c"], f"{name}: {found.packages}"
+    assert not found.static, f"{name}: uv would read the table of sources itself"
+
+
 def test_a_setup_py_is_never_run(tmp_path: Path) -> None:
     text = f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit\nfrom setuptools import setup\nsetup(name='x')\n"
     assert read_setup(text, tmp_path).known["name"] == "x"

@@ -118,19 +118,21 @@ def with_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None
         os.killpg(process.pid, number)
 
 
+def install_ray(folder: Path) -> None:
+    """Make an environment with Ray that sees what this Python has."""
+    uv = Path(sys.executable).parent / "uv"
+    subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", RAY], check=True)
+    [packages] = folder.glob("lib/python*/site-packages")
+    own = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "own.pth").write_text("\n".join(own))
+
+
 @pytest.fixture(name="python", scope="module")
 def python_with_ray(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a Python that has Ray, and what this one has."""
 
-    def make(folder: Path) -> None:
-        uv = Path(sys.executable).parent / "uv"
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", RAY], check=True)
-        [packages] = folder.glob("lib/python*/site-packages")
-        own = [path for path in sys.path if path.endswith("site-packages")]
-        (packages / "own.pth").write_text("\n".join(own))
-
-    return once(shared_folder(tmp_path_factory) / "ray", make) / "bin" / "python"
+    return once(shared_folder(tmp_path_factory) / "ray", install_ray) / "bin" / "python"
 
 
 @contextmanager

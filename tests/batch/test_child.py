@@ -100,7 +100,7 @@ def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
 
 
 def test_the_probe_takes_the_models_own_examples(repository: Path) -> None:
-    """A model whose input is no text can be released: nothing but model.py says what an input is."""
+    """A model whose input is not text can be released: nothing but model.py says what an input is."""
     model = """from pydantic import BaseModel
 
 class Input(BaseModel):

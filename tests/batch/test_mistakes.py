@@ -58,8 +58,8 @@ def trained(child, tmp_path, monkeypatch):
     ("task", "said"),
     sampled(
         [
-            ({"loss": 'float("nan"), 1, {"w": xp.zeros(1)}'}, "the loss of epoch 1 is no number"),
-            ({"loss": 'float("inf"), 1, {"w": xp.zeros(1)}'}, "the loss of epoch 1 is no number"),
+            ({"loss": 'float("nan"), 1, {"w": xp.zeros(1)}'}, "the loss of epoch 1 is not a number"),
+            ({"loss": 'float("inf"), 1, {"w": xp.zeros(1)}'}, "the loss of epoch 1 is not a number"),
             ({"loss": "1.0, 1, {}"}, "the loss gave gradients of [], the weights are ['w']"),
             ({"loss": "undefined"}, "the task fails (above): NameError"),
             ({"loss": "None"}, "the task fails (above): TypeError"),

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output, write_jsonl
+from tests.batch.made import TABLE
 from tests.sampling import every, sampled
 
 PUT_ASIDE = ("--on-error", "quarantine", "--max-bad", 0.9)
@@ -45,7 +46,7 @@ def test_a_kept_column_that_is_no_utf8(job, tmp_path, out, kind):
     pq.write_table(pa.table({"text": ["a", "b"], "k": k}), tmp_path / "a.parquet")
     assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
     assert [row["k"] for row in out.rows()] == ["ok"]
-    assert out.quarantined()[0]["reason"] == "column 'k' is no UTF-8"
+    assert out.quarantined()[0]["reason"] == "column 'k' is not UTF-8"
 
 
 def test_blank_lines_are_no_rows_for_the_share_of_bad_ones(job, tmp_path, out, capsys):
@@ -95,6 +96,29 @@ def test_a_number_of_json_that_no_double_holds(job, tmp_path, out, number):
     (tmp_path / "a.jsonl").write_text(f'{{"text": "a", "k": {first}}}\n{{"text": "b", "k": {number}}}\n')
     assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
     assert [row["row"] for row in out.quarantined()] == [1]
+
+
+def test_a_word_in_a_text_does_not_let_a_number_become_infinite(job, tmp_path, out):
+    rows = ['{"text": "a", "k": 0.5}', '{"text": "Infinity", "k": 1e400}', '{"text": "c", "k": Infinity}']
+    (tmp_path / "a.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k", *PUT_ASIDE) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+    assert [row["k"] for row in out.rows()] == [0.5, float("inf")]
+
+
+INFINITE = {
+    "a.jsonl": ['{"age": 1, "weight": 1e400}', '{"age": 1, "weight": Infinity}', '{"age": 1, "city": "1e400"}'],
+    "a.csv": ["age,city,weight", "1,a,1e400", "1,a,inf", "1,1e400,70.5"],
+}
+
+
+@pytest.mark.parametrize("name", INFINITE)
+def test_a_number_of_an_input_that_no_double_holds(made, tmp_path, out, name):
+    (tmp_path / name).write_text("".join(f"{row}\n" for row in INFINITE[name]))
+    assert made(TABLE)("--input", tmp_path / name, "--output", out.path, *PUT_ASIDE) == 0
+    assert [row["row"] for row in out.quarantined()] == [0]
+    assert "too large for a double" in out.quarantined()[0]["reason"]
+    assert [row["text"].split()[:2] for row in out.rows()][1][0] == "1e400"
 
 
 @pytest.mark.parametrize("encoding", sampled(["utf-16", "utf-16-le", "utf-16-be"], ["utf-16"]))
@@ -189,7 +213,7 @@ def test_a_name_that_is_no_utf8(job, tmp_path, out, capsys):
     (tmp_path / "in").mkdir()
     Path(f"{tmp_path}/in/\udcff.txt").write_text("x")
     assert job("--input", tmp_path / "in", "--output", out.path) == 78
-    assert "name that is no UTF-8" in capsys.readouterr().err
+    assert "name that is not UTF-8" in capsys.readouterr().err
 
 
 def test_training_into_the_result_of_a_batch_job(job, tmp_path, out, capsys):

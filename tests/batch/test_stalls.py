@@ -136,7 +136,7 @@ def test_a_blank_address(job, tmp_path, out, capsys, monkeypatch, options):
     monkeypatch.chdir(tmp_path / "here")
     real = {"IN": str(write_jsonl(tmp_path / "a.jsonl", ["x"])), "OUT": str(out.path)}
     assert job.main(*(real.get(option, option) for option in options)) == 78
-    assert "is no path and no URI (is a variable empty?)" in capsys.readouterr().err
+    assert "is neither a path nor a URI (is a variable empty?)" in capsys.readouterr().err
     assert list(Path.cwd().iterdir()) == []
     assert not out.path.exists()
 
@@ -162,5 +162,5 @@ def test_a_number_that_makes_no_sense(job, tmp_path, out, capsys, options):
     given = ["--input", write_jsonl(tmp_path / "a.jsonl", ["x"])] if command == "run" else []
     assert job.main(command, *given, "--output", out.path, option, value) == 78
     said = capsys.readouterr().err
-    assert f"argument {option}: '{value}' is no " in said, said
+    assert f"argument {option}: '{value}' is not a " in said, said
     assert not out.path.exists()

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from gpu_repo_runtime.weights import lockfile
 
 from tests.answers import AnswerSet
 from tests.batch import training
@@ -41,6 +42,11 @@ def test_it_learns_and_writes_what_people_look_at(whole):
     assert result["best"]["epoch"] == 3
     assert result["settings"]["accumulate"] == 3
     assert not (output / "_tmp").exists()
+    left = lockfile.read(output / "weights/weights.lock").files()
+    assert {path: file.sha256 for path, file in left.items()} == {
+        f"{PACKAGE}/best.npz": lockfile.sha256_of(output / "best.npz")
+    }
+    assert lockfile.sha256_of(output / f"weights/{PACKAGE}/best.npz") == left[f"{PACKAGE}/best.npz"].sha256
 
 
 @pytest.mark.release

@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[str, list[str], str]] = {
     "no such column": (TABLE, [], "Input is Input, and the input has no column 'age'"),
     "a column of another name": (TABLE, ["--columns", "age=years"], "the input has no column 'years'"),
     "no such field": (TABLE, ["--columns", "ages=x"], "--columns ages: Input is Input, which has no such field"),
-    "files of a text": (TABLE, ["--columns", "age=x", "--files", "photo"], "--files photo: that is no column"),
+    "files of a text": (TABLE, ["--columns", "age=x", "--files", "photo"], "--files photo: that is not a column"),
     "which columns": (ROW, [], "Input is list[float], and the input has 2 columns: say with --columns"),
     "two for one": (ROW.replace("list[float]", "float"), ["--columns", "x,y"], "which one column holds"),
     "parameters of none": (TABLE, ["--columns", "age=x", "--parameter", "a=1"], "the model has no class Parameters"),
@@ -254,7 +254,7 @@ def test_an_answer_that_is_no_output_is_a_bad_row(made, tmp_path, out):
     ) == 0  # fmt: skip
     [bad] = out.quarantined()
     assert bad["row"] == 3
-    assert "which is no Output" in bad["reason"]
+    assert "which is not an Output" in bad["reason"]
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -238,7 +238,7 @@ def test_killed_while_the_parts_get_one_type(job, tmp_path, monkeypatch, step):
         count[0] += 1
         if count[0] == 3:
             target = ledger if step == "remember" else store
-            monkeypatch.setattr(target, step, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            monkeypatch.setattr(target, step, lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
         return real(store, ledger, record, schema)
 
     with monkeypatch.context() as patch:

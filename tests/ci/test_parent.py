@@ -17,7 +17,7 @@ from tests.ci.runs import Run
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import commit
-from tests.jenkins.pipelines.test_parent import ROWS, Parent, on_a_farm
+from tests.jenkins.pipelines.parent import ROWS, Parent, on_a_farm
 from tests.templates.checks import workflow_error
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -17,7 +17,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.report.blocks import pages
+from docs.figures.blocks import pages
 from tests.answers import TYPES
 from tests.conftest import ROOT
 

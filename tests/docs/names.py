@@ -39,6 +39,7 @@ CHILD = (
 OPTIONS = {
     r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py", "hooks/fleetkit/options.py"),
     r"(?:^|/)hooks/\w+\.py": ("hooks/*.py", "hooks/fleetkit/options.py"),
+    r"(?:^|/)tools/\w+\.py": ("tools/*.py",),
     r"^benchmarks/|\bbenchmarks/": ("benchmarks/**/*.py",),
     r"^scripts/": CHILD,
     r"^gpu-smoke\b|gpu-smoke\.pyz": (),
@@ -67,12 +68,13 @@ def faults(command: str) -> list[str]:
         if re.search(pattern, command):
             known = sources(*programs) if programs else gpu_smoke_help()
             options = re.findall(r"(?<=[\s|])(--[a-z][a-z-]+)", command)
-            found += [f"{option} is no option of it" for option in options if option not in known]
+            found += [f"{option} is not an option of it" for option in options if option not in known]
             break
     return found + paths_missing(command)
 
 
-PATH = re.compile(r"(?<![\w./:@-])((?:hooks|benchmarks|tests|base-images|templates|docs|deploy)/[\w./*{}<>-]*[\w*/}>])")
+ROOMS = "hooks|tools|benchmarks|tests|base-images|templates|docs|deploy"
+PATH = re.compile(rf"(?<![\w./:@-])((?:{ROOMS})/[\w./*{{}}<>-]*[\w*/}}>])")
 MADE = re.compile(r"docs/evidence|base-images/ca/\*\.crt|deploy/overlays$")
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.report import drawings, measured, plots
-from benchmarks.report.__main__ import MAKERS
-from benchmarks.report.blocks import BLOCK, fill, pages
+from docs.figures import drawings, measured, plots
+from docs.figures.__main__ import MAKERS
+from docs.figures.blocks import BLOCK, fill, pages
 from tests.conftest import ROOT
 from tests.docs.blocks import prose
 

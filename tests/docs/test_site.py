@@ -39,6 +39,7 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
     assert set(listed(settings["nav"])) == written - decisions
     missing = [page for page in written if not (site / page).with_suffix(".html").exists()]
     assert not missing, f"not built: {missing}"
+    assert not list(site.rglob("*.py")), "the programs of docs/figures/ are not pages"
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:

@@ -278,7 +278,7 @@ ALLOWED = {"container-by-its-manager": {"GS102"}, "container-by-its-root": {"GS1
 
 @pytest.mark.parametrize("kind", sampled(HARMLESS, every(5)))
 def test_a_witness_alone_is_no_alarm(machine: Machine, kind: str) -> None:
-    """What explains a failure is no failure where the driver starts."""
+    """What explains a failure is not a failure where the driver starts."""
     HARMLESS[kind](machine)
     result = machine.run("--require", "none" if kind in ALLOWED else "gpu")
     assert result.code == 0, result.text

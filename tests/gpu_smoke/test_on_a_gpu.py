@@ -41,7 +41,7 @@ def test_without_a_gpu_it_says_so_and_leaves_no_evidence(machine: Machine) -> No
 def test_folder_that_is_no_child_is_wrong_use(machine: Machine) -> None:
     done = run(machine, "--child", str(machine.home))
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "is no rendered child" in done.stderr
+    assert "is not a rendered child" in done.stderr
 
 
 def test_every_walk_is_kept_and_the_hidden_driver_is_named(machine: Machine) -> None:

@@ -135,7 +135,7 @@ def test_faulty_library_anywhere(machine: Machine, fault: str, place: str) -> No
     waits = [layer["name"] for layer in report["layers"] for one in layer["findings"] if one["code"] == "GS002"]
     assert len(waits) <= 1, f"{time.monotonic() - began:.1f} s: one call hung, and {waits} were waited for"
     if fault == "talk":
-        assert report["verdict"] == "pass", "noise on every file descriptor is no fault"
+        assert report["verdict"] == "pass", "noise on every file descriptor is not a fault"
     else:
         codes = {f["code"] for layer in report["layers"] for f in layer["findings"]}
         assert codes & {"GS001", "GS002", "GS003"}, f"{fault} in {place}: {codes}"

@@ -145,7 +145,7 @@ def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, for
     own = () if form == "module" else ("gpu_smoke",)  # `-m` takes its module from the working folder first
     for name in ("json", "argparse", "ctypes", "selectors", "torch", "host", *own):
         (machine.home / f"{name}.py").write_text("import os\nos._exit(0)\n")
-    # The folder of the program is no place for other modules either.
+    # The folder of the program is not a place for other modules either.
     place = shutil.copytree(PACKAGE, machine.home / "program")
     (place / "torch.py").write_text("import os\nos._exit(0)\n")
     if form == "zipapp":

@@ -23,7 +23,7 @@ from smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from smoke_machine import PACKAGE_ROOT, Machine
 from test_smoke_loader import MESSAGES
 
-from benchmarks.report.site_lists import on_page_markdown
+from docs.figures.site_lists import on_page_markdown
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"

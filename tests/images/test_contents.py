@@ -51,7 +51,7 @@ def test_installed_packages_are_those_of_the_lock(image: Built) -> None:
 
 
 def test_one_file_for_each_cuda_library_name(image: Built) -> None:
-    """No CUDA library is there twice under one soname.
+    """No CUDA library appears twice under one soname.
 
     Triton brings a private CUPTI for its profiler, which loads it by path and never through the loader's search.
     """

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +14,7 @@ from image_tools.catalog import ImageError, find_row
 from image_tools.plan import labels
 
 from .conftest import CATALOG
+from .registries import running
 
 pytestmark = pytest.mark.images
 
@@ -37,26 +35,8 @@ exit {code}
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry (Debian's docker-registry) on a free port of this machine; yields host:port."""
-    program = shutil.which("docker-registry")
-    if not program or not shutil.which("skopeo"):
-        pytest.fail("needs a registry and skopeo: apt-get install docker-registry skopeo", pytrace=False)
-    folder = tmp_path_factory.mktemp("registry")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = {"version": "0.1", "http": {"addr": f"127.0.0.1:{port}"}, "log": {"level": "error"}}
-    settings["storage"] = {"filesystem": {"rootdirectory": str(folder / "data")}}
-    (folder / "config.yml").write_text(json.dumps(settings))
-    process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.1)
-    yield f"localhost:{port}"
-    process.terminate()
-    process.wait()
+    with running(tmp_path_factory.mktemp("registry")) as address:
+        yield address
 
 
 @pytest.fixture
@@ -91,6 +71,8 @@ def arguments(host: str, record: Path, digest: str = "") -> argparse.Namespace:
         record=str(record),
         require="none",
         smoke="",
+        db="",
+        sign="",
         only_changed=False,
     )
 

@@ -136,7 +136,7 @@ def test_one_version_of_each_package_in_a_lock(name: str) -> None:
     """Children derive `name==version` from the locks, so no package may stand there with two versions."""
     text = (FOLDER / name / "requirements.lock").read_text()
     names = [line.split("==")[0] for line in text.splitlines() if "==" in line and not line.startswith(" ")]
-    assert len(names) == len(set(names)), f"{name}: a package stands twice in the lock"
+    assert len(names) == len(set(names)), f"{name}: a package appears twice in the lock"
     assert "://" not in text, f"{name}: the lock names a host"
 
 
@@ -205,7 +205,7 @@ def test_no_space_is_one_clear_line(tmp_path: Path) -> None:
 
 
 def test_a_broken_record_is_one_clear_line(tmp_path: Path) -> None:
-    """A record that is no JSON is refused with the way out; writing keeps the other rows."""
+    """A record that is not JSON is refused with the way out; writing keeps the other rows."""
     path = tmp_path / "released.json"
     path.write_text("{")
     with pytest.raises(ImageError, match="restore it from git"):

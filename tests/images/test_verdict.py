@@ -135,7 +135,7 @@ def test_the_parent_sets_no_tag_for_it(name: str, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(promote, "check_labels", lambda *_: None)
     monkeypatch.setattr(promote, "pull", lambda *_: pytest.fail("it went on"))
     monkeypatch.setattr(promote.registry, "set_tag", lambda *_: pytest.fail("a tag was set"))
-    asked = dict.fromkeys(("digest", "require", "staging"), "") | {"image": "torch-cu13", "registry": "host/ml"}
+    asked = dict.fromkeys(("digest", "require", "staging", "sign"), "") | {"image": "torch-cu13", "registry": "host/ml"}
     files = {key: str(tmp_path / f"{key}.json") for key in ("record", "smoke", "pushed")}
     with pytest.raises(ImageError, match="no tag was set"):
         promote.promote(CATALOG, argparse.Namespace(**asked, **files, only_changed=False))

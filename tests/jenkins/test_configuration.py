@@ -121,7 +121,7 @@ def test_the_jobs_build_branches_tags_and_trusted_pull_requests(example: dict[st
 
 
 def test_where_ci_says_that_it_is_one_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent without Groovy is no green build."""
+    """An agent without Groovy is not a green build."""
     monkeypatch.delenv("CI", raising=False)
     with pytest.raises(pytest.skip.Exception, match="no groovy"):
         leave_out("no groovy")

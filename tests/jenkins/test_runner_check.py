@@ -36,7 +36,7 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "unknown section": (pipeline(ECHO, top="agnet any"), 3, "'agnet'", "did you mean 'agent'"),
     "section twice": ("pipeline {\n agent any\n agent none\n stages {\n" + ECHO + "} }", 3, "twice", "keep one"),
     "two on a line": (options("timestamps() skipStagesAfterUnstable()"), 4, "follows another", "own"),
-    "steps outside steps": (pipeline("stage('A') {\n sh 'x'\n}"), 6, "'sh' is no section", "steps"),
+    "steps outside steps": (pipeline("stage('A') {\n sh 'x'\n}"), 6, "'sh' is not a known section", "steps"),
     "nothing to do": (pipeline("stage('A') {\n agent any\n}"), 5, "nothing to do", "one of"),
     "two bodies": (
         pipeline("stage('A') {\n steps {\n echo 'x'\n }\n stages {\n" + ECHO + "}\n}"), 5, "steps and stages", "one"),
@@ -44,25 +44,25 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "duplicate stage": (pipeline(ECHO + ECHO), 11, "two stages are named 'Only'", "name of its own"),
     "computed stage name": (pipeline('stage("a ${b}") {\n steps {\n echo "x"\n }\n}'), 5, "plain string", "stage"),
     "stage in steps": (pipeline(stage("stage('B') { }")), 8, "'stage' is not allowed", "place of its own"),
-    "code in steps": (pipeline(stage("def x = 1")), 8, "no step", "script {"),
-    "method in steps": (pipeline(stage("docker.build('x')")), 8, "no step", "script {"),
+    "code in steps": (pipeline(stage("def x = 1")), 8, "not a step", "script {"),
+    "method in steps": (pipeline(stage("docker.build('x')")), 8, "not a step", "script {"),
     "unknown agent": (pipeline(ECHO, agent="{ labell 'x' }"), 2, "'labell'", "did you mean 'label'"),
-    "bare agent": (pipeline(ECHO, agent="gpu"), 2, "no agent", "agent any"),
+    "bare agent": (pipeline(ECHO, agent="gpu"), 2, "not an agent", "agent any"),
     "agent beside parallel": (
         pipeline("stage('A') {\n agent any\n parallel {\n" + ECHO + "}\n}"), 5, "'agent' is not allowed", "inside"),
     "parallel in parallel": (
         pipeline("stage('A') {\n parallel {\n stage('B') {\n parallel {\n" + ECHO + "}\n}\n}\n}"), 8, "inside", "use"),
     "environment twice": (pipeline(ECHO, top="environment {\n A = '1'\n A = '2'\n}"), 5, "'A' is set twice", "keep"),
-    "environment value": (pipeline(ECHO, top="environment {\n A = params.B\n}"), 4, "no string", '"${...}"'),
+    "environment value": (pipeline(ECHO, top="environment {\n A = params.B\n}"), 4, "not a string", '"${...}"'),
     "bare dollar": (pipeline(ECHO, top="environment {\n A = ${B}\n}"), 4, "without quotes", '"${...}"'),
     "sandbox": (pipeline(stage('echo "${System.env}"')), 8, "refused by the sandbox", "use"),
     "unknown option": (options("timestamp()"), 4, "'timestamp'", "'timestamps'"),
-    "pipeline option in stage": (sections("options {\nskipStagesAfterUnstable()\n}"), 7, "no option", "timeout"),
+    "pipeline option in stage": (sections("options {\nskipStagesAfterUnstable()\n}"), 7, "a known option", "timeout"),
     "misspelled step": (pipeline(stage("withCredentails([]) { sh 'x' }")), 8, "'withCredentails'", "'withCredentials'"),
     "misspelled inner step": (pipeline(stage("timeout(5) {\n junitt 'x'\n}")), 9, "'junitt'", "'junit'"),
     "undeclared parameter": (
         pipeline(stage('sh "echo ${params.CPU_LABLE}"'), top="parameters {\n string(name: 'CPU_LABEL')\n}"),
-        10, "'CPU_LABLE' is no name of a parameter", "'CPU_LABEL'"),
+        10, "'CPU_LABLE' is not a known name of a parameter", "'CPU_LABEL'"),
     "unknown parameter": (parameters("strign(name: 'A')"), 4, "'strign'", "string"),
     "nameless parameter": (parameters("string(defaultValue: 'A')"), 4, "'name' of the parameter string", "name:"),
     "cron of 4 fields": (pipeline(ECHO, top="triggers {\n cron('H 3 * *')\n}"), 4, "4 fields", "cron takes 5"),
@@ -107,7 +107,7 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "choice without": (parameters("choice(name: 'A')"), 4, "'choices' of the parameter choice", "choices:"),
     "trim as text": (parameters("string(name: 'A', trim: 'true')"), 4, "'trim'", "without quotes"),
     "branch as number": (sections("when {\nbranch 5\n}"), 7, "'pattern' of the condition branch is 5", "string"),
-    "input twice": (sections("input {\n message 'a'\n message 'b'\n}"), 8, "'message' is there twice", "keep"),
+    "input twice": (sections("input {\n message 'a'\n message 'b'\n}"), 8, "'message' appears twice", "keep"),
 }  # fmt: skip
 LEFT_OUT = {  # right in Jenkins, and nothing that our pipelines do
     "docker agent": pipeline(ECHO, agent="{ docker 'x' }"),
@@ -150,7 +150,7 @@ def test_what_is_not_run_here_is_called_that_and_no_fault(name: str, found: dict
 def test_run_refuses_before_anything_ran(tmp_path: Path) -> None:
     jenkinsfile = tmp_path / "Jenkinsfile"
     jenkinsfile.write_text(pipeline(stage("sh 'touch ran'") + stage("def x = 1", name="Other")))
-    with pytest.raises(PipelineRefused, match="no step") as refused:
+    with pytest.raises(PipelineRefused, match="not a step") as refused:
         run_pipeline(jenkinsfile, tmp_path, workdir=tmp_path / "work")
     assert [problem.line for problem in refused.value.problems] == [14]
     assert not (tmp_path / "work").exists()

@@ -41,7 +41,7 @@ REFUSED = {
     "an empty text": (b'{"texts": ["fine", ""]}', 422, "texts.1", "at least 1 character"),
     "too long": (json.dumps({"texts": [SECRET * 10]}).encode(), 422, "texts.0", "at most 100 characters"),
     "a number": (b'{"texts": ["fine", 7]}', 422, "texts.1", "string"),
-    "an instance that is no text": (b'{"instances": ["fine", 7]}', 422, "instances.1", "string"),
+    "an instance that is not text": (b'{"instances": ["fine", 7]}', 422, "instances.1", "string"),
     "instances and texts": (f'{{"instances": ["fine"], "texts": ["{SECRET}", 1]}}'.encode(), 422, "texts.1", "string"),
     "parameters of a model without": (
         f'{{"instances": ["a"], "parameters": {{"{SECRET}": 1}}}}'.encode(),

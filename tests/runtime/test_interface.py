@@ -100,7 +100,7 @@ def test_what_cannot_work_is_refused_with_the_file_and_what_to_write(case: str) 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("examples", "words"), [("(1,)", "examples[0] is no Input"), ("()", "examples is empty")])
+@pytest.mark.parametrize(("examples", "words"), [("(1,)", "examples[0] is not an Input"), ("()", "examples is empty")])
 def test_examples_that_are_no_inputs_are_refused(examples: str, words: str) -> None:
     source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: ...")
     with pytest.raises(ContractError, match=r"Model\.examples") as caught:

@@ -88,7 +88,7 @@ def test_v2_infers_texts_and_images(clients: dict[str, TestClient]) -> None:
         assert (
             json.loads(output["data"][0])["label"]
             == clients["text"].post("/predict", json={"instances": ["a"]}).json()["predictions"][0]["label"]
-        ), "what is no tensor comes as JSON"
+        ), "what is not a tensor comes as JSON"
     raw = bytes(range(200, 256))
     text = base64.b64encode(raw).decode()
     images = {"name": "image", "shape": [2], "datatype": "BYTES", "data": [text, text]}
@@ -113,8 +113,8 @@ BAD = {
     ),
     "too many dimensions": ({**ROW, "shape": [1, 2, 2]}, "input has 3 dimensions and should have 2"),
     "an empty dimension": ({**ROW, "shape": [0, 2]}, "inputs.0.shape.0: Input should be greater than or equal to 1"),
-    "a text among numbers": ({**ROW, "data": [1, "secret"]}, "input holds a str, which is no FP32"),
-    "true among numbers": ({**ROW, "data": [1, True]}, "input holds a bool, which is no FP32"),
+    "a text among numbers": ({**ROW, "data": [1, "secret"]}, "input holds a str, which is not FP32"),
+    "true among numbers": ({**ROW, "data": [1, True]}, "input holds a bool, which is not FP32"),
     "another type": ({**ROW, "datatype": "BYTES", "data": ["secret", "b"]}, "input is BYTES and should be FP64"),
     "an unknown type": ({**ROW, "datatype": "FP8"}, "inputs.0.datatype"),
     "no data": ({**ROW, "data": None}, "give data, or parameters.binary_data_size"),
@@ -138,7 +138,7 @@ def test_v2_refuses_what_does_not_fit_the_model_or_each_other(clients: dict[str,
     images = {"name": "image", "shape": [1], "datatype": "BYTES", "data": ["aGk="]}
     two = {"name": "threshold", "shape": [2], "datatype": "FP32", "data": [0.5, 1.5]}
     for answer, words in (
-        (infer(clients["document"], ROW), "no tensor, text or bytes: ask POST /predict"),
+        (infer(clients["document"], ROW), "not a tensor, text or bytes: ask POST /predict"),
         (infer(clients["image"], images, two), "differ in their first dimension"),
         (infer(clients["image"], {**images, "name": "picture"}, two), "none of image, threshold"),
         (infer(clients["image"], two), "inputs.0.image: Field required"),

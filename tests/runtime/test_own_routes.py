@@ -103,7 +103,7 @@ def test_an_owners_route_refuses_as_predict_does_and_repeats_nothing() -> None:
             ends = client.get(path)
             assert (ends.status_code, ends.json()["code"]) == (500, "internal"), path
         service: Service = client.app.state.service  # type: ignore[attr-defined]
-        assert service.unfinished == 0, "what the owner's code cancels is no request that the end cut off"
+        assert service.unfinished == 0, "what the owner's code cancels is not a request that the end cut off"
         assert client.post("/predict", json=ASKED).status_code == 200
 
 

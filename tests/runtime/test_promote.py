@@ -69,7 +69,7 @@ class Registry:
 
 @pytest.fixture
 def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Registry:
-    """Return an empty registry; the folder is no repository, so that no commit of another is known."""
+    """Return an empty registry; the folder is not a repository, so that no commit of another is known."""
     (tmp_path / "skopeo").write_text(SKOPEO)
     (tmp_path / "skopeo").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")

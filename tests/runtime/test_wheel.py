@@ -23,8 +23,8 @@ HELD = ("templates/batch/wheels", "templates/library/wheels", "templates/service
 
 @pytest.fixture(scope="module")
 def build_wheel() -> ModuleType:
-    """Return hooks/build_wheel.py as a module."""
-    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "hooks/build_wheel.py")
+    """Return tools/build_wheel.py as a module."""
+    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "tools/build_wheel.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

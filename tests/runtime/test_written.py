@@ -151,20 +151,20 @@ def test_bytes_in_binary_tensors_are_the_bytes_and_both_alphabets_of_base64_are_
 
 # The type, an answer that is none of it, words of the error.
 WRONG: dict[str, tuple[str, str, str]] = {
-    "made without validation": ("A", "A.model_construct(a='secret')", "A, which is no Output: Expected `int` in a"),
-    "made with None": ("A", "A.model_construct(a=None)", "A at a, which is no Output: None or a number"),
-    "not finite": ("float", "float('-inf')", "float, which is no Output: None or a number that is not finite"),
+    "made without validation": ("A", "A.model_construct(a='secret')", "A, which is not an Output: Expected `int` in a"),
+    "made with None": ("A", "A.model_construct(a=None)", "A at a, which is not an Output: None or a number"),
+    "not finite": ("float", "float('-inf')", "float, which is not an Output: None or a number that is not finite"),
     "not finite inside": ("Loose", "Loose(n=float('nan'))", "Loose at n,"),
     "not finite in a dict": ("Loose", "Loose(some={'k': float('inf')})", "Loose at some.k,"),
     "not finite in a list": ("list[float]", "[0.0, float('nan')]", "list at 1,"),
     "not finite in a pair": ("Loose", "Loose(pairs=[(float('nan'), None)])", "Loose at pairs.0.0,"),
     "computed": ("Computed", "Computed(v=1, inside=[Computed(v=1e308)])", "Computed at inside.0.double,"),
-    "half a character": ("str", "'\\ud800'", "which is no Output"),
+    "half a character": ("str", "'\\ud800'", "which is not an Output"),
     "an object": ("Any", "object()", "unknown type: <class 'object'>"),
     "a serializer that raises": (
         "Annotated[float, PlainSerializer(lambda x: 1 / 0, float)]",
         "1.0",
-        "which is no Output",
+        "which is not an Output",
     ),
 }
 
@@ -216,11 +216,11 @@ V2 = {"name": "x", "shape": [1], "datatype": "FP64", "data": [1]}
 @pytest.mark.parametrize(
     ("tensor", "words"),
     [
-        ({"datatype": "INT8", "data": [300]}, "holds a number that is no INT8"),
-        ({"datatype": "UINT8", "data": [-1]}, "holds a number that is no UINT8"),
-        ({"datatype": "INT32", "data": [1.5]}, "holds a number that is no INT32"),
-        ({"datatype": "FP16", "data": [1e9]}, "holds a number that is no FP16"),
-        ({"datatype": "UINT64", "data": [2**64]}, "holds a number that is no UINT64"),
+        ({"datatype": "INT8", "data": [300]}, "holds a number that is not INT8"),
+        ({"datatype": "UINT8", "data": [-1]}, "holds a number that is not UINT8"),
+        ({"datatype": "INT32", "data": [1.5]}, "holds a number that is not INT32"),
+        ({"datatype": "FP16", "data": [1e9]}, "holds a number that is not FP16"),
+        ({"datatype": "UINT64", "data": [2**64]}, "holds a number that is not UINT64"),
         ({"shape": [1.0]}, "inputs.0.shape.0"),
         ({"shape": [True]}, "inputs.0.shape.0"),
     ],

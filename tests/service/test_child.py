@@ -17,11 +17,11 @@ SAME = """
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving.app import create_app
+from gpu_repo_runtime.testing import loaded
 from topic_finder.model import Model
 
 texts = [f"{text} {n}" for n in range(16) for text in list(Model.examples)[:2]]
-model = Model()
-model.load("cpu")
+model = loaded(Model, "cpu")
 batch = Interface(model).answers(texts)
 with TestClient(create_app(Model())) as client:
     one = [client.post("/predict", json={"instances": [t]}).json()["predictions"][0] for t in texts]

@@ -165,8 +165,8 @@ def kubernetes_error(text: str) -> str:
 
 def unpinned_images(text: str) -> list[str]:
     """Return the image references of a manifest or Dockerfile that have no tag or the tag latest."""
-    found = re.findall(r"(?m)^\s*-?\s*(?:image|FROM|ARG BASE_IMAGE)[:= ]\s*[\"']?([^\s\"']+)", text)
-    names = [name for name in found if not name.startswith("$") and name != "packages"]
+    found = re.findall(r"(?m)^\s*-?\s*(?:image|reference|FROM|ARG BASE_IMAGE)[:= ][ \t]*[\"']?([^\s\"']+)", text)
+    names = [name for name in found if not name.startswith("$") and name not in ("packages", "scratch")]
     return [name for name in names if not re.search(r"(:(?!latest)[\w.-]+|@sha256:[0-9a-f]{64})$", name)] + re.findall(
         r"\S+:latest\b", text
     )

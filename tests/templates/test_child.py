@@ -189,8 +189,8 @@ class TestScripts:
     sampled(
         [
             (["push", "--wrong"], "unknown option --wrong"),
-            (["promote"], "is no tag"),
-            (["promote", "a tag"], "is no tag"),
+            (["promote"], "is not a tag"),
+            (["promote", "a tag"], "is not a tag"),
             (["promote", "main"], "run that first"),
             (["deploy"], "take one of dev prod"),
             (["deploy", "nowhere"], "take one of dev prod"),

@@ -18,7 +18,7 @@ SIGN = {"service": '"label":', "batch": "rows with the columns", "library": "lis
 
 
 def demo(folder: Path, *options: str) -> str:
-    command = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "demo.py"), *options]
+    command = [sys.executable, "-W", "ignore", str(ROOT / "tools" / "demo.py"), *options]
     environment = {**os.environ, "DEMO_FOLDER": str(folder)}
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment

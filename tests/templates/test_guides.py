@@ -35,6 +35,7 @@ STREAM = """\
   description: Classify what comes in
   runs: the job
   extras: batch,training
+  tools: common
   look: [scripts/test]
 """
 
@@ -107,7 +108,7 @@ def test_a_framework_takes_the_five_files_of_its_guide(repository: Path) -> None
     )
     assert " passed" in said
     assert "nimbus" in program(repository, "-m", "gpu_smoke", "--help")
-    assert "nimbus" in program(repository, "hooks/demo.py", "--help")
+    assert "nimbus" in program(repository, "tools/demo.py", "--help")
 
 
 @pytest.mark.slow
@@ -118,7 +119,7 @@ def test_a_type_takes_what_its_guide_says(repository: Path) -> None:
     shutil.copytree(repository / "templates/batch", repository / "templates/stream")
     asked = "project_type == 'batch'"
     for path in [repository / "copier.yml", *(repository / "templates").rglob("*")]:
-        if path.is_file() and path.suffix != ".whl" and "locks" not in path.parts:
+        if path.is_file() and path.suffix not in (".whl", ".npz") and "locks" not in path.parts:
             text = path.read_text(encoding="utf-8")
             path.write_text(text.replace(asked, "project_type in ('batch', 'stream')"), encoding="utf-8")
     types, owners = repository / "templates/types.yml", repository / "templates/ownership.yml"
@@ -134,4 +135,4 @@ def test_a_type_takes_what_its_guide_says(repository: Path) -> None:
     chosen = f"table_of_types or commands_of or stream-plain-580 and {LOOKS}"
     said_by_tests = own_tests(repository, "tests/test_readme.py", RENDERED, "-k", chosen)
     assert " passed" in said_by_tests
-    assert "stream" in program(repository, "hooks/demo.py", "--help")
+    assert "stream" in program(repository, "tools/demo.py", "--help")

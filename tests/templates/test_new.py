@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from new import shared_address, wrong_choice
+from new import end_of_image, shared_address, wrong_choice
 
 from tests.conftest import ROOT
 from tests.sampling import every, sampled
@@ -146,3 +147,15 @@ def test_the_address_that_others_reach_is_offered_without_its_token(template, tm
 )
 def test_only_an_address_that_others_reach_is_offered(template, tmp_path, origin, offered):
     assert shared_address(str(clone_from(origin, template, tmp_path))) == (origin if offered else "")
+
+
+def test_an_image_that_gets_its_last_fixes_soon_is_named(tmp_path, monkeypatch):
+    day = date.today() + timedelta(days=20)
+    rows = [{"name": "torch-cu12", "state": "maintenance", "end_of_life": day.isoformat()}]
+    monkeypatch.setattr("new.catalog", lambda: {"images": rows, "end_of_life_warning_days": 180})
+    dockerfile = tmp_path / "Dockerfile"
+    dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu12:2026.11\n")
+    [line] = end_of_image(tmp_path)
+    assert line.startswith(f"torch-cu12: support ends on {day} (")
+    dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu13:2026.11\n")
+    assert end_of_image(tmp_path) == []

@@ -8,11 +8,12 @@ import os
 import re
 import shutil
 import sys
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
-from copier import run_copy
+from copier import run_copy, run_update
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -151,6 +152,46 @@ def retired(template: Path, tmp_path: Path, *images: str) -> Path:
     catalog.write_text(yaml.safe_dump(rows))
     git(changed, "commit", "--all", "--quiet", "--message=Retire images")
     return changed
+
+
+def ending(template: Path, folder: Path, day: str) -> Path:
+    """Return a copy of the template in which torch-cu12 gets its last fixes on a day."""
+    changed = folder / "template"
+    if not changed.exists():
+        shutil.copytree(template, changed)
+    catalog = changed / "base-images" / "catalog.yml"
+    rows = yaml.safe_load(catalog.read_text())
+    next(row for row in rows["images"] if row["name"] == "torch-cu12")["end_of_life"] = day
+    catalog.write_text(yaml.safe_dump(rows))
+    git(changed, "commit", "--all", "--quiet", f"--message=Fixes of torch-cu12 until {day}")
+    return changed
+
+
+def test_no_child_starts_on_an_image_that_gets_no_fixes_any_more(template, tmp_path, capfd):
+    """It is warned of before the day; on the day itself it is still fine. A child that is there may stay."""
+    today, old = date.today(), {"project_name": "a", "framework": "torch", "gpu_driver": "525"}
+    changed = ending(template, tmp_path, today.isoformat())
+    child = tmp_path / "child"
+    run_copy(str(changed), child, data=old, defaults=True, vcs_ref="HEAD")
+    assert f"Support for the image torch-cu12 ends on {today}" in capfd.readouterr().err
+    git(child, "init", "--quiet")
+    git(child, "add", "--all")
+    git(child, "commit", "--quiet", "--message=Start")
+
+    over = (today - timedelta(days=1)).isoformat()
+    changed = ending(template, tmp_path, over)
+    error = refusal(changed, tmp_path / "new", **old)
+    for part in ("torch-cu12 for driver 525", f"end of life on {over}", "one of 580", "plain, tensorflow, jax"):
+        assert part in error, f"torch on 525 after the end: {error!r} lacks {part!r}"
+    assert not (tmp_path / "new").exists()
+    assert refusal(changed, tmp_path / "other", **old | {"gpu_driver": "580"}) == ""
+    kept = yaml.safe_load((child / ".copier-answers.yml").read_text())
+    recorded = {name: answer for name, answer in kept.items() if not name.startswith("_")}
+    assert refusal(changed, tmp_path / "again", **recorded) == "", "scripts/update renders with all answers"
+    for answers in ({}, {"registry": "registry.example.com/other"}):
+        run_update(child, data=answers, defaults=True, overwrite=True, quiet=True, vcs_ref="HEAD")
+        git(child, "commit", "--all", "--quiet", "--allow-empty", "--message=Update")
+    assert "other/torch-cu12:" in (child / "Dockerfile").read_text()
 
 
 def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):

@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 BIN = Path(sys.executable).parent
+CACHE = ROOT / "build" / "types"  # kept: what NumPy and pydantic say of their types is read once
 # These have no types: they are Any, and nothing else is.
 UNTYPED = ("cupy", "tensorflow", "keras", "pyarrow")
 
@@ -28,8 +29,9 @@ def mypy_errors(child: Path, scratch: Path, python: str) -> str:
     untyped = "".join(f"[mypy-{name}.*]\nignore_missing_imports = True\n" for name in UNTYPED)
     runtime = "[mypy-gpu_repo_runtime.*]\nfollow_imports = silent\n"  # as if installed; `make lint` checks its source
     config.write_text("[mypy]\nstrict = True\n" + runtime + untyped, encoding="utf-8")
+    cache = CACHE if python == sys.executable else scratch / "cache"
     where = {"MYPYPATH": f"src:{ROOT / 'runtime/src'}"}
-    command = [BIN / "mypy", "--config-file", config, "--python-executable", python, "--cache-dir", scratch / "cache"]
+    command = [BIN / "mypy", "--config-file", config, "--python-executable", python, "--cache-dir", cache]
     return said([*command, "src", "tests"], child, where)
 
 

@@ -1,4 +1,4 @@
-"""Copier and the programs of hooks/, with the settings of one test and nothing of the person who runs the tests."""
+"""Copier and the programs of hooks/ and tools/, with the settings of one test and nothing of whoever runs it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Copier:
 def run_program(
     program: str, arguments: list[str], cwd: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run "copier", or a program of hooks/, as a program of its own; the exit code is the caller's to judge."""
+    """Run "copier", or a program of hooks/ or tools/, as a process; the exit code is the caller's to judge."""
     request = {"program": program, "arguments": arguments, "cwd": str(cwd), "environment": environment}
     server = program_server()
     assert server.stdin is not None
@@ -66,7 +66,7 @@ def program_server() -> subprocess.Popen[str]:
     """Return the process of this test worker that runs the programs."""
     quiet = ("-W", "ignore")  # Copier warns that a local template has uncommitted changes
     command = [sys.executable, *quiet, "-m", "tests.updates.program_server"]
-    own = os.environ | {"PYTHONPATH": str(ROOT / "hooks")}
+    own = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("hooks", "tools"))}
     server = subprocess.Popen(command, cwd=ROOT, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     atexit.register(server.kill)
     return server

@@ -1,4 +1,4 @@
-"""Copier and the programs of hooks/ behind a pipe, so that tests pay for their imports once.
+"""Copier and the programs of hooks/ and tools/ behind a pipe, so that tests pay for their imports once.
 
 Each request is one line of JSON on standard input: {"program": "...", "arguments": [...], "cwd": "...",
 "environment": {...}}. Each is run by a fork with that folder and environment, as a program of its own, and answered
@@ -21,7 +21,7 @@ from copier.__main__ import CopierApp
 
 from tests.shared import SHARED, make_copier_cheap
 
-HOOKS = {name: importlib.import_module(name) for name in ("fleet", "new", "release")}
+PROGRAMS = {name: importlib.import_module(name) for name in ("fleet", "new", "release")}
 
 
 def be_program(request: dict[str, Any]) -> NoReturn:
@@ -35,7 +35,7 @@ def be_program(request: dict[str, Any]) -> NoReturn:
         sys.argv = [request["program"], *request["arguments"]]
         if request["program"] == "copier":
             CopierApp.run(sys.argv)
-        sys.exit(HOOKS[request["program"]].main())
+        sys.exit(PROGRAMS[request["program"]].main())
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(bool(end.code))
         if isinstance(end.code, str):

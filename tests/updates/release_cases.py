@@ -28,11 +28,19 @@ TOOLS = """tools:
   default: []
   validator: "{% if flavour == 'a' and 'q' in tools %}no q for a{% endif %}"
 """
+
+
+def images(**states: str) -> str:
+    """Return the text of base-images/catalog.yml with these rows."""
+    rows = (f"{{name: {name}, state: {state}, framework: plain, driver_min: 580}}" for name, state in states.items())
+    return f"images: [{', '.join(rows)}]\n"
+
+
 GOOD: Files = {
     "copier.yml": SETTINGS + TITLE,
     "VERSION": "1.0.0\n",
     "CHANGELOG.md": "## 1.0.0\n",
-    "base-images/catalog.yml": "images: [{name: one, state: supported}, {name: two, state: supported}]\n",
+    "base-images/catalog.yml": images(one="supported", two="supported"),
     "templates/retired.yml": "[]\n",
     "t/.copier-ownership.yml": "managed: {scripts/: s, only-b: b, .copier-ownership.yml: l, '.copier-*.yml': a}\n"
     "seed: {README.md: r}\n",
@@ -63,10 +71,11 @@ def settings(old: str, new: str) -> Callable[[Files], Files]:
     return change(copier_dot_yml=GOOD["copier.yml"].replace(old, new))
 
 
+LISTS_OF_FAMILY = "- {path: scripts/, owner: managed, what: verbs, types: [a], kubernetes: true}\n"
 LISTS = GOOD["t/.copier-ownership.yml"]
 ALL_MANAGED = LISTS.replace("seed: {README.md: r}", "seed: {}").replace("{scripts/", "{README.md: r, scripts/")
-ONE_IMAGE = "images: [{name: one, state: supported}]\n"
-RETIRED_IMAGE = "images: [{name: one, state: supported}, {name: two, state: retired}]\n"
+ONE_IMAGE = images(one="supported")
+RETIRED_IMAGE = images(one="supported", two="retired")
 SHORT = 'title: {type: str, default: x, validator: "{% if title | length > 30 %}short{% endif %}"}\n'
 WIDE = 'title: {type: str, default: x, validator: "{% if not title %}x{% endif %}"}\n'
 NO_B = GOOD["copier.yml"].replace("[a, b]", "[a]")
@@ -149,6 +158,31 @@ REFUSED = {
         }),
         "c True cannot be rendered from the work tree",
     ),
+    "another answers file": (settings("_subdirectory", "_answers_file: a.yml\n_subdirectory"), "another _answers_file"),
+    "another suffix": (settings("_subdirectory", "_templates_suffix: .j2\n_subdirectory"), "another _templates_suffix"),
+    "texts as HTML": (settings("_subdirectory", "_envops: {autoescape: true}\n_subdirectory"), "autoescape writes"),
+    "a message that cannot be written": (
+        settings("_subdirectory", "_message_after_update: '{{ _copier_conf.nope.x }}'\n_subdirectory"),
+        "the message of an update cannot be written (a): ",
+    ),
+    "a message of a copy that cannot be written": (
+        settings("_subdirectory", "_message_after_copy: '{% if %}'\n_subdirectory"),
+        "the message of a copy cannot be written (a): ",
+    ),
+    "a default of another type": (
+        settings(TITLE, TITLE + "more: {type: int, default: red}\n"), "nobody can start with the defaults (a): "
+    ),
+    "a default that some cannot have": (
+        settings("gpu: {", "gpu: {validator: \"{% if flavour == 'b' and gpu %}none{% endif %}\", "),
+        "nobody can start with the defaults (b): ",
+    ),
+    "two sources of one file": (
+        change(t__scripts__build_dot_jinja="other\n"), "build.jinja and build beside it are rendered to the same file"
+    ),
+    "a last line without its end": (change(t__scripts__build="better"), "build (a True) has no newline at its end"),
+    "an entry for what is still there": (
+        change(templates__retired_dot_yml=retire("file", "scripts/build")), "lists the file scripts/build, which no"
+    ),
     "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "lacks version"),
 }  # fmt: skip
 HARMFUL_UPDATES = {
@@ -156,6 +190,10 @@ HARMFUL_UPDATES = {
     "a managed file that updates leave out": (
         settings("    README.md\n", "    README.md\n    scripts/build\n"),
         "scripts/build is managed, and no fix of it arrives",
+    ),
+    "answers that name no commit": (
+        change(**{ANSWERS_FILE.replace("/", "__").replace(".", "_dot_"): "{{ _copier_answers | to_nice_yaml }}"}),
+        ".copier-answers.yml no longer says which commit the version was",
     ),
     "answers without _commit": (
         lambda good: (

@@ -52,6 +52,7 @@ def test_a_service_of_before_keeps_its_components_and_their_fixes(
     assert yaml.safe_load(child.read(".copier-answers.yml"))["components"] == list(COMPONENTS)
 
 
+@pytest.mark.slow
 def test_a_new_service_has_those_that_it_asks_for(template: Template, program: Program, tmp_path: Path) -> None:  # noqa: F811
     """What an answer takes away and the owner changed stays, and is named."""
     child = service(template, tmp_path / "child")

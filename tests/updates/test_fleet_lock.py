@@ -134,7 +134,7 @@ def test_an_index_in_a_lock_is_refused(tmp_path: Path) -> None:
     script = LOCK + "sed -i '1i --index-url https://evil.example.com/simple' requirements.lock\n"
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path)) | {"scripts/lock": script}})
     assert fleet.lock("--upgrade").returncode == 6
-    assert "that is no lock: '--index-url" in str(fleet.lock_record("one")["message"])
+    assert "that is not a lock: '--index-url" in str(fleet.lock_record("one")["message"])
 
 
 def test_a_renewal_takes_the_place_of_renewals_alone() -> None:

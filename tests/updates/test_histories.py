@@ -188,12 +188,10 @@ def test_no_line_of_the_owner_disappears(
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "first",
-    [
-        pytest.param(first, marks=[] if first == ALL else pytest.mark.slow, id=f"{first}-{first + KILLED - 1}")
-        for first in range(ALL, ALL + HISTORIES_KILLED, KILLED)
-    ],
+    [pytest.param(first, id=f"{first}-{first + KILLED - 1}") for first in range(ALL, ALL + HISTORIES_KILLED, KILLED)],
 )
 def test_a_kill_while_writing_loses_no_line_either(
     first: int, template: Template, tmp_path: Path, program: Update, monkeypatch: pytest.MonkeyPatch

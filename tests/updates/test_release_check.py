@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import release_check
-from releasekit import questions
+from releasekit import asked, compared, images, questions, sources
 
 from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT, copier_at
@@ -27,9 +27,8 @@ from tests.updates.release_cases import (
 from tests.updates.tiny import Template, write_files
 
 
-def no_updates(*_: object) -> int:
+def no_updates(*_: object) -> None:
     """Stand in for the real updates where the comparison alone is tested."""
-    return 0
 
 
 def checked(
@@ -40,7 +39,10 @@ def checked(
     for name, value in copier.environment().items():
         monkeypatch.setenv(name, value)
     template = Template(tmp_path / "template", copier)
-    answers_file = {ANSWERS_FILE: "{{ _copier_answers | to_nice_yaml }}"}
+    commit = (
+        "{% if _copier_conf.vcs_ref_hash %}\n# The template's commit: {{ _copier_conf.vcs_ref_hash }}\n{% endif %}\n"
+    )
+    answers_file = {ANSWERS_FILE: commit + "{{ _copier_answers | to_nice_yaml }}"}
     template.release("v1.0.0", GOOD | answers_file, GOOD["copier.yml"])
     (template.path / "t/scripts/build").chmod(0o755)
     template.git("commit", "--quiet", "--all", "--amend", "--no-edit")
@@ -60,7 +62,7 @@ def test_what_would_hurt_children_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apply, reason = REFUSED[case]
-    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setattr(release_check, "update_children", no_updates)
     assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
     assert reason in capsys.readouterr().err
 
@@ -70,7 +72,7 @@ def test_what_only_the_file_system_shows_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by_hand, reason = MADE_BY_HAND[case]
-    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setattr(release_check, "update_children", no_updates)
     assert checked(tmp_path, monkeypatch, GOOD, by_hand) == 1
     assert reason in capsys.readouterr().err
 
@@ -99,7 +101,7 @@ def test_real_updates_of_edited_children_are_let_through(
 def test_what_children_can_take_is_let_through(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setattr(release_check, "update_children", no_updates)
     assert checked(tmp_path, monkeypatch, ALLOWED[case](GOOD)) == 0, capsys.readouterr().err
 
 
@@ -115,12 +117,12 @@ def test_every_choice_is_tried_alone_and_each_distinct_set_once(tmp_path: Path) 
 def test_what_no_version_allows_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setattr(release_check, "update_children", no_updates)
     monkeypatch.setitem(GOOD, "copier.yml", GOOD["copier.yml"] + TOOLS)
     assert checked(tmp_path, monkeypatch, GOOD | {"t/scripts/build": "better\n"}) == 0
     told = capsys.readouterr().out.splitlines()
     assert "== 12 answer sets: a True none; a True p; a False none; a False p; b True none" in told[0]
-    assert told[-2] == (
+    assert told[-1] == (
         "== 4 answer sets are not possible: a True q; a True p+q; a False q; a False p+q: "
         "Validation error for question 'tools': no q for a"
     )
@@ -129,7 +131,7 @@ def test_what_no_version_allows_is_named(
 def test_the_reviewer_sees_the_rendered_difference_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setattr(release_check, "update_children", no_updates)
     assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD)) == 0
     out = capsys.readouterr().out
     assert out.count("-build\n+better\n") == 1
@@ -141,12 +143,14 @@ def test_the_family_has_every_file_on_a_list(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(copier_at(tmp_path / "home").home / "gitconfig"))
     new = tmp_path / "new"
     release_check.export(ROOT, release_check.work_tree(ROOT), new)
+    assert list(sources.faults(new)) == []
     check = release_check.Check(new, new, (ROOT / "VERSION").read_text().strip())
-    check.check_settings()
-    check.check_images()
+    asked.check_settings(check)
+    asked.check_defaults(check)
+    images.check_images(check)
     sets = [s for s in questions.answer_sets(new) if (s["gpu_driver"], s["framework"]) == ("580", "plain")]
     for number, answers in enumerate(sets):
-        if check.possible(new, "the work tree", answers, tmp_path / str(number)):
-            check.check_rendered(questions.name_of(answers), tmp_path / str(number))
+        if compared.possible(check, new, "the work tree", answers, tmp_path / str(number)):
+            compared.check_rendered(check, questions.name_of(answers), tmp_path / str(number))
     assert len(list(tmp_path.glob("*/Dockerfile"))) >= 7, "hardly an answer set was rendered"
     assert check.refused == []

@@ -24,7 +24,7 @@ def child(folder: Path, files: dict[str, str | bytes]) -> Path:
     """Write a child with a lock and its wheel, and `files`."""
     write_files(folder, {".copier-ownership.yml": LISTS, "requirements.lock": LOCK})
     for name, data in {"wheels/own-1.whl": WHEEL, **files}.items():
-        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(data.encode() if isinstance(data, str) else data)
     return folder
 
@@ -45,10 +45,26 @@ def child(folder: Path, files: dict[str, str | bytes]) -> Path:
         ("requirements-dev.lock", LOCK + "two==2.0 ; x\n", "has no hash for two==2.0"),
         ("requirements.lock", LOCK.replace("own-1", "own-2"), "names wheels/own-2.whl, which is not there"),
         ("wheels/own-1.whl", WHEEL + b"\n", "has another hash than wheels/own-1.whl: run make wheel"),
+        ("wheels/own-2.whl", WHEEL, "is there more than once"),
+        ("requirements.lock", "--extra-index-url https://x.example.com\n" + LOCK, "has the option --extra-index-url"),
+        ("constraints.txt", "one==1.1\n", "has one 1.0, and the image holds 1.1: run make locks"),
+        ("run.sh", "\ufeffecho\n", "begins with a byte order mark"),
+        ("key.pem", "-----BEGIN RSA PRIVATE KEY-----\n", "holds a private key"),
+        (".gitignore", "wheels/\n", "is ignored by the child's .gitignore"),
+        ("scripts/tools/json.py", "", "hides the module json of Python's standard library"),
+        ("logging.py", "", "hides the module logging"),
+        ("scripts/verb", "#!/usr/bin/env bash\n", "is a script that cannot be executed"),
+        ("a.json", "{,}\n", "cannot be read: "),
+        ("a.toml", "x = [\n", "cannot be read: "),
+        ("deploy/a.yaml", "x: [\n", "cannot be read: "),
+        ("src/a.py", "def x(:\n", "cannot be read: "),
+        ("run.sh", "if true; then\n", "cannot be read: "),
+        ("a.txt", "{% if gpu %}\n", "has '{% if' of the template left in it"),
+        ("a.txt", "x {{ flavour }}\n", "has '{{ flavour' of the template left in it"),
     ],
 )
 def test_what_no_child_should_get(tmp_path: Path, path: str, data: str | bytes, fault: str) -> None:
-    told = [f"{name} {what}" for name, what in faults(child(tmp_path, {path: data}))]
+    told = [f"{name} {what}" for name, what in faults(child(tmp_path, {path: data}), ("flavour", "gpu"))]
     assert len(told) == 1, told
     assert fault in told[0]
 
@@ -56,16 +72,21 @@ def test_what_no_child_should_get(tmp_path: Path, path: str, data: str | bytes, 
 def test_what_children_may_hold(tmp_path: Path) -> None:
     good = {
         "auxiliary.txt": "é 🙂 \ufffd\n", "a.b/console": "=======\n", "logo.png": b"\x89PNG\r\n\0", "empty": "",
-        "requirements-gpu.lock": "", "src/requirements.lock": "not at the root\n",
+        "requirements-gpu.lock": "", "src/requirements.lock": "not at the root\n", "constraints.txt": "One==1.0\n",
+        ".gitignore": "build/\n", "src/own/json.py": "", "tests/__init__.py": "", "a.yml": "a: !own [x]\n---\nb\n",
+        "ci.yml": "run: ${{ gpu }} {{ .Name }} {{json .x}}\n", "scripts/lib.sh": "x() { :; }\n", "notes.md": "def x(:",
     }  # fmt: skip
-    for name in good:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-    assert list(faults(child(tmp_path, good))) == []  # type: ignore[arg-type]
+    assert list(faults(child(tmp_path, good), ("flavour", "gpu"))) == []  # type: ignore[arg-type]
+
+
+def test_a_file_is_on_one_list(tmp_path: Path) -> None:
+    place = child(tmp_path, {".copier-ownership.yml": "managed: {'*': all}\nseed: {src/: s}\n", "src/a.txt": "a\n"})
+    assert list(faults(place)) == [("src/a.txt", "is on both lists")]
 
 
 def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], changed: Files) -> str:
     """Return why a change of GOOD is refused, "" where it is not."""
-    monkeypatch.setattr(release_check.Check, "check_updates", no_updates)
+    monkeypatch.setattr(release_check, "update_children", no_updates)
     code = checked(tmp_path, monkeypatch, changed)
     told = capsys.readouterr().err
     assert (code == 1) is ("release-check: refused:" in told), told

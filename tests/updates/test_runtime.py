@@ -100,7 +100,7 @@ def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     other.git("checkout", "--quiet", family.work_tree)
     other.change("runtime/pyproject.toml", lambda text: VERSION.sub('version = "9.9.9"', text))
     other.change("runtime/pyproject.toml", lambda text: text.replace("serving = [\n", 'serving = [\n  "six>=1.16",\n'))
-    subprocess.run([sys.executable, "hooks/build_wheel.py"], cwd=other.path, check=True, capture_output=True)
+    subprocess.run([sys.executable, "tools/build_wheel.py"], cwd=other.path, check=True, capture_output=True)
     other.release("v9.9.9")
     answers = child.path / ".copier-answers.yml"
     answers.write_text(answers.read_text().replace(str(family.path), str(other.path)))

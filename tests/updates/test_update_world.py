@@ -133,10 +133,10 @@ def test_a_folder_without_a_repository_is_named(template: Template, program: Pro
     assert copy(template, tmp_path / "child").returncode == 0
     child = Child(tmp_path / "child", template.copier)
     assert program(child) == 1
-    assert "no git repository with a commit" in program.err
+    assert "not a git repository with a commit" in program.err
     child.git("init", "--quiet")
     assert program(child) == 1
-    assert "no git repository with a commit" in program.err
+    assert "not a git repository with a commit" in program.err
 
 
 @pytest.mark.parametrize("folder", ["apps/one", " one "])

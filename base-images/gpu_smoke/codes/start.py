@@ -110,7 +110,7 @@ CODES = [
         layer="driver-init",
         title="CUDA_VISIBLE_DEVICES names a GPU twice, or one that is not here",
         symptom="CUDA error 100 or 101, or fewer devices than expected",
-        cause="an index or UUID of the mask does not exist (what follows is hidden), or is there twice (all is hidden)",
+        cause="an index or UUID of the mask does not exist (what follows is hidden), or appears twice (all is hidden)",
         detect="compare the mask with the GPUs that NVML lists",
         fix={
             "*": "Name each GPU once in CUDA_VISIBLE_DEVICES, and only GPUs that exist: {entry!r} {problem} ({have}).",

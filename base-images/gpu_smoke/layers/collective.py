@@ -92,7 +92,7 @@ def evaluate(context: Context) -> Layer:
 
 
 def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None:
-    """NCCL that nobody promises is no fault, and no pass."""
+    """NCCL that nobody promises is neither a fault nor a pass."""
     layer.summary = f"{gpus} GPUs, no all-reduce: NCCL is not here"
     if "nccl" in context.row.libraries:
         layer.findings.append(finding(context, "GS902", error))

@@ -63,10 +63,18 @@ def _predict(session: Session, model_class: type, device: str, examples: list[An
     facts["stage"] = "load"
     session.note(f"load({device!r})")
     model = model_class()
-    model.load(device)
+    load(model, device)
     facts["stage"] = "predict"
     session.note(f"predict() on {device}")
     return predictions(model, examples)
+
+
+def load(model: Any, device: str) -> None:
+    """Load a model, with the folder of its weights where it asks for that as a service or a job gives it."""
+    if all(map(_is_there, ("gpu_repo_runtime", "gpu_repo_runtime.weights"))):
+        importlib.import_module("gpu_repo_runtime.weights").load(model, device)
+    else:
+        model.load(device)
 
 
 def predictions(model: Any, examples: list[Any]) -> Any:

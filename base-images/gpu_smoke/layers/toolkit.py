@@ -116,7 +116,7 @@ def _version(api: Api, family: str) -> str:
 
 
 def evaluate(context: Context, library: Library) -> Layer:
-    """Decide on one library. One that no row promises and that is not installed is no fault, and no pass."""
+    """Decide on one library. One that no row promises and that is not installed is neither a fault nor a pass."""
     promised = library.family in context.row.libraries
     facts = context.facts.get(library.family, {})
     here = promised or facts.get("loaded") or facts.get("candidates") or facts.get("fault")

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from copying import copy_tree
 from file_times import FILE_TIME, set_times
 
 SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
@@ -33,7 +34,7 @@ def link_runtime() -> None:
 def place_gpu_smoke() -> None:
     """Copy the smoke test, compile it and write its command."""
     package = Path("/opt/base/lib/gpu_smoke")
-    shutil.copytree("/usr/local/src", package, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    copy_tree(Path("/usr/local/src"), package)
     set_times([package], since=FILE_TIME + 1)
     compileall.compile_dir(package, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
     launcher = Path("/usr/local/bin/gpu-smoke")
@@ -45,9 +46,9 @@ def place_gpu_smoke() -> None:
 def place_files() -> None:
     """Copy the facts of the image, the helper for children and the packages it runs with to their places."""
     base = Path("/opt/base")
-    shutil.copytree("/srv", base, dirs_exist_ok=True, copy_function=shutil.copyfile)
-    shutil.copytree("/mnt/opt/installer/wheels", base / "lib", dirs_exist_ok=True, copy_function=shutil.copyfile)
-    shutil.copytree("/media/base_install", base / "lib/base_install", dirs_exist_ok=True, copy_function=shutil.copyfile)
+    copy_tree(Path("/srv"), base)
+    copy_tree(Path("/mnt/opt/installer/wheels"), base / "lib")
+    copy_tree(Path("/media/base_install"), base / "lib/base_install")
     program = Path("/usr/local/bin/base-install")
     shutil.copyfile("/media/base-install", program)
     program.chmod(0o755)

@@ -11,7 +11,7 @@
     class Model:
         examples = ("one input", "another one")
 
-        def load(self, device: str) -> None: ...
+        def load(self, device: str) -> None: ...    # or (self, device: str, weights: Path), see docs/weights.md
         def predict(self, batch: list[Input], parameters: Parameters) -> list[Output]: ...
         def size(self, one: Input) -> int: ...      # only if inputs differ in what they cost
 
@@ -37,8 +37,9 @@ class Model(Protocol):
         """Inputs to measure, warm up and test with: real ones, as large as they come."""
         ...
 
-    def load(self, device: str) -> None:
-        """Bring the model to ``device``, "cpu" or "cuda"."""
+    @property
+    def load(self) -> Any:
+        """Takes ``device``, "cpu" or "cuda", and ``weights``, the folder of weights.lock, if it has that argument."""
 
     @property
     def predict(self) -> Any:

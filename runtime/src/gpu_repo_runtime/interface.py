@@ -94,22 +94,24 @@ class Interface:
             try:
                 examples.append(self.inputs.validate_python(example))
             except ValidationError as error:
-                raise ContractError(f"{self.file}: Model.examples[{index}] is no Input: {sentence(error)}") from None
+                raise ContractError(
+                    f"{self.file}: Model.examples[{index}] is not an Input: {sentence(error)}"
+                ) from None
         if not examples:
             raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
         return examples
 
     def held(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return what an owner's own code gives as inputs. Raises TypeError where one is no ``Input``."""
+        """Return what an owner's own code gives as inputs. Raises TypeError where one is not an ``Input``."""
         if isinstance(inputs, str | bytes):
             raise TypeError(f"give a list of inputs, and not one {type(inputs).__name__}")
         try:
             return [self.inputs.validate_python(one) for one in inputs]
         except ValidationError as error:
-            raise TypeError(f"what was given is no Input of {self.file}: {sentence(error)}") from None
+            raise TypeError(f"what was given is not an Input of {self.file}: {sentence(error)}") from None
 
     def held_parameters(self, parameters: Any) -> Any:
-        """Return what an owner's own code gives as parameters. Raises TypeError where they are no ``Parameters``."""
+        """Return what an owner's own code gives as parameters. Raises TypeError where they are not ``Parameters``."""
         if parameters is None:
             return None
         if self._parameters_adapter is None:
@@ -117,7 +119,7 @@ class Interface:
         try:
             return self._parameters_adapter.validate_python(parameters)
         except ValidationError as error:
-            raise TypeError(f"what was given is no Parameters of {self.file}: {sentence(error)}") from None
+            raise TypeError(f"what was given does not make Parameters of {self.file}: {sentence(error)}") from None
 
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
         """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them."""
@@ -140,7 +142,7 @@ class Interface:
             [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
             index, *field = first["loc"]
         assert isinstance(index, int)
-        what = f"{_named(answers[index])}{_at(field)}, which is no Output: {first['msg']}"
+        what = f"{_named(answers[index])}{_at(field)}, which is not an Output: {first['msg']}"
         raise WrongAnswer(f"predict returned {what}", index)
 
     def json(self, outputs: Sequence[Any]) -> bytes:
@@ -155,7 +157,7 @@ class Interface:
         if b"null" in content and (place := self._nulls.unpromised(pydantic_core.from_json(content))):
             index = int(place[0])
             raise WrongAnswer(
-                f"predict returned {_named(outputs[index])}{_at(place[1:])}, which is no Output: "
+                f"predict returned {_named(outputs[index])}{_at(place[1:])}, which is not an Output: "
                 "None or a number that is not finite, and its type has no null",
                 index,
             )
@@ -175,7 +177,7 @@ class Interface:
             try:
                 self._write([output], by_alias=True, warnings="error")
             except Exception as error:
-                what = f"{_named(output)}, which is no Output: {_unlike(error)}"
+                what = f"{_named(output)}, which is not an Output: {_unlike(error)}"
                 return WrongAnswer(f"predict returned {what}", index)
         return WrongAnswer("predict returned answers that cannot be written twice alike")
 

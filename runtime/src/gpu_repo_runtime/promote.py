@@ -107,7 +107,7 @@ class Repository:
     def check_forwards(self, tag: str, commit: str, committed: str) -> None:
         """Raise NotPromotedError where a tag has an image of a newer commit; of one not known here the times decide."""
         code, found, complaint = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{self.name}:{tag}")
-        if code:  # no answer is no leave
+        if code:  # no answer is not permission
             raise self.silent(complaint)
         there, _, when = found.partition(" ")
         if not re.fullmatch("[0-9a-f]{40,64}", there) or there == commit:

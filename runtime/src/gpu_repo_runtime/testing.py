@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from . import device
+from . import device, weights
 
 Examples = list[Any]
 
@@ -36,7 +36,7 @@ def on_cpu(model_class: Any) -> Examples:
 def loaded(model_class: Any, where: str) -> Any:
     """Return the model on a device."""
     model = model_class()
-    model.load(where)
+    weights.load(model, where)
     return model
 
 

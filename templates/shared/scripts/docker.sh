@@ -28,6 +28,17 @@ ensure_image() {
     built=$1
 }
 
+{% if project_type != 'library' %}
+# Let `weights` be Docker's options for what weights.lock names; an image that runs on this checkout does not see its own.
+weights=()
+mount_weights() {
+    local folder
+    [[ -f weights.lock ]] || return 0
+    folder=$(scripts/weights fetch --print) || exit
+    weights=(--volume "$folder:/weights:ro" --env WEIGHTS=/weights)
+}
+
+{% endif %}
 # in_docker STAGE COMMAND...: run COMMAND on this checkout in the image of STAGE, as the user who asks for it.
 in_docker() {
     local stage=$1 options reference mount=$PWD:/app
@@ -37,7 +48,7 @@ in_docker() {
     reference=$(stage_image "$stage")
 {% else %}
     if [[ $stage == pushed ]]; then # its own code, and this checkout's build folder for what comes out
-        reference=$(pushed_image)
+        reference=$(pushed_image) || exit
         mount=$PWD/build:/app/build
         pull_pushed "$reference"
     else
@@ -45,11 +56,14 @@ in_docker() {
         reference=$(stage_image "$stage")
     fi
 {% endif %}
+{% if project_type != 'library' %}
+    if [[ $stage != pushed || ${WEIGHTS_IN:-} == volume ]]; then mount_weights; fi
+{% endif %}
     options=$(gpu_options)
     say "in the Docker image $reference, ${options:-no GPU}"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
-    exec docker run --rm --ipc=host $options ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
+    exec docker run --rm --ipc=host $options{{ ' "${weights[@]}"' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
         --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
 }
 {% if project_type != 'library' %}
@@ -66,7 +80,10 @@ registry_login() {
         REGISTRY_PASSWORD=$(bash -c "$REGISTRY_PASSWORD_COMMAND") && [[ -n $REGISTRY_PASSWORD ]] ||
             fail 3 "REGISTRY_PASSWORD_COMMAND gave no password for the registry"
     fi
-    [[ -n ${REGISTRY_PASSWORD:-} ]] || return 0
+    if [[ -z ${REGISTRY_PASSWORD:-} ]]; then
+        [[ -z ${REGISTRY_USER:-} ]] || fail 2 "REGISTRY_PASSWORD is empty: the secret of $REGISTRY_USER is not set, or not for this build"
+        return
+    fi
     DOCKER_CONFIG=$(mktemp -d)
     trap 'rm -rf "$DOCKER_CONFIG"' EXIT
     export DOCKER_CONFIG REGISTRY_AUTH_FILE=$DOCKER_CONFIG/config.json

@@ -41,7 +41,14 @@ image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
 # -h and --help print the comment at the top of the script that was called.
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 
-commit() { git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null || echo unknown; }
+# The commit, and -dirty where what is packaged differs from it; a new file that git does not ignore counts as well.
+commit() {
+    local found new=()
+    found=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null) || { echo unknown; return; }
+    mapfile -t new < <(git ls-files --others --exclude-standard -- src wheels pyproject.toml Dockerfile weights.lock 'requirements*.lock'{% for path in adopted.code | default([]) %} {{ path }}{% endfor %})
+    [[ -z ${new[*]:-} || $found == *-dirty ]] || { say "not in the commit: ${new[0]}"; found+=-dirty; }
+    echo "$found"
+}
 commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown; }
 
 # What a script found good stands in build/proof/, with the commit that it is about: a release asks for each of them.

@@ -42,7 +42,7 @@ class Checker {
         if (name in leftOut) {
             report(at, "the ${kind} '${name}'${where} is not run here", 'README.md says what is', 'not run here')
         } else {
-            report(at, "'${name}' is no ${kind}${where}", "did you mean '${nearest}'? There are ${known.sort().join(', ')}")
+            report(at, "'${name}' is not a known ${kind}${where}", "did you mean '${nearest}'? There are ${known.sort().join(', ')}")
         }
     }
 
@@ -77,7 +77,7 @@ class Checker {
             if (call && call.implicitThis && Syntax.name(call)) { return call }
             boolean chained = call && call.objectExpression instanceof MethodCallExpression
             report(statement, chained ? "'${Syntax.name(call)}' follows another definition on its line" :
-                   'this is no definition', chained ? 'put each on a line of its own' : right)
+                   'this is not a definition', chained ? 'put each on a line of its own' : right)
             null
         } - [null]
     }
@@ -88,7 +88,7 @@ class Checker {
         calls(block, "there are ${known.join(', ')}; steps belong into steps { ... }").each { one ->
             String name = Syntax.name(one)
             if (name in seen) {
-                report(one, "'${name}' is there twice", 'keep one of them')
+                report(one, "'${name}' appears twice", 'keep one of them')
             } else if (!(name in known)) {
                 unknown(one, kind, name, known)
             } else {
@@ -147,7 +147,7 @@ class Checker {
         List plain = Syntax.plain(section)
         if (plain.size() == 1 && plain[0] instanceof VariableExpression && plain[0].text in ['any', 'none']) { return }
         if (!Syntax.block(section)) {
-            report(section, "this is no agent", "write agent any, agent none or agent { label '...' }")
+            report(section, "this is not an agent", "write agent any, agent none or agent { label '...' }")
             return
         }
         List<String> types = sections(Syntax.block(section), 'agent', ['label']) { one ->
@@ -191,7 +191,7 @@ class Checker {
         if (!found) { report(section, "'${Syntax.name(section)}' has no stage", "add stage('...') { ... }") }
         found.each { one ->
             if (Syntax.name(one) != 'stage') {
-                report(one, "'${Syntax.name(one)}' is no stage", "write stage('...') { ... }")
+                report(one, "'${Syntax.name(one)}' is not a stage", "write stage('...') { ... }")
                 return
             }
             Object name = Syntax.plain(one) ? Syntax.constant(Syntax.plain(one)[0]) : null
@@ -232,11 +232,11 @@ class Checker {
         List found = calls(block(section), 'only axis { ... } may stand there')
         if (!found) { report(section, "'axes' has no axis", 'add axis { name ...; values ... }') }
         found.each { one ->
-            if (Syntax.name(one) != 'axis') { report(one, "'${Syntax.name(one)}' is no axis", 'write axis { ... }'); return }
+            if (Syntax.name(one) != 'axis') { report(one, "'${Syntax.name(one)}' is not an axis", 'write axis { ... }'); return }
             List<String> fields = sections(block(one), 'axis field', ['name', 'values']) { field ->
                 List values = Syntax.plain(field).collect { Syntax.constant(it) }
                 if (!values || null in values) { report(field, "'${Syntax.name(field)}' is not constant", 'write it out') }
-                if (values.unique(false) != values) { report(field, 'a value is there twice', 'keep one of them') }
+                if (values.unique(false) != values) { report(field, 'a value appears twice', 'keep one of them') }
                 if (Syntax.name(field) == 'name' && !(values[0] ==~ IDENTIFIER && names.add(values[0]))) {
                     report(field, "'${values[0]}' cannot name this axis", 'use letters, digits and underscores, once')
                 }
@@ -256,7 +256,7 @@ class Checker {
         Map<String, Map> known = Definitions.of('steps')
         String name = call ? Syntax.name(call) : null
         if (!call || !call.implicitThis) {
-            report(statement, 'this is no step', 'put Groovy code into script { ... }')
+            report(statement, 'this is not a step', 'put Groovy code into script { ... }')
         } else if (name in ['stage', 'pipeline', 'properties']) {
             report(call, "'${name}' is not allowed among steps", 'it has a place of its own')
         } else if (name == 'script') {

@@ -20,7 +20,7 @@ class Variables {
         Syntax.statements(block).each { statement ->
             Object given = statement instanceof ExpressionStatement ? statement.expression : null
             if (!(given instanceof BinaryExpression && given.operation.type == Types.EQUAL)) {
-                checker.report(statement, 'this is no variable of the environment', "write NAME = '...'")
+                checker.report(statement, 'this is not a variable of the environment', "write NAME = '...'")
                 return
             }
             String name = given.leftExpression instanceof VariableExpression ? given.leftExpression.text : null
@@ -39,7 +39,7 @@ class Variables {
         } else if (alone && value instanceof MethodCallExpression) {
             if (Syntax.name(value) == 'credentials') { checker.report(value, "'credentials' is not run here", 'use withCredentials', 'not run here') }
         } else if (!Syntax.isText(value) && !(value instanceof ConstantExpression)) {
-            checker.report(value, 'a value of the environment is no string', 'put it into "${...}"')
+            checker.report(value, 'a value of the environment is not a string', 'put it into "${...}"')
         }
     }
 }

@@ -46,27 +46,22 @@ def index(servers: tuple[farm.Registry, farm.Index]) -> farm.Index:
 
 
 @pytest.fixture(scope="session")
-def make_child(template: Path, copie_session, registry, tmp_path_factory) -> Callable[..., Path]:  # type: ignore[no-untyped-def]
+def make_child(
+    render: Callable[[AnswerSet], Path], registry: farm.Registry, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Path]:
     """Return a function that gives a fresh, committed child whose images go to the test's registry.
 
     `quick` puts one small unit test in place of the child's own: tests are the owner's files, and their time is not
     what a test of the pipeline is about.
     """
-    rendered: dict[AnswerSet, Path] = {}
 
     def make(answers: AnswerSet, *, name: str, quick: bool = True) -> Path:
-        if answers not in rendered:
-            told = answers.as_dict() | {"registry": f"{registry.host}/ml"}
-            result = copie_session.copy(extra_answers=told, template_dir=template)
-            assert result.exit_code == 0, f"{answers.id} does not render: {result.exception!r}"
-            rendered[answers] = result.project_dir
         child = tmp_path_factory.mktemp("children") / name
-        shutil.copytree(rendered[answers], child)
+        shutil.copytree(render(answers), child)
         for file in child.rglob("*"):  # every child its own repository in the registry and its own package
             if file.is_file() and file.suffix != ".whl":
-                file.write_text(
-                    re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", file.read_text(), flags=re.M)
-                )
+                text = file.read_text().replace("registry.example.com", registry.host)
+                file.write_text(re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", text, flags=re.M))
         farm.look_beside_docker(child)
         if quick:
             for test in (child / "tests").glob("test_*.py"):

@@ -13,7 +13,7 @@ import pytest
 from tests.answers import CATALOG, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
-from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
+from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said, with_the_check_of
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
 
@@ -91,7 +91,11 @@ def test_what_runs_where_and_what_is_published(
 @pytest.mark.parametrize(
     ("project_type", "kind"),
     [
-        pytest.param(name, kind, marks=pytest.mark.slow if (name, kind) in HELD_BACK else pytest.mark.release)
+        pytest.param(
+            name,
+            kind,
+            marks=[pytest.mark.slow if (name, kind) in HELD_BACK else pytest.mark.release, with_the_check_of(name)],
+        )
         for name in TYPES
         for kind in KINDS
         if (name, kind) not in FAST
@@ -130,6 +134,7 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
 
 
 @pytest.mark.slow
+@with_the_check_of("batch")
 def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
     """The credential of staging releases nothing: the registry refuses it."""
     it, before = checked("batch")
@@ -141,6 +146,7 @@ def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
 
 
 @pytest.mark.slow
+@with_the_check_of("batch")
 def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     """The late build of an older commit is not released over a newer one."""
     it, before = checked("batch")
@@ -161,6 +167,7 @@ def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
+@with_the_check_of("service")
 def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     it, _ = checked("service")
     it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
@@ -171,8 +178,9 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
 
 
 @pytest.mark.slow
+@with_the_check_of("service")
 def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
-    """A 404 by mistake for the tag of a version is no reason to set it anew."""
+    """A 404 by mistake for the tag of a version is not a reason to set it anew."""
     it, before = checked("service")
     other = it.run(branch="other", only=["Build and push"])
     assert other.result == "SUCCESS", other.log
@@ -194,6 +202,7 @@ def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callabl
 
 
 @pytest.mark.slow
+@with_the_check_of("service")
 def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
     it, before = checked("service")
@@ -208,6 +217,7 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
 
 
 @pytest.mark.slow
+@with_the_check_of("service")
 def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -> None:
     """As "Restart from Stage" does: the digest that was smoked is deployed, and nothing is built or pushed."""
     it, before = checked("service")

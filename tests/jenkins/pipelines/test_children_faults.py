@@ -14,7 +14,7 @@ import pytest
 
 from tests.answers import TYPES
 from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
-from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said
+from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said, with_the_check_of
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
 
@@ -221,7 +221,14 @@ FAST = dict.fromkeys(FAULTS, "batch") | dict.fromkeys(
 
 # CI runs every fault once, with a library or a batch job, whose pipeline is the service's; a release runs the others.
 FAULTY = [
-    pytest.param(project_type, fault, marks=pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release)
+    pytest.param(
+        project_type,
+        fault,
+        marks=[
+            pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release,
+            with_the_check_of(project_type),
+        ],
+    )
     for project_type in TYPES
     for fault in FAULTS
     if not any(fault in names for names in ONLY.values()) or fault in ONLY[project_type]
@@ -257,7 +264,9 @@ def test_a_fault_is_named_and_nothing_is_published(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("project_type", ["library", "batch"])
+@pytest.mark.parametrize(
+    "project_type", [pytest.param(name, marks=with_the_check_of(name)) for name in ("library", "batch")]
+)
 def test_without_a_fault_the_same_stages_release(
     checked: Callable[[str], tuple[Builds, Trace]], project_type: str
 ) -> None:

@@ -7,24 +7,22 @@ pushed, listed (by syft) and tagged for real by the image tools.
 from __future__ import annotations
 
 import json
-import re
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
+from tests.answers import TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import commit
-from tests.jenkins.runner import Trace, check, run_pipeline
+from tests.jenkins.pipelines.parent import CATALOG, FEW, LABELS, PASSED, ROWS, STAGES, Parent, on_a_farm, results
+from tests.jenkins.pipelines.parent_faults import FAULTS
+from tests.jenkins.runner import Trace, check
+from tests.shared import once
 
-CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())
-ROWS = [row["name"] for row in CATALOG["images"] if row["state"] != "retired"]
-FEW = ["torch-cu13", "plain-cu12"]  # two rows show what one does to another
+pytestmark = pytest.mark.xdist_group("parent")  # its checked build is made once
+UNREAD = ("benchmarks", "docs", "tests", "tools", "templates/locks", *(f"templates/{kind}" for kind in TYPES))
 
 
 def test_jenkins_would_read_both() -> None:
@@ -32,83 +30,32 @@ def test_jenkins_would_read_both() -> None:
     assert check(ROOT / "Jenkinsfile", ROOT / "hooks" / "fleet.Jenkinsfile") == []
 
 
-class Parent:
-    """A copy of this repository with a registry and agents of its own."""
+@pytest.fixture(scope="module")
+def images_alone(template: Path, shared: Path) -> Path:
+    """Return this repository with what the steps of its pipeline read: each agent checks everything out."""
 
-    def __init__(self, source: Path, agents: farm.Agents, registry: farm.Registry, path: str) -> None:
-        self.source, self.agents, self.registry, self.path = source, agents, registry, path
-        self.credentials: dict[str, Any] = {
-            "registry-staging": farm.STAGING_LOGIN,
-            "registry-release": farm.RELEASE_LOGIN,
-        }
-        self.number = 0
+    def make(target: Path) -> None:
+        shutil.copytree(template, target, ignore=shutil.ignore_patterns(".git"))
+        for name in UNREAD:
+            shutil.rmtree(target / name)
+        git(target, "init", "--quiet", "--initial-branch=main")
+        commit(target, "The images")
 
-    def run(self, rows: list[str], **options: Any) -> Trace:
-        """Run the Jenkinsfile with some rows of its matrix; the options are those of run_pipeline."""
-        file = self.source / "Jenkinsfile"
-        text = re.sub(r"(name 'ROW'\n *values ).*", rf"\1{', '.join(map(repr, rows))}", file.read_text())
-        file.write_text(text)
-        if "after" not in options and git(
-            self.source, "status", "--porcelain"
-        ):  # what that build left is about its commit
-            commit(self.source, "A build")
-        self.number += 1
-        return run_pipeline(
-            file,
-            self.source,
-            labels=dict(self.agents.labels),
-            credentials=self.credentials,
-            env={
-                "REGISTRY": f"{self.registry.host}/{self.path}",
-                "STANDIN_MAKE": shutil.which("make") or "make",
-                "STANDIN_PYTHON": sys.executable,
-                **options.pop("env", {}),
-            },
-            workdir=self.agents.folder / f"work-{self.number}",
-            build_number=self.number,
-            **options,
-        )
-
-    def released(self, row: str) -> set[str]:
-        """Return the digests that the release tags of a row point at."""
-        return set(self.registry.tags(f"{self.path}/{row}").values())
-
-    def staged(self, row: str) -> set[str]:
-        """Return the digests of a row's staging tags."""
-        return set(self.registry.tags(f"{self.path}-staging/{row}").values())
-
-    def label(self, name: str) -> Path:
-        """Return the folder of an agent."""
-        return self.agents.labels[name]
-
-
-def on_a_farm(source: Path, registry: farm.Registry, folder: Path, path: str) -> Parent:
-    """Return a copy of this repository on a farm with a CPU and a GPU agent."""
-    shutil.copytree(source, folder / "source")
-    for name in (
-        "benchmarks",
-        "docs",
-        "tests",
-    ):  # each agent checks everything out, and no step of the pipeline reads these
-        shutil.rmtree(folder / "source" / name, ignore_errors=True)
-    agents = farm.Agents(folder / "agents")
-    for label in ("docker", "gpu"):
-        home = agents.add(label, gpu=label == "gpu")
-        (home / "make").write_text(f"#!/bin/sh\nSTANDIN_ENGINE='{home}' exec '{farm.STANDINS}/make.sh' \"$@\"\n")
-        (home / "make").chmod(0o755)
-    return Parent(folder / "source", agents, registry, path)
+    return once(shared / "images-alone", make)
 
 
 @pytest.fixture
-def parent(template: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
+def parent(images_alone: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
     """A repository in which nothing has run yet."""
-    return on_a_farm(template, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
+    return on_a_farm(images_alone, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
 
 
 @pytest.fixture(scope="module")
-def checked(template: Path, registry: farm.Registry, tmp_path_factory: pytest.TempPathFactory) -> tuple[Parent, Trace]:
+def checked(
+    images_alone: Path, registry: farm.Registry, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Parent, Trace]:
     """A repository, and its build of a branch: what a promotion starts from."""
-    first = on_a_farm(template, registry, tmp_path_factory.mktemp("parent"), "checked")
+    first = on_a_farm(images_alone, registry, tmp_path_factory.mktemp("parent"), "checked")
     return first, first.run(FEW[:1], branch="feature")
 
 
@@ -116,16 +63,6 @@ def checked(template: Path, registry: farm.Registry, tmp_path_factory: pytest.Te
 def after(checked: tuple[Parent, Trace], tmp_path: Path) -> tuple[Parent, Trace]:
     """A copy of the checked repository on agents of its own, and the build that checked it."""
     return on_a_farm(checked[0].source, checked[0].registry, tmp_path, checked[0].path), checked[1]
-
-
-def results(trace: Trace, row: str) -> dict[str, str]:
-    """Return how the stages of a row's cell ended, of those that ran."""
-    return {s.name: s.result for s in trace.stages(ROW=row) if s.name in STAGES and s.ran and s.started_ms is not None}
-
-
-STAGES = ("Build and push", "GPU smoke test", "Promote")
-LABELS = {"Build and push": "docker", "GPU smoke test": "gpu", "Promote": "docker"}
-PASSED = dict.fromkeys(LABELS, "SUCCESS")
 
 
 @pytest.mark.slow
@@ -215,73 +152,6 @@ def test_a_foreign_image_under_the_staging_tag_is_not_promoted(parent: Parent) -
     assert trace.result == "SUCCESS", trace.log
     assert f"holds another image ({foreign})" in trace.log
     assert parent.released(second) == {right}
-
-
-def behind(parent: Parent, line: str, command: str) -> None:
-    """Let the pipeline run a command behind the one line of it that holds `line`."""
-    file = parent.source / "Jenkinsfile"
-    lines = file.read_text().splitlines()
-    [found] = [number for number, text in enumerate(lines) if line in text]
-    lines.insert(found + 1, f'sh """{command}"""')
-    file.write_text("\n".join(lines))
-
-
-def gpu(fault: str) -> Callable[[Parent], None]:
-    return lambda parent: (parent.label("gpu") / f"smoke-{fault}").touch()
-
-
-def unlink_gpu(parent: Parent) -> None:
-    (parent.label("gpu") / "nvidiactl").unlink()
-
-
-def hanging_smoke(parent: Parent) -> dict[str, Any]:
-    gpu("hangs")(parent)
-    return {"timeouts": {"GPU smoke test": 4}}
-
-
-def exchanged(old: str, new: str) -> Callable[[Parent], None]:
-    """Exchange one piece of the Jenkinsfile."""
-
-    def of(parent: Parent) -> None:
-        file = parent.source / "Jenkinsfile"
-        assert file.read_text().count(old) == 1
-        file.write_text(file.read_text().replace(old, new))
-
-    return of
-
-
-def report(expression: str) -> Callable[[Parent], None]:
-    """Change the report of the smoke test on its way to the promotion."""
-    return lambda parent: behind(parent, "make smoke-digest", f"sed -i '{expression}' build/images/smoke/*.json")
-
-
-def pushed_again(parent: Parent) -> None:
-    """What is promoted was pushed later than what the report is about."""
-    behind(parent, 'unstash "smoke-', "sed -i s/20..-..-..T/2999-01-01T/ build/images/pushed/*.json")
-
-
-SMOKE = """sh 'GPUS="$GPU_SLOT0_DEVICE" make smoke-digest IMAGE="$ROW"'"""
-BUILD, CHECK, PROMOTE = STAGES
-FAULTS: dict[str, tuple[Callable[[Parent], Any], str, str, str]] = {  # arrange, first stage, stage that fails, words
-    "no GPU on the GPU agent": (unlink_gpu, CHECK, CHECK, "no tag was set"),
-    "smoke test fails": (gpu("fails"), CHECK, CHECK, "GPU and CPU differ"),
-    "smoke test hangs": (hanging_smoke, CHECK, CHECK, "imeout"),
-    "smoke test lies": (gpu("lies"), CHECK, CHECK, "the smoke report says fail"),
-    "smoke test skips": (gpu("skips"), CHECK, CHECK, "every layer of the smoke test was skipped"),
-    "smoke test is silent": (gpu("silent"), CHECK, CHECK, "the smoke report is empty"),
-    "smoke test is left out": (exchanged(SMOKE, "sh 'exit 0'"), CHECK, CHECK, "smoke-torch-cu13"),
-    "credential is missing": (lambda it: it.credentials.clear(), BUILD, BUILD, "'registry-staging'"),
-    "registry is down": (lambda it: it.registry.stop(), BUILD, BUILD, "does not answer"),
-    "stash is forgotten": (
-        exchanged('unstash "smoke-${env.ROW}"', ""),
-        PROMOTE,
-        PROMOTE,
-        "cannot read the smoke report",
-    ),
-    "report of another digest": (report("s/@sha256:..../@sha256:beef/"), CHECK, PROMOTE, "sha256:beef"),
-    "report of another commit": (report('s/"commit": "..../"commit": "beef/'), CHECK, PROMOTE, "about the commit beef"),
-    "report of an older push": (pushed_again, PROMOTE, PROMOTE, "about the push of"),
-}
 
 
 @pytest.mark.slow

@@ -17,11 +17,11 @@ def _number(text: str, kind: Callable[[str], float], holds: Callable[[float], bo
     try:
         number = kind(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no {words}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {words}") from None
     if math.isfinite(number) and abs(number) > LARGEST:
-        raise argparse.ArgumentTypeError(f"{text!r} is no {words}, or too large: {LARGEST:,} is the largest")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {words}, or too large: {LARGEST:,} is the largest")
     if not math.isfinite(number) or not holds(number):
-        raise argparse.ArgumentTypeError(f"{text!r} is no {words}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {words}")
     return number
 
 
@@ -62,7 +62,7 @@ def not_blank(text: str) -> str:
     """Return an address that is not blank and not only a scheme."""
     _, scheme, rest = text.partition("://")
     if not (rest.strip("/ ") or text == "file:///" if scheme else text.strip()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no path and no URI (is a variable empty?)")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a path nor a URI (is a variable empty?)")
     return text
 
 
@@ -81,5 +81,5 @@ def encoding(text: str) -> str:
         if InUtf8(io.BytesIO("a\n".encode(text)), text).read(3) != b"a\n":
             raise LookupError
     except (LookupError, ValueError, TypeError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no encoding of text, as latin-1 or utf-16 are") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an encoding of text, as latin-1 or utf-16 are") from None
     return "" if known.name in ("utf-8", "utf-8-sig") else known.name

@@ -14,7 +14,7 @@ from .outputs import is_plain, native, said_columns
 from .parts import Columns, Part
 from .results import Answers, check_count, schema_of
 
-# The column of an output that is no object.
+# The column of an output that is not an object.
 PREDICTION = "prediction"
 
 
@@ -29,6 +29,7 @@ class Caller:
         self._maker = Maker(interface, columns.typed, limit) if columns.typed else None
         # As in version 0.2: dicts of whatever can be a column, which nothing but the columns checks.
         self._dicts = interface.dated or typing.get_origin(interface.output) is dict
+        self._as_it_is = interface.model.predict if self._dicts and interface.parameters is None else None
         self._is_plain = is_plain(interface.output)
         self._wrapped = False
 
@@ -61,9 +62,9 @@ class Caller:
         return ([one for one in made if not isinstance(one, Refused)] if refused else made), refused
 
     def raw(self, inputs: list[Any]) -> Any:
-        """Call the model. Raises what it raises, and BadConfiguration for what is no list of answers."""
-        if self._dicts and self._interface.parameters is None:
-            return self._interface.model.predict(inputs)
+        """Call the model. Raises what it raises, and BadConfiguration for what is not a list of answers."""
+        if self._as_it_is is not None:
+            return self._as_it_is(inputs)
         try:
             answers = self._interface.call(inputs, self._parameters)
             return answers if self._dicts else self._dumped(answers)
@@ -73,7 +74,9 @@ class Caller:
             raise
 
     def answers(self, inputs: list[Any]) -> tuple[Answers, dict[int, str]]:
-        """Return the model's answers as columns, and of those that are no outputs the place and why."""
+        """Return the model's answers as columns, and of those that are not outputs the place and why."""
+        if self._as_it_is is not None:
+            return self._as_it_is(inputs), {}
         if self._dicts:
             return self.raw(inputs), {}
         try:

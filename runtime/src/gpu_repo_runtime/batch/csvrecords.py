@@ -14,7 +14,7 @@ Fed = tuple[str | TooLong, int]
 
 
 class Broken(str):
-    """Why a line is no record; `raw` is the line, None where it was not kept."""
+    """Why a line is not a record; `raw` is the line, None where it was not kept."""
 
     raw: bytes | None
 

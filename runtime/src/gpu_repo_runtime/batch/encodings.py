@@ -8,7 +8,7 @@ BLOCK = 1 << 18
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """Stand for bytes that are no text with a byte that is no UTF-8, so that their row is a bad one."""
+    """Stand for bytes that are not text with a byte that is not UTF-8, so that their row is a bad one."""
     assert isinstance(error, UnicodeDecodeError)
     return "\udcff", error.end
 

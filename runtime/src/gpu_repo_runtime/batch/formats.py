@@ -41,7 +41,7 @@ class Form:
     folders: tuple[str, ...] = ()
 
     def check(self, kept: pa.Schema, result: pa.Schema) -> None:
-        """Raise BadConfiguration when a column for folders is not there or its values are no names."""
+        """Raise BadConfiguration when a column for folders is not there or its values are not names."""
         for name in self.folders:
             field = next((schema.field(name) for schema in (kept, result) if name in schema.names), None)
             if field is None:

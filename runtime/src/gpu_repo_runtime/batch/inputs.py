@@ -167,7 +167,7 @@ def find_files(
             real = _real(filesystem, info.path)
             if (filesystem.type_name, real) in found:
                 again += 1
-                # Of two paths the one that is no link counts, in whatever order they come.
+                # Of two paths the one that is not a link counts, in whatever order they come.
                 if real != info.path:
                     continue
             name = str(PurePosixPath(info.path).relative_to(base))
@@ -200,7 +200,7 @@ def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
         return _listed(location)
     except UnicodeEncodeError as error:
         name = str(error.object)[:300].encode("utf-8", "backslashreplace").decode()
-        raise BadConfiguration(f"the input has a name that is no UTF-8: {name}; rename it") from None
+        raise BadConfiguration(f"the input has a name that is not UTF-8: {name}; rename it") from None
 
 
 def _listed(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:

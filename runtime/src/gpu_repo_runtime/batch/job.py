@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import device
+from .. import device, weights
 from ..contract import ContractError, ran
 from ..device.origin import is_project
 from ..interface import LENGTHS, Interface
@@ -86,6 +86,7 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             code_fingerprint(options.package),
             as_json(parameters),
             options.form,
+            weights.digest(interface.model),
         )
         options.form.check(columns.kept, predictor.schema)
         store.prepare()
@@ -98,7 +99,7 @@ def merge_job(output: str) -> int:
     store = open_store(output, make=False)
     plan = store.read(PLAN)
     if plan is None:
-        raise BadConfiguration(f"{output} is no output of this job: it has no {PLAN}")
+        raise BadConfiguration(f"{output} is not an output of this job: it has no {PLAN}")
     found = json.loads(plan)
     missing = missing_parts(store, len(found.get("together") or found["files"]))
     # Only now: the records that say what is there go when the result is published.
@@ -149,8 +150,8 @@ def import_model(package: str) -> Interface:
 def load_model(model: Any, device_name: str) -> None:
     """Load the owner's model. Raises BadConfiguration when its code cannot do it."""
     try:
-        ran(model.load(device_name), "Model.load")
-    except ContractError as error:
+        ran(weights.load(model, device_name), "Model.load")
+    except (ContractError, weights.WeightsError) as error:
         raise BadConfiguration(str(error)) from None
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended

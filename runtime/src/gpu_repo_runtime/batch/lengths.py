@@ -46,7 +46,7 @@ class OwnLengths:
                     say(f"`{self._name}` of the model fails, so that batches hold more padding: {one_line(error)}")
                 self._failed = True
                 return None
-            # Those that are no inputs come last.
+            # Those that are not inputs come last.
             found.append(np.insert(asked, [place - n for n, place in enumerate(sorted(refused))], 0))
         return np.concatenate(found)
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from ..interface import Interface
 from ..owntypes import sentence
 from .inputs import InputFile, open_filesystem
+from .overflow import has_infinity, may_be_too_large, overflows
 from .shapes import Taken
 
 # What reading an address may raise besides OSError: a scheme that nobody knows, an address of nothing. And a time of
@@ -24,7 +25,7 @@ _DECIMAL = "'type': 'decimal'"
 
 
 class Refused(str):
-    """Stands for a row that is no input, and says why."""
+    """Stands for a row that is not an input, and says why."""
 
 
 class Maker:
@@ -59,22 +60,37 @@ class Maker:
     def _input(self, scalar: pa.Scalar, file: InputFile) -> Any:
         try:
             value = scalar.as_py()
-            if file.format != "jsonl":
-                return self._of_columns(value | self._of_folders(file), file)
-            if self._as_it_is:
-                return self._adapter.validate_json(value)
-            row = json.loads(value, parse_float=self._fraction)
-            if self._taken.line:
-                return self._adapter.validate_json(json.dumps(row, default=str))
-            if not isinstance(row, dict):
-                return Refused(f"no JSON object but {type(row).__name__}")
-            return self._of_json(row | self._of_folders(file), file)
+            found = self._made_of(value, file)
+            if file.format != "parquet" and self._too_large(value, found):
+                return Refused("a number that is too large for a double")
+            return found
         except ValidationError as error:
             return Refused(_why(error, self._taken))
         except _NO_FILE as error:
             return Refused(" ".join(str(error).split()))
         except RecursionError:
             return Refused("no JSON: too deep")
+
+    def _made_of(self, value: Any, file: InputFile) -> Any:
+        if file.format != "jsonl":
+            return self._of_columns(value | self._of_folders(file), file)
+        if self._as_it_is:
+            return self._adapter.validate_json(value)
+        row = json.loads(value, parse_float=self._fraction)
+        if self._taken.line:
+            return self._adapter.validate_json(json.dumps(row, default=str))
+        if not isinstance(row, dict):
+            return Refused(f"no JSON object but {type(row).__name__}")
+        return self._of_json(row | self._of_folders(file), file)
+
+    def _too_large(self, value: str | dict[str, str], found: Any) -> bool:
+        """Tell whether an input that is made of text has an infinite number which the text does not have."""
+        text = value if isinstance(value, str) else "\n".join(filter(None, value.values()))
+        if not may_be_too_large(text) or isinstance(found, Refused):
+            return False
+        return has_infinity(self._adapter.dump_python(found)) and (
+            "inf" not in text.lower() or (isinstance(value, str) and overflows(value))
+        )
 
     def _of_json(self, row: dict[str, Any], file: InputFile) -> Any:
         """Return the input of a row whose values are those of JSON. Files among them are read."""

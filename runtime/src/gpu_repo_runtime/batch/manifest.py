@@ -11,7 +11,6 @@ import pyarrow as pa
 from .addresses import masked
 from .formats import PARQUET, Form, as_bytes
 from .parts import BadRow, Part, numbers, part_name
-from .plan import to_json
 from .store import RECORDS, Store, read_all
 
 QUARANTINE = "_quarantine"
@@ -83,7 +82,7 @@ class Record:
         """Return what the manifest says of the part: without what is not so for most."""
         rare = {"wider", "narrow_size", "quarantine_size", "quarantine_sha256", "version", "uncounted"}
         rare |= {"others", "versions", "pieces", "by_folder"}
-        found = {key: value for key, value in asdict(self).items() if value or key not in rare}
+        found = {key: value for key, value in vars(self).items() if value or key not in rare}
         return {key: value for key, value in found.items() if (key, value) != ("form", "parquet")}
 
     @property
@@ -171,8 +170,8 @@ class Ledger:
         return record
 
     def remember(self, record: Record) -> None:
-        """Write the record of a part."""
-        self._store.write(f"{RECORDS}/{record.name}.json", to_json(asdict(record)))
+        """Write the record of a part. If the power fails before it is on the disk, the part is made again."""
+        self._store.write(f"{RECORDS}/{record.name}.json", json.dumps(vars(record)).encode(), lasting=False)
         self.records[record.file_index, record.index] = record
 
 

@@ -2,15 +2,18 @@
 
 import sys
 
-from tqdm import tqdm
-
 from ..words import words_of
 from .addresses import masked
 
 
 def say(text: str) -> None:
     """Write a line for people to the standard error output, above a bar if there is one."""
-    tqdm.write(f"job: {masked(text)}", file=sys.stderr)
+    line = f"job: {masked(text)}"
+    # Only a bar that is there has to make room.
+    if bars := getattr(sys.modules.get("tqdm"), "tqdm", None):
+        bars.write(line, file=sys.stderr)
+    else:
+        print(line, file=sys.stderr)
 
 
 def one_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from .shapes import Taken
 
 # A part with more text than this stays as it was read, and each batch is taken out of it when its turn comes.
 COPIED_BYTES = 8 << 20
+_SHORT = np.iinfo(np.uint16).max
 
 
 @dataclass
@@ -35,8 +36,7 @@ class Sorted:
         texts = part.table[TEXT]
         found = [_lengths(chunk, typed) if typed else estimate(chunk) for chunk in texts.chunks]
         lengths = np.concatenate([np.zeros(0, np.int64), *found])
-        # Stable, so that each run makes the same batches.
-        order = np.argsort(-lengths, kind="stable")
+        order = _longest_first(lengths)
         rows = cls(part, lengths[order], order, is_text=typed is None)
         if rows.is_text and texts.nbytes <= COPIED_BYTES:
             rows.texts = _as_list(texts.combine_chunks().take(pa.array(order)))
@@ -55,7 +55,7 @@ class Sorted:
 
     def by(self, lengths: np.ndarray) -> "Sorted":
         """Return the part sorted by other lengths of its texts, which are in the order so far."""
-        again = np.argsort(-lengths, kind="stable")
+        again = _longest_first(lengths)
         texts = self.texts and [self.texts[i] for i in again]
         return Sorted(self.part, lengths[again], self.order[again], texts, self.is_text)
 
@@ -74,15 +74,25 @@ class Sorted:
         out; the kept columns and the row's number stay.
         """
         good = np.delete(self.order, failed) if failed else self.order
-        back = np.argsort(good, kind="stable")
         table = self.part.table.drop_columns([TEXT])
+        place = np.full(len(table), -1)
+        place[good] = np.arange(len(good))
+        back = place[place >= 0]
         if failed:
-            kept = np.zeros(len(table), bool)
-            kept[good] = True
-            table = table.filter(pa.array(kept))
+            table = table.filter(pa.array(place >= 0))
         for field, column in zip(results.schema, results.take(pa.array(back)).columns, strict=True):
             table = table.append_column(field, column)
         return table
+
+
+def _longest_first(lengths: np.ndarray) -> np.ndarray:
+    """Return the places of the lengths, that of the largest first."""
+    below = lengths.max(initial=0) - lengths
+    # NumPy sorts numbers of 16 bits ten times as fast, and few texts are so uneven that it takes more.
+    if below.max(initial=0) <= _SHORT:
+        below = below.astype(np.uint16)
+    # Stable, so that each run makes the same batches.
+    return np.argsort(below, kind="stable")
 
 
 def as_raw(value: pa.Scalar) -> bytes | None:

@@ -30,7 +30,7 @@ def parameters_of(interface: Interface, options: Sequence[str]) -> Any:
         if names and name not in names:
             raise BadConfiguration(f"--parameter {option}: {shown(interface.parameters)} has {', '.join(names)}")
         if name in values:
-            raise BadConfiguration(f"--parameter {name} is there twice")
+            raise BadConfiguration(f"--parameter {name} appears twice")
         values[name] = value
     for readings in (values, {name: _as_json(value) for name, value in values.items()}):
         try:

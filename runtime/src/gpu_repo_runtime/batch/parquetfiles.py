@@ -176,7 +176,7 @@ def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str
                 if name == TEXT and columns.typed
                 else f"column {(columns.text if name == TEXT else name)!r}"
             )
-            bad += [BadRow(row, f"{what} is no UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
+            bad += [BadRow(row, f"{what} is not UTF-8") for row in table[ROW].filter(pa.array(broken)).to_pylist()]
             table = table.filter(pa.array([not b for b in broken]))
     return table, [replace(one, raw=_raw(one.row, whole, columns)) for one in bad] + long_ones
 

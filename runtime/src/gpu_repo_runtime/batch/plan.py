@@ -23,6 +23,7 @@ from .store import SUCCESS, FinishedElsewhere, Store
 NAME = "_plan.json"
 # What a plan says of a file that an option decides.
 _READING = ("delimiter", "encoding", "format", "rows")
+_NO_OPTIONS = {"code": "the code has changed", "weights": "the weights have changed"}
 # What a plan does not name where it is so.
 _USUAL = {"output_format": "parquet"}
 
@@ -57,6 +58,7 @@ class Plan:
     code: str
     parameters: Any = None
     form: Form = PARQUET
+    weights: str = ""
 
     @cached_property
     def units(self) -> list[Unit]:
@@ -87,6 +89,7 @@ class Plan:
             **({} if self.form.name == "parquet" else {"output_format": self.form.name}),
             **({"partition_by": list(self.form.folders)} if self.form.folders else {}),
             "code": self.code,
+            **({"weights": self.weights} if self.weights else {}),
             **({"together": counts} if max(counts, default=1) > 1 else {}),
             "files": [file.identity() for file in self.files],
         }
@@ -187,9 +190,8 @@ def _types(schema: pa.Schema) -> dict[str, str]:
 def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
     """Say in a few words what differs between the plan that is there and the one of this start."""
     changes = [
-        f"--{key.replace('_', '-')} was {_shown(there.get(key), key)}, now {_shown(own.get(key), key)}"
-        if key != "code"
-        else "the code has changed"
+        _NO_OPTIONS.get(key)
+        or f"--{key.replace('_', '-')} was {_shown(there.get(key), key)}, now {_shown(own.get(key), key)}"
         for key in own | there
         if key not in ("files", "together") and there.get(key) != own.get(key)
     ]

@@ -15,6 +15,11 @@ from .results import Outcome, to_table
 from .stop import Stop
 from .widening import UNFIT
 
+# One for each fork between this process and the first one; its number would be a call of the system for each batch.
+_FORKS: list[None] = []
+_forks = _FORKS.__len__
+os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
+
 
 class BatchSize:
     """The size of a batch for texts of a length: the wanted one, less where memory has run out.
@@ -51,7 +56,7 @@ class Predictor:
         self.batch_size = BatchSize(batch_size)
         self._caller = caller
         self._device = device_name
-        self._process = os.getpid()
+        self._forks = _forks()
         try:
             answers, self.schema = caller.schema(names)
         except BadConfiguration:
@@ -91,7 +96,7 @@ class Predictor:
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
         inputs, refused = self._caller.inputs(rows.part, rows.some(batch.start, batch.stop))
-        left = _left_by(refused, batch, outcome)
+        left = _left_by(refused, batch, outcome) if refused else batch
         if left:
             self._predict_inputs(rows, inputs, left, outcome)
 
@@ -109,7 +114,7 @@ class Predictor:
             reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
             self._stay_one()
-            outcome.add(_left_by(unfit, batch, outcome), answers)
+            outcome.add(_left_by(unfit, batch, outcome) if unfit else batch, answers)
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
         if memory:
@@ -124,7 +129,7 @@ class Predictor:
 
     def _stay_one(self) -> None:
         """End this process when it is a copy that the model has made of it."""
-        if os.getpid() != self._process:
+        if _forks() != self._forks:
             say("the model has forked, and the copy came back from predict: it ends here")
             os._exit(RETRY)
 
@@ -139,7 +144,5 @@ class Predictor:
 
 def _left_by(reasons: dict[int, str], batch: Sequence[int], outcome: Outcome) -> Sequence[int]:
     """Return the positions of a batch without those that are bad rows: their place in it -> why."""
-    if not reasons:
-        return batch
     outcome.bad |= {batch[place]: reason for place, reason in reasons.items()}
     return [position for place, position in enumerate(batch) if place not in reasons]

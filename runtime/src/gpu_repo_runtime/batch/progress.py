@@ -1,12 +1,11 @@
 """How far the job is: a bar on a terminal, a line every 30 s elsewhere, metrics for Prometheus."""
 
+import importlib
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from prometheus_client import CollectorRegistry, Gauge, push_to_gateway, write_to_textfile
-from tqdm import tqdm
 
 from .. import device
 from .exits import BadConfiguration
@@ -26,27 +25,31 @@ class Metrics:
         self._file, self._gateway, self._shard = file and _numbered(file, numbers), gateway, shard
         if file and not Path(file).absolute().parent.is_dir():
             raise BadConfiguration(f"--metrics-file {file}: there is no such folder")
-        self._registry = CollectorRegistry()
-        self._gauges: dict[str, Gauge] = {}
+        self._prometheus = importlib.import_module("prometheus_client") if file or gateway else None
+        self._registry = self._prometheus and self._prometheus.CollectorRegistry()
+        self._gauges: dict[str, Any] = {}
         self._next = 0.0
 
     def write(self, values: dict[str, float], now: bool = False) -> None:
         """Write the values, but not before METRICS_SECONDS are over, unless `now`. What fails does not end the job."""
-        if not (self._file or self._gateway) or (time.monotonic() < self._next and not now):
+        prometheus = self._prometheus
+        if prometheus is None or (time.monotonic() < self._next and not now):
             return
         self._next = time.monotonic() + METRICS_SECONDS
         for name, value in values.items():
             if name not in self._gauges:
-                self._gauges[name] = Gauge(f"job_{name}", name.replace("_", " "), ["shard"], registry=self._registry)
+                words = name.replace("_", " ")
+                self._gauges[name] = prometheus.Gauge(f"job_{name}", words, ["shard"], registry=self._registry)
             self._gauges[name].labels(self._shard).set(value)
         if self._file:
             try:
-                write_to_textfile(self._file, self._registry)
+                prometheus.write_to_textfile(self._file, self._registry)
             except OSError as error:
                 say(f"the metrics could not be written: {error}")
         if self._gateway:
             try:
-                push_to_gateway(self._gateway, "batch", self._registry, {"shard": self._shard}, timeout=5)
+                shard = {"shard": self._shard}
+                prometheus.push_to_gateway(self._gateway, "batch", self._registry, shard, timeout=5)
             except (OSError, ValueError) as error:
                 say(f"the metrics did not reach the push gateway: {error}")
 
@@ -64,20 +67,22 @@ class Progress:
         self._start = time.monotonic()
         self._next_line = self._start + LINE_SECONDS
         self._next_details = 0.0
-        self._bar: Any = tqdm(unit=" rows", unit_scale=True, disable=None, smoothing=0.1, dynamic_ncols=True)
+        self._bar = _bar()
 
     def add(self, rows: int) -> None:
         """Count the rows of a batch."""
         self.rows += rows
-        self._bar.update(rows)
+        if self._bar is not None:
+            self._bar.update(rows)
         now = time.monotonic()
-        if self._bar.disable and now >= self._next_line:
+        if self._bar is None and now >= self._next_line:
             self._next_line = now + LINE_SECONDS
             say(self.line())
         if now >= self._next_details:
             self._next_details = now + 0.5
-            self._bar.set_postfix(self._details(), refresh=False)
-            self._bar.total = self._total() or None
+            if self._bar is not None:
+                self._bar.set_postfix(self._details(), refresh=False)
+                self._bar.total = self._total() or None
             self._metrics.write(self.values())
 
     def through(self, share: float) -> None:
@@ -104,7 +109,8 @@ class Progress:
 
     def close(self, done: bool) -> None:
         """Take the bar away and write the last metrics."""
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
         self._metrics.write(self.values() | {"done": float(done)}, now=True)
 
     def _total(self) -> int:
@@ -118,6 +124,15 @@ class Progress:
         if self.bad:
             details["bad"] = str(self.bad)
         return details | ({"GPU": f"{memory.used / 2**30:.1f} of {memory.total / 2**30:.0f} GiB"} if memory else {})
+
+
+def _bar() -> Any:
+    """Return a bar, None where the standard error is no terminal. What draws it is not imported for nothing."""
+    if not sys.stderr.isatty():
+        return None
+    from tqdm import tqdm
+
+    return tqdm(unit=" rows", unit_scale=True, smoothing=0.1, dynamic_ncols=True)
 
 
 def _numbered(file: str, numbers: Sequence[int]) -> str:

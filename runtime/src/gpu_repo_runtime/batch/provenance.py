@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import subprocess
 from collections.abc import Sequence
@@ -13,12 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from .. import device
+from ..weights import WeightsError, locked
 from .addresses import masked
+from .exits import BadConfiguration
 from .plan import NAME as PLAN
 from .plan import code_fingerprint, folder_of, to_json
 from .store import Store, read_all
 
 RUNS = "_runs"
+_SAID = re.compile(r"^(Name|Version): *(.*?) *$", re.MULTILINE)
 VERSIONS = sorted(("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "transformers", *device.FRAMEWORKS))
 
 
@@ -124,8 +128,15 @@ def versions() -> dict[str, str]:
 
 def packages() -> dict[str, str]:
     """Return the versions of all packages that are installed."""
-    found = {package.metadata["Name"]: package.version for package in metadata.distributions()}
+    found = dict(map(_name_and_version, metadata.distributions()))
     return dict(sorted(found.items(), key=lambda one: one[0].lower()))
+
+
+def _name_and_version(package: metadata.Distribution) -> tuple[str, str]:
+    # The parser for e-mails, which importlib.metadata has for it, takes longer for all packages than to import NumPy.
+    head = (package.read_text("METADATA") or "").partition("\n\n")[0]
+    said = dict(_SAID.findall(head))
+    return said.get("Name") or package.name, said.get("Version") or package.version
 
 
 def locks(package: str) -> dict[str, str]:
@@ -135,10 +146,15 @@ def locks(package: str) -> dict[str, str]:
 
 
 def weights(package: str) -> dict[str, str]:
-    """Return the SHA-256 of the files beside model.py that are no Python, such as weights."""
+    """Return the SHA-256 of the files of weights.lock, and of those beside model.py that are not Python."""
     folder = folder_of(package)
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in (".py", ".pyc")]
-    return {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+    beside = {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+    try:
+        lock = locked(package)
+    except WeightsError as error:
+        raise BadConfiguration(str(error)) from None
+    return beside | ({path: file.sha256 for path, file in lock.files().items()} if lock else {})
 
 
 def _sha256(path: Path) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +11,7 @@ from pyarrow import json as pa_json
 from .commontypes import together
 from .exits import BadInput
 from .lines import Line, TooLong, too_long
+from .overflow import has_infinity, overflows
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .values import column
 from .widening import LARGEST, UNFIT, extremes, within
@@ -125,7 +125,7 @@ def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any
         return None
     try:
         record = _json_object(line, any_value=columns.typed is not None and columns.typed.line)
-        if b"Infinity" not in line and any(map(_has_infinity, map(record.get, columns.kept.names))):  # type: ignore[operator]
+        if any(map(has_infinity, map(record.get, columns.kept.names))) and _overflows(line):
             raise ValueError("a number that is too large for a double")
     except (ValueError, RecursionError) as error:
         return BadRow(row, str(error))
@@ -133,10 +133,8 @@ def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any
     return row, text, tuple(map(record.get, columns.kept.names))
 
 
-def _has_infinity(value: Any) -> bool:
-    if isinstance(value, dict):
-        return any(map(_has_infinity, value.values()))
-    return any(map(_has_infinity, value)) if isinstance(value, list) else value in (inf, -inf)
+def _overflows(line: Line) -> bool:
+    return isinstance(line, bytes) and overflows(line.decode())
 
 
 def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
@@ -189,7 +187,7 @@ def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], in
 def to_table(
     rows: list[tuple[int, Any, tuple[Any, ...]]], bad: list[BadRow], columns: Columns, form: Any = _TEXT
 ) -> Parsed:
-    """Return (row, text, kept values) as a table; rows whose values are no text or of another type become bad ones.
+    """Return (row, text, kept values) as a table; rows whose values are not text or of another type become bad ones.
 
     form: the type of what stands in the text's place.
     """
@@ -229,7 +227,7 @@ def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns, form: pa
     if form != _TEXT:
         broken = [name for name, cell in text.items() if not _is_utf8(cell)]
         if broken:
-            return f"column {broken[0]!r} is no UTF-8"
+            return f"column {broken[0]!r} is not UTF-8"
         kept_only = zip(columns.kept, kept, strict=True)
         return next((reason for field, value in kept_only if (reason := _why_unfit(field, value))), "")
     if text is None:
@@ -237,7 +235,7 @@ def _why_bad(entry: tuple[int, Any, tuple[Any, ...]], columns: Columns, form: pa
     if not isinstance(text, str):
         return f"column {columns.text!r} holds {type(text).__name__} where it needs text"
     if columns.typed and not _is_utf8(text):
-        return "the line is no UTF-8"
+        return "the line is not UTF-8"
     checked = [(pa.field(columns.text, pa.string()), text), *zip(columns.kept, kept, strict=True)]
     return next((reason for field, value in checked if (reason := _why_unfit(field, value))), "")
 
@@ -246,7 +244,7 @@ def _why_unfit(field: pa.Field, value: Any) -> str:
     try:
         column([value], field)
     except UnicodeError:
-        return f"column {field.name!r} is no UTF-8"
+        return f"column {field.name!r} is not UTF-8"
     except UNFIT as error:
         number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
         return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"

@@ -26,7 +26,7 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
     keys = list(dict.fromkeys(key for answer in answers for key in answer))
     strange = [key for key in keys if not isinstance(key, str)]
     if strange:
-        raise BadConfiguration(f"the model's answers have the key {strange[0]!r}, which is no text")
+        raise BadConfiguration(f"the model's answers have the key {strange[0]!r}, which is not text")
     taken = sorted(set(keys) & set(names))
     if taken:
         raise BadConfiguration(
@@ -56,7 +56,7 @@ def check_count(answers: Answers, count: int) -> None:
             f"predict gave {type(answers).__name__}: it has to give a list with a dict for each text"
         )
     strange = set(map(type, answers)) - {dict}
-    if not all(issubclass(kind, dict) for kind in strange):
+    if strange and not all(issubclass(kind, dict) for kind in strange):
         kind = min(kind.__name__ for kind in strange)
         raise BadConfiguration(f"predict gave a list with {kind}: it has to give a dict for each text")
     if len(answers) != count:

@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 
 from .ahead import ahead
+from .arrowmemory import ArrowMemory
 from .combining import parts_together
 from .contents import Watch
 from .exits import BadInput
@@ -50,10 +51,16 @@ class Run:
 
         max_bad: the share of bad rows, 0 to 1, from which on the input as a whole is bad.
         """
-        with ThreadPoolExecutor(1, "writer") as writer:
+        with ArrowMemory() as memory, ThreadPoolExecutor(1, "writer") as writer:
+
+            def is_large(rows: Sorted) -> bool:
+                large = bool(rows.part.table.nbytes > LARGE)
+                memory.after(large=large)
+                return large
+
             waiting: deque[Future[Record]] = deque()
             try:
-                with closing(ahead(map(self._sorted, self._parts()), 1, _is_large)) as parts:
+                with closing(ahead(map(self._sorted, self._parts()), 1, is_large)) as parts:
                     while self._go_on(parts, writer, waiting, stop, max_bad):
                         while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
                             waiting.popleft().result()
@@ -142,7 +149,7 @@ class Run:
                 f"{file.name}, row {row}: {first.reason} "
                 f"({sum(b.count for b in bad)} bad rows in this part; see --on-error)"
             )
-        # Without blank lines, which are no rows.
+        # Without blank lines, which are not rows.
         self._rows += len(part.table) + sum(b.count for b in part.bad)
         self._bad += sum(b.count for b in bad)
         self._uncounted += sum(b.uncounted for b in bad)
@@ -160,7 +167,3 @@ class Run:
             )
         if self._rows >= enough and self._bad > max_bad * self._rows:
             raise BadInput(f"{self._bad:,} of {self._rows:,} rows are bad, more than --max-bad {max_bad:g} allows")
-
-
-def _is_large(rows: Sorted) -> bool:
-    return bool(rows.part.table.nbytes > LARGE)

@@ -113,14 +113,14 @@ def taken(
     what = f"Input is {shown(interface.input)}"
     if names is None:
         if chosen or kept or files:
-            raise BadConfiguration("lines that are no objects have no columns: leave out --columns, --keep and --files")
+            raise BadConfiguration("lines without objects have no columns: leave out --columns, --keep and --files")
         return Taken(shape, (), line=True)
     fields = _fields(shape, names, chosen, kept, what)
     _check_there(fields, shape, names, what)
     columns = dict(fields)
     strange = [name for name in files if name not in columns and name not in columns.values()]
     if strange:
-        raise BadConfiguration(f"--files {strange[0]}: that is no column of an input; there are {_listed(columns)}")
+        raise BadConfiguration(f"--files {strange[0]}: that is not a column of an input; there are {_listed(columns)}")
     paths = frozenset(columns.get(name, name) for name in files)
     return Taken(shape, tuple(fields), files=paths, root=root)
 

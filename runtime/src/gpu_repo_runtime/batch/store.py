@@ -51,7 +51,7 @@ class DiskStore:
     def __init__(self, root: Path) -> None:
         self.root = root
         # Those that are there. Parts' folders are never made again: one that is gone says that the result is published.
-        self._folders = {root / WAITING, root / DATA}
+        self._folders = {WAITING, DATA}
         self.parts = DATA if self._published() else WAITING
 
     def prepare(self, for_parts: bool = True) -> None:
@@ -71,31 +71,38 @@ class DiskStore:
     def _published(self) -> bool:
         return (self.root / DATA).is_dir()
 
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write a file and bring it to the disk before it gets its name. Raises FinishedElsewhere."""
-        temporary = self.root / TEMPORARY / f"{uuid.uuid4().hex}-{PurePosixPath(name).name}"
-        target = self.root / name
+    def write(self, name: str, content: bytes | pa.Buffer, *, lasting: bool = True) -> None:
+        """Write a file and bring it to the disk before it gets its name. Raises FinishedElsewhere.
+
+        lasting: whether it has to outlive a failure of the power. A kill never costs it.
+        """
+        folder, _, own = name.rpartition("/")
+        # Twice for each part, so without paths as objects and files with a buffer: they take longer than the disk does.
+        temporary = f"{self.root}/{TEMPORARY}/{uuid.uuid4().hex}-{own}"
         try:
-            self._make_folder(target.parent)
-            # Without a buffer: each call of the system costs the model's thread some time, and it is all there already.
-            with temporary.open("xb", buffering=0) as file:
+            self._make_folder(folder)
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+            try:
                 rest = memoryview(content)
                 while rest:
-                    rest = rest[file.write(rest) :]
-                os.fsync(file.fileno())
-            temporary.replace(target)
+                    rest = rest[os.write(file, rest) :]
+                if lasting:
+                    os.fsync(file)
+            finally:
+                os.close(file)
+            os.replace(temporary, f"{self.root}/{name}")
         except OSError as error:
             with contextlib.suppress(OSError):
-                temporary.unlink()
+                os.unlink(temporary)
             if isinstance(error, FileNotFoundError) and self._published():
                 raise FinishedElsewhere from None
             raise
 
-    def _make_folder(self, folder: Path) -> None:
-        """Make a folder, but not that of the parts."""
-        if folder not in self._folders and folder != self.root:
-            self._make_folder(folder.parent)
-            folder.mkdir(exist_ok=True)
+    def _make_folder(self, folder: str) -> None:
+        """Make a folder in the output, but not that of the parts."""
+        if folder and folder not in self._folders:
+            self._make_folder(folder.rpartition("/")[0])
+            (self.root / folder).mkdir(exist_ok=True)
             self._folders.add(folder)
 
     def create(self, name: str, content: bytes) -> bool:
@@ -188,8 +195,8 @@ class ObjectStore:
         self.filesystem = filesystem
         self.root = root.rstrip("/")
 
-    def write(self, name: str, content: bytes | pa.Buffer) -> None:
-        """Write an object."""
+    def write(self, name: str, content: bytes | pa.Buffer, *, lasting: bool = True) -> None:
+        """Write an object; each of them lasts."""
         path = f"{self.root}/{name}"
         self.filesystem.create_dir(path.rpartition("/")[0], recursive=True)
         with self.filesystem.open_output_stream(path) as stream:

@@ -1,4 +1,4 @@
-"""The job outlives whoever reads what it says: a closed or broken standard output or error is no reason to end."""
+"""The job outlives whoever reads what it says: a closed or broken standard output or error is not a reason to end."""
 
 import os
 import sys

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from .commontypes import WHOLE, common, is_number
@@ -24,7 +23,8 @@ _SURE: dict[pa.DataType, set[type]] = {
     pa.string(): set[type]((str, np.str_, _NONE)),
     pa.bool_(): set[type]((bool, np.bool_, _NONE)),
 }
-_IN_VECTORS = _FRACTIONS | _NUMBERS
+# What pyarrow would take for numbers.
+_TRUTHS: set[type] = {bool, np.bool_}
 
 
 def column(values: list[Any], field: pa.Field) -> pa.Array:
@@ -95,16 +95,23 @@ def _vectors(values: list[Any], form: pa.DataType, kinds: set[type]) -> pa.Array
         dtypes = {value.dtype.kind for value in values if isinstance(value, np.ndarray)}
         if not dtypes <= set("fiu"):
             raise TypeError("a list that does not hold numbers")
-    items = set(map(type, chain.from_iterable(v for v in values if isinstance(v, list | tuple))))
-    if not items <= _IN_VECTORS:
-        strange = min(kind.__name__ for kind in items - _IN_VECTORS)
-        raise TypeError(f"a list with {strange} where it held {form} at first")
-    return _finite(values, pa.array(values, form))
+    array = pa.array(values, form)
+    # To ask each number for its type takes as long as all the rest, and true can only have become 1, and false 0.
+    if _holds_truths(array.flatten()):
+        items = set(map(type, chain.from_iterable(v for v in values if isinstance(v, list | tuple))))
+        if strange := items & _TRUTHS:
+            raise TypeError(f"a list with {min(kind.__name__ for kind in strange)} where it held {form} at first")
+    return _finite(values, array)
+
+
+def _holds_truths(numbers: pa.Array) -> bool:
+    found = numbers.to_numpy(zero_copy_only=False)
+    return bool(((found == 0) | (found == 1)).any())
 
 
 def _finite(values: list[Any], array: pa.Array) -> pa.Array:
     """Return the column. Raises ValueError when a number became infinite, which float32 makes of large ones."""
-    if infinities(array) and infinities(array) != infinities(pa.array([plain(value) for value in values])):
+    if (found := infinities(array)) and found != infinities(pa.array([plain(value) for value in values])):
         raise ValueError("a number too large for float32")
     return array
 
@@ -113,7 +120,7 @@ def infinities(array: pa.Array | pa.ChunkedArray) -> int:
     """Return how many infinite numbers there are in a column, also in its lists and objects."""
     form = array.type
     if types.is_floating(form):
-        return int(pc.sum(pc.is_inf(array)).as_py() or 0)
+        return int(np.isinf(array.to_numpy(zero_copy_only=False)).sum())
     if not types.is_nested(form):
         return 0
     if isinstance(array, pa.ChunkedArray):

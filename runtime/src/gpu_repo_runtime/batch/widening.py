@@ -95,7 +95,7 @@ def fitting(array: pa.ChunkedArray, field: pa.Field) -> tuple[pa.ChunkedArray, p
     """
     form, exact = field.type, is_exact(field)
     if types.is_dictionary(array.type):
-        # A cast would refuse all for one that is no UTF-8.
+        # A cast would refuse all for one that is not UTF-8.
         array = pa.chunked_array([chunk.dictionary_decode() for chunk in array.chunks], array.type.value_type)
     # Polars and pandas have other words for text; a part is small enough for any of them.
     target, bad = (form if common_texts(form, array.type) else common(form, array.type)), None

@@ -113,6 +113,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
             version=settings.app_version,
             image=settings.app_image,
             device=service.device,
+            weights=service.weights,
         )
         return Response(about.model_dump_json(), 200 if fine else 503, media_type="application/json")
 
@@ -123,7 +124,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/readyz", response_model=Health, responses={503: {"model": Health}})
     async def readyz() -> Response:
-        """Whether requests should be sent here. A full queue is no reason to say no: others may be as busy."""
+        """Whether requests should be sent here. A full queue is not a reason to say no: others may be as busy."""
         return health(service.state == "ready", service.reason)
 
     if settings.aip_health_route not in ("", "/readyz"):

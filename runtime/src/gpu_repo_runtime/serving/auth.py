@@ -20,7 +20,7 @@ class BearerToken:
 
     def __init__(self, app: ASGIApp, token: str, open_paths: tuple[str, ...] = OPEN) -> None:
         if not token or not token.isascii() or token != token.strip():
-            raise ValueError("the token is empty, has spaces around it or is no ASCII")
+            raise ValueError("the token is empty, has spaces around it or is not ASCII")
         self._app, self._expected, self._open = app, f"Bearer {token}".encode(), frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -65,7 +65,7 @@ class JsonFormatter(_Formatter):
 
 
 def visible(text: str) -> str:
-    """``text``, which is JSON, with everything escaped in it that is no visible sign."""
+    """``text``, which is JSON, with everything escaped in it that is not a visible sign."""
     return text if text.isascii() and text.isprintable() else "".join(map(_json_sign, text))
 
 
@@ -87,7 +87,7 @@ class TextFormatter(_Formatter):
 
 
 def printable(text: str) -> str:
-    """``text`` with everything escaped that is no visible sign: control, line ends, direction of writing."""
+    """``text`` with everything escaped that is not a visible sign: control, line ends, direction of writing."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
 
 
@@ -160,7 +160,7 @@ def configure(settings: Settings) -> None:
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.captureWarnings(True)
     sys.stdout, sys.stderr = streams
-    # What Python would print of these by itself has the messages of exceptions in it, and is no line of the log.
+    # What Python would print of these by itself has the messages of exceptions in it, and is not a line of the log.
     threading.excepthook, sys.unraisablehook = _in_thread, _unraisable
     # What nobody reads is not collected: it would cost time on every line (the logging documentation lists these).
     logging._srcfile = None

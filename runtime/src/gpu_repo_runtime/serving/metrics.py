@@ -15,6 +15,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ..weights import Lock
 from .call import Batch
 from .histogram import Histogram
 
@@ -65,10 +66,21 @@ class Metrics:
             ["version", "image", "device", "name", "driver", "cuda"],
             registry=registry,
         )
+        self._weights = Gauge(
+            "service_weights",
+            "Always 1; which weights of weights.lock the model was loaded with",
+            ["name", "revision", "digest"],
+            registry=registry,
+        )
         Gauge("service_queue_depth", "Texts that wait for the model now", registry=registry).set_function(waiting)
         Gauge("service_batch_limit", "Largest batch the model gets now", registry=registry).set_function(limit)
         registry.register(Shortages(shortages))
         registry.register(GpuMemory(memory))
+
+    def loaded(self, lock: Lock) -> None:
+        """Show which weights the model has."""
+        for one in lock.weights:
+            self._weights.labels(one.name, one.revision, one.digest).set(1)
 
     def answered(self, route: str, status: int, count: int = 1) -> None:
         """Count an answer, or several that are alike."""

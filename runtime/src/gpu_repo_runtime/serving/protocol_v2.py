@@ -65,7 +65,7 @@ class OpenInference:
 
     def _asked(self, asked: InferRequest, binary: bytes) -> Asked:
         if self.inputs is None:
-            raise InvalidTensor("an input of this model is no tensor, text or bytes: ask POST /predict")
+            raise InvalidTensor("an input of this model is not a tensor, text or bytes: ask POST /predict")
         rows: dict[str, list[Any]] = {}
         for given in asked.inputs:
             tensor = self._tensor(given.name)

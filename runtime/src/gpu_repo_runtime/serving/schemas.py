@@ -37,6 +37,7 @@ class Health(BaseModel):
     version: str
     image: str
     device: str
+    weights: str = ""
 
 
 class Asked(NamedTuple):

@@ -154,7 +154,7 @@ def main(model: Model, hooks: Hooks) -> None:
     settings = hooks.settings()
     logs.configure(settings)
     for name, setting in sorted(misspelled(os.environ, hooks.settings).items()):
-        log.warning("%s is no setting and changes nothing: did you mean %s?", name, setting)
+        log.warning("%s is not a setting and changes nothing: did you mean %s?", name, setting)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
     if hooks.unused:

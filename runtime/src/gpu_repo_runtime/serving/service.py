@@ -40,14 +40,15 @@ def _stay(_: int) -> None: ...
 class Service:
     """One model on one device.
 
-    ``reason`` says why the state is not ready, ``unfinished`` counts accepted requests that were given up at the end,
-    ``on_end`` ends the process with a code.
+    ``reason`` says why the state is not ready, ``weights`` is the digest of the weights that the model was loaded with,
+    ``unfinished`` counts accepted requests that were given up at the end, ``on_end`` ends the process with a code.
     """
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.settings = settings
         self.model = model
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
+        self.weights = ""
         self.unfinished = 0
         self.on_end: Callable[[int], None] = _stay
         self.interface = Interface(model)
@@ -90,6 +91,9 @@ class Service:
         about = [result.about.get(key, "") for key in ("device", "name", "driver", "cuda")]
         self.metrics.info.labels(self.settings.app_version, self.settings.app_image, *about).set(1)
         self.metrics.load_seconds.set(result.seconds)
+        if result.weights:
+            self.weights = result.weights.digest
+            self.metrics.loaded(result.weights)
         if self.state == "starting":
             self.enter("ready", "")
         log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})

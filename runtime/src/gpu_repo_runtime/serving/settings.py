@@ -129,7 +129,7 @@ def variables(settings: type[Settings] = Settings) -> dict[str, FieldInfo]:
 
 
 def misspelled(environment: Iterable[str], settings: type[Settings] = Settings) -> dict[str, str]:
-    """Return the variables that are no setting but look like one, each with the setting that it looks like."""
+    """Return the variables that are not settings but look like one, each with the setting that it looks like."""
     names = [*variables(settings), "AIP_HTTP_PORT"]
     looks_like = {name: get_close_matches(name.upper(), names, 1, 0.85) for name in environment}
     return {name: found[0] for name, found in looks_like.items() if found and found[0] != name.upper()}

@@ -8,11 +8,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import device
+from .. import device, weights
 from ..contract import ran
 from ..cores import usable_cores
 from ..device import placement
 from ..interface import Interface, WrongAnswer
+from ..weights import Lock
 from ..words import first_line
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
@@ -29,6 +30,7 @@ class Started:
     about: dict[str, str]
     plan: Plan
     seconds: float
+    weights: Lock | None = None
 
 
 def start(interface: Interface, settings: Settings) -> Started:
@@ -62,14 +64,16 @@ def start(interface: Interface, settings: Settings) -> Started:
     # What exists now lives as long as the process: the garbage collector need not walk it again and again.
     gc.collect()
     gc.freeze()
-    return Started(name, about, plan, time.perf_counter() - started)
+    return Started(name, about, plan, time.perf_counter() - started, weights.used(interface.model))
 
 
 def _load(model: Any, name: str, gauge: Gauge) -> int:
     """Load the model; returns the bytes that this process held on the device before."""
     memory = gauge.memory()
     try:
-        ran(model.load(name), "Model.load")
+        ran(weights.load(model, name), "Model.load")
+    except weights.WeightsError as error:
+        raise StartRefused(str(error)) from error
     except Exception as error:
         if not gauge.is_out_of_memory(error):
             raise

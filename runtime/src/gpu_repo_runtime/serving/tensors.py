@@ -39,8 +39,8 @@ class TensorError(ValueError):
 class Tensor:
     """One tensor of a model: its name, its type, and how deep one input or output is (0: a single value).
 
-    ``is_bytes``: its BYTES are bytes in Python, and base64 in JSON; else they are texts. ``is_json``: what is no tensor
-    stands in them as JSON.
+    ``is_bytes``: its BYTES are bytes in Python, and base64 in JSON; else they are texts. ``is_json``: they hold, as
+    JSON, what is not a tensor.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Tensor:
 
 
 def tensors_of(type_: Any, name: str) -> list[Tensor] | None:
-    """Return the tensors of an Input or Output: one for each field of a pydantic model; None: it is no tensor."""
+    """Return the tensors of an Input or Output: one for each field of a pydantic model; None: it is not a tensor."""
     if isinstance(type_, type) and issubclass(type_, BaseModel):
         fields = type_.model_fields.items()
         found = [(field, about.is_required(), _tensor(about.annotation, field)) for field, about in fields]
@@ -67,7 +67,7 @@ def tensors_of(type_: Any, name: str) -> list[Tensor] | None:
 
 
 def output_tensors_of(type_: Any) -> list[Tensor] | None:
-    """Return the tensors of an Output, with a field that is none as JSON; None: it has no fields and is no tensor."""
+    """Return the tensors of an Output, with a field that is none as JSON; None: no fields, and not a tensor."""
     if not (isinstance(type_, type) and issubclass(type_, BaseModel)) or issubclass(type_, RootModel):
         return tensors_of(type_, "output")
     fields = {name: about.annotation for name, about in type_.model_fields.items() if not about.exclude}
@@ -113,9 +113,9 @@ def read_json(data: Any, shape: Sequence[int], datatype: str) -> list[Any]:
     wanted = (bool,) if datatype == "BOOL" else (str,) if datatype == "BYTES" else (int, float)
     for value in flat:
         if not isinstance(value, wanted) or (isinstance(value, bool) and datatype != "BOOL"):
-            raise TensorError(f"holds a {type(value).__name__}, which is no {datatype}")
+            raise TensorError(f"holds a {type(value).__name__}, which is not {datatype}")
     if datatype != "BYTES" and not _fit(flat, datatype):
-        raise TensorError(f"holds a number that is no {datatype}")
+        raise TensorError(f"holds a number that is not {datatype}")
     return _shaped(flat, shape)
 
 
@@ -143,7 +143,7 @@ def write_binary(flat: list[Any], datatype: str, *, is_bytes: bool) -> bytes:
 def columns(outputs: list[Any], tensors: list[Tensor] | None) -> list[tuple[Tensor, list[int], list[Any]]]:
     """Return name and type, shape, and flat values for outputs as Interface.plain has them.
 
-    What is no tensor is given as JSON in BYTES. Raises TensorError where outputs do not make up tensors.
+    What is not a tensor is given as JSON in BYTES. Raises TensorError where outputs do not make up tensors.
     """
     if tensors is None:
         flat = [to_json(output, inf_nan_mode="null").decode() for output in outputs]
@@ -159,7 +159,7 @@ def columns(outputs: list[Any], tensors: list[Tensor] | None) -> list[tuple[Tens
         if not is_nested_as(shape, rows) or any(value is None for value in flat):
             raise TensorError(f"the answers' {tensor.name} are of different lengths, or none: ask POST /predict")
         if not _are(flat, tensor.datatype):
-            raise TensorError(f"the answers' {tensor.name} are no {tensor.datatype}: ask POST /predict")
+            raise TensorError(f"the answers' {tensor.name} are not {tensor.datatype}: ask POST /predict")
         found.append((tensor, shape, flat))
     return found
 

@@ -1,6 +1,7 @@
 """Training that can be stopped at any step and goes on as if it had not been."""
 
 import fcntl
+import hashlib
 import importlib
 import math
 import os
@@ -22,10 +23,12 @@ from ..batch.messages import one_line, say
 from ..batch.plan import to_json
 from ..batch.stop import Stop
 from ..batch.store import TEMPORARY, DiskStore
+from ..weights import LOCK, File, Lock, Weights
 from .engine import Engine, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
 
 CHECKPOINT = "checkpoint"
+WEIGHTS = "weights"
 # For the step at work, and to write its checkpoint, until the process is ended.
 GRACE = 100.0
 
@@ -139,7 +142,7 @@ class Training:
             f"epoch {number}: loss {training_loss:.4f}, validation {loss:.4f}, right {accuracy:.1%}, {seconds:.1f} s"
         )
         if not math.isfinite(loss) or math.isnan(training_loss):
-            raise BadConfiguration(f"the loss of epoch {number} is no number: try a smaller --learning-rate")
+            raise BadConfiguration(f"the loss of epoch {number} is not a number: try a smaller --learning-rate")
         better = position.best == 0 or loss < position.epochs[position.best - 1].loss
         position.best = number if better else position.best
         self._save(better)
@@ -187,9 +190,20 @@ class Training:
             return
         best = self._position.epochs[self._position.best - 1]
         summary = {"best": asdict(best), "epochs": len(self._position.epochs), "settings": self._settings}
+        self._leave_weights()
         self._store.write("result.json", to_json(summary))
         self._store.tidy(TEMPORARY)
         say(f"done: epoch {best.epoch} is the best, loss {best.loss:.4f}, right {best.accuracy:.1%}")
+
+    def _leave_weights(self) -> None:
+        """Put the best weights, with their lock, where scripts/weights and a service take them from."""
+        name, owner = "best" + self._engine.suffix, self._options.package.strip("_")
+        content = self._store.read(name) or b""
+        file = File(name, len(content), hashlib.sha256(content).hexdigest())
+        lock = Lock((Weights(owner, "scripts/train", "", (file,)),))
+        self._store.write(f"{WEIGHTS}/{owner}/{name}", content)
+        self._store.write(f"{WEIGHTS}/{LOCK}", lock.text().encode())
+        say(f"a service takes them from {self._options.output}/{WEIGHTS}, see scripts/weights push --help")
 
 
 # What a restart may change without becoming another training.

@@ -29,6 +29,7 @@ from .output import tell
 from .scratch_tree import alone
 from .template_versions import changes_between, version_of
 from .trial import Trial, trial
+from .utf8 import in_utf8
 from .wheels import renew_locks, told_ejected
 from .words import as_json, told
 from .write_back import STOPS, Journal, journal_folder, resume, write
@@ -176,6 +177,7 @@ def here() -> Path:
 
 def program() -> int:
     """Update as a process of its own, which takes its scratch work tree away when it is told to end."""
+    in_utf8()
     for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program; git's hooks are programs of the owner
         os.environ.pop(name, None)
     for number in STOPS:

@@ -33,7 +33,8 @@ OF_A_CALLER = (  # set where a hook of git, or an alias, runs the update: then t
     "GIT_DEFAULT_HASH", "GIT_DEFAULT_REF_FORMAT", "GIT_EXTERNAL_DIFF", "GIT_DIFF_OPTS",
     "GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE",
 )  # fmt: skip
-NOBODY = {  # git as if nobody had ever set it up: what Copier's own commands run with
+NOBODY = {  # git and Copier as if nobody had ever set them up: what Copier and its own commands run with
+    "COPIER_SETTINGS_PATH": os.devnull,
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TEMPLATE_DIR": "",
@@ -202,7 +203,7 @@ def last_line(text: str | None) -> str:
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Run what is inside, Copier's commands too, without the git settings, hooks and ignore lists of this person."""
+    """Run what is inside, Copier's commands too, without what this person set up in git and Copier."""
     quiet = NOBODY | settings(
         [("safe.directory", "*"), ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("gc.auto", "0")], {}
     )

@@ -43,7 +43,7 @@ def spec(patterns: Iterable[str]) -> GitIgnoreSpec:
 
 
 def owners(listed: object) -> Owners:
-    """Return the owners of a list as YAML gives it; what is no list gives nothing to anybody."""
+    """Return the owners of a list as YAML gives it; what is not a list gives nothing to anybody."""
     lists = listed if isinstance(listed, dict) else {}
     patterns = {owner: tuple(str(path) for path in lists.get(owner) or ()) for owner in OWNERS}
     return Owners(patterns, {owner: spec(paths) for owner, paths in patterns.items()})

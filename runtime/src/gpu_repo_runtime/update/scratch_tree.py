@@ -27,10 +27,10 @@ def check_clean(child: Path) -> None:
     if top.returncode:
         why_not = cause(top.stderr.decode(errors="replace"))
         if "not a git repository" in why_not:
-            raise UpdateError(f"{child} is no git repository with a commit: git init, add and commit first")
+            raise UpdateError(f"{child} is not a git repository with a commit: git init, add and commit first")
         raise UpdateError(why_not)
     if call(child, "rev-parse", "--verify", "HEAD").returncode:
-        raise UpdateError(f"{child} is no git repository with a commit: git add and commit first")
+        raise UpdateError(f"{child} is not a git repository with a commit: git add and commit first")
     for name, what in UNFINISHED.items():
         if (child / place_of(child, "--git-path", name)).exists():
             raise UpdateError(f"{what} is not finished here: finish it, or abort it, first")

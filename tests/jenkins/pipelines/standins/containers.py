@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 def run(options: list[str]) -> int:
     """Run a command in a container: in the mounted checkout, or in the files of the pulled image."""
-    environment, mount, gpu, detach = dict(os.environ), "", False, False
+    environment, mount, weights, gpu, detach = dict(os.environ), "", "", False, False
     while options[0].startswith("-"):
         option = options.pop(0)
         detach = detach or option == "--detach"
@@ -56,10 +56,14 @@ def run(options: list[str]) -> int:
             continue
         value = options.pop(0)
         gpu = gpu or option in ("--gpus", "--device")
-        if option == "--volume":
+        if option == "--volume" and value.endswith(":/weights:ro"):
+            weights = value.removesuffix(":/weights:ro")
+        elif option == "--volume":
             mount = value
         if option == "--env" and "=" in value:
             environment.__setitem__(*value.split("=", 1))
+    if weights:
+        environment["WEIGHTS"] = weights
     name, *command = options
     if not image(name).exists():
         return fail(f"Unable to find image {name}")

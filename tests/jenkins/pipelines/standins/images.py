@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,14 @@ def main(arguments: list[str]) -> int:
 
 
 def build(options: list[str]) -> None:
-    """Make an image of the src/ of the current folder; the same files give the same digest."""
+    """Make an image of the src/ of the current folder and of weights; the same files give the same digest."""
     base = re.search(r"^ARG BASE_IMAGE=\S*/([a-z0-9-]+):", Path("Dockerfile").read_text(), re.M)
     labels = dict(options[at + 1].split("=", 1) for at, word in enumerate(options) if word == "--label")
-    make(options[options.index("--tag") + 1], {"app/src": Path("src")}, labels | {"row": base[1] if base else ""})
+    files = {"app/src": Path("src")}
+    for name, value in pairwise(options):
+        if name == "--build-context":
+            files |= {"app/weights": Path(value.removeprefix("weights="))}
+    make(options[options.index("--tag") + 1], files, labels | {"row": base[1] if base else ""})
 
 
 def build_base(name: str, row: Path, labels: dict[str, str]) -> int:

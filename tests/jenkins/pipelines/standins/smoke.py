@@ -60,7 +60,7 @@ def main() -> int:
     if not fault and "--model" in options:
         module, _, name = options["--model"].partition(":")
         model = getattr(importlib.import_module(module), name)()
-        model.load("cpu")
+        importlib.import_module("gpu_repo_runtime.weights").load(model, "cpu")
         assert len(model.predict(list(model.examples))) == len(model.examples)
     if "--json" in options:
         verdict = "fail" if fault in ("smoke-fails", "smoke-lies") else "pass"

@@ -1,0 +1,1 @@
+"""Known weaknesses of packages, from databases on this disk: nothing is asked of anybody."""

@@ -1,0 +1,43 @@
+"""Write every generated block of README.md and docs/ anew, and draw the pictures: `make figures`."""
+
+from __future__ import annotations
+
+from docs.figures import catalogue, drawings, fleets, measured, plots
+from docs.figures.blocks import ROOT, fill, pages
+
+MAKERS = {
+    "images": catalogue.images,
+    "image-states": catalogue.states,
+    "drivers": catalogue.drivers,
+    "generations": catalogue.generations,
+    "cuda-versions": catalogue.cuda_versions,
+    "decisions": catalogue.decisions,
+    "service": measured.service,
+    "service-reading": measured.service_reading,
+    "service-gpu": measured.service_gpu,
+    "service-poison": measured.service_poison,
+    "batch": measured.batch,
+    "batch-padding": measured.batch_padding,
+    "batch-reading": measured.batch_reading,
+    "image-sizes": measured.images,
+    "fleet": measured.fleet,
+    "fleet-hosts": fleets.fleet_hosts,
+    "gpu-smoke": measured.gpu_smoke,
+    "gpu-evidence": measured.gpu_evidence,
+}
+
+
+def main() -> None:
+    """Write what changed and say so."""
+    for page in pages():
+        old = page.read_text(encoding="utf-8")
+        new = fill(old, MAKERS)
+        if new != old:
+            page.write_text(new, encoding="utf-8")
+            print(page.relative_to(ROOT))
+    plots.draw()
+    drawings.draw()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Tables that say what base-images/catalog.yml says, and the list of decisions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from docs.figures.blocks import ROOT, table
+
+# Compute capability of each GPU generation, with examples (developer.nvidia.com/cuda-gpus).
+GENERATIONS = {
+    "6.0": ("Pascal", "P100"),
+    "7.0": ("Volta", "V100"),
+    "7.5": ("Turing", "T4, RTX 20"),
+    "8.0": ("Ampere", "A100, A30"),
+    "8.6": ("Ampere", "A10, A40, RTX 30"),
+    "8.9": ("Ada", "L4, L40S, RTX 40"),
+    "9.0": ("Hopper", "H100, H200, GH200"),
+    "10.0": ("Blackwell", "B200, GB200"),
+    "10.3": ("Blackwell", "B300, GB300"),
+    "12.0": ("Blackwell", "RTX 50, RTX PRO"),
+}
+PLAIN = {"580": "none: CuPy, ONNX Runtime, JAX, C++ …", "525": "the same, for older drivers"}
+
+
+def catalogue() -> dict[str, Any]:
+    """Return the catalogue."""
+    found: dict[str, Any] = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
+    return found
+
+
+def rows() -> list[dict[str, Any]]:
+    """Return the images that a new child can have."""
+    return [row for row in catalogue()["images"] if row["state"] != "retired"]
+
+
+def title(row: dict[str, Any]) -> str:
+    """Return the name for people of the framework in a row."""
+    return next(str(one["title"]) for one in catalogue()["frameworks"] if one["name"] == row["framework"])
+
+
+def framework(row: dict[str, Any]) -> str:
+    """Return the framework with its minor version, or what a plain image is for."""
+    if row["framework_version"]:
+        return f"{title(row)} {'.'.join(row['framework_version'].split('.')[:2])}"
+    return PLAIN[str(row["driver_min"])]
+
+
+def images() -> str:
+    """Return the short table of the README."""
+    head = ["image", "framework", "CUDA", "oldest driver"]
+    return table(head, [[r["name"], framework(r), r["cuda"], str(r["driver_min"])] for r in rows()])
+
+
+def states() -> str:
+    """Return what is in each image and how long it is kept."""
+    head = ["image", "for", "versions", "driver", "state", "until"]
+    lines = []
+    for row in rows():
+        versions = [f"{title(row)} {row['framework_version']}"] if row["framework_version"] else []
+        versions += [f"CUDA {row['cuda']}", f"cuDNN {row['cudnn']}", f"NCCL {row['nccl']}"]
+        driver = f"{row['driver_min']} or newer"
+        lines.append([f"`{row['name']}`", row["title"], ", ".join(versions), driver, row["state"], row["end_of_life"]])
+    return table(head, lines)
+
+
+def drivers() -> str:
+    """Return which image runs on which driver branch: the branches are those that the catalogue knows."""
+    known = catalogue()["cuda_drivers"].values()
+    branches = sorted({entry[key] for entry in known for key in ("min", "full")})
+
+    def cell(row: dict[str, Any], branch: int) -> str:
+        return "no" if branch < row["driver_min"] else "runs" if branch < row["driver_full"] else "full"
+
+    lines = [[str(branch), *(cell(row, branch) for row in rows())] for branch in branches]
+    return table(["driver", *(f"`{row['name']}`" for row in rows())], lines)
+
+
+def number(capability: str) -> tuple[int, int]:
+    """Return a compute capability as a pair that can be compared."""
+    major, minor = capability.split(".")
+    return int(major), int(minor)
+
+
+def reach(row: dict[str, Any], capability: str) -> str:
+    """Return how a row serves a GPU: machine code runs upward within a major, intermediate code on all newer."""
+    mine = number(capability)
+    code = row["compute_capabilities"]
+    if any(number(c)[0] == mine[0] and number(c) <= mine for c in code["sass"]):
+        return "yes"
+    if any(number(c) <= mine for c in code["ptx"]):
+        return f"compiled at the first start, driver {row['driver_full']}"
+    return "no"
+
+
+def generations() -> str:
+    """Return which image runs on which GPU."""
+    lines = [
+        [f"{name} {capability}: {examples}", *(reach(row, capability) for row in rows())]
+        for capability, (name, examples) in GENERATIONS.items()
+    ]
+    return table(["GPU", *(f"`{row['name']}`" for row in rows())], lines)
+
+
+def cuda_versions() -> str:
+    """Return the driver branches by CUDA version."""
+    known = catalogue()["cuda_drivers"]
+    head = ["CUDA", "runs from driver", "everything from driver"]
+    return table(head, [[version, str(e["min"]), str(e["full"])] for version, e in known.items()])
+
+
+def decisions() -> str:
+    """Return a list of the pages under docs/decisions."""
+    pages = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    titles = [page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for page in pages]
+    return "\n".join(f"- [{title}]({page.name})" for title, page in zip(titles, pages, strict=True))

@@ -1,0 +1,9 @@
+# The documentation; included by the Makefile.
+
+.PHONY: figures
+figures: $(READY) ## write the figures and tables of README and docs from the result files and the catalogue
+	@$(PYTHON) -m docs.figures
+
+.PHONY: docs
+docs: $(READY) ## build the documentation into build/site
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet && echo 'make: build/site/index.html'

@@ -1,0 +1,7 @@
+"""See cli.py."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

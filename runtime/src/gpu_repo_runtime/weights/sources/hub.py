@@ -1,0 +1,69 @@
+"""Files of a Hugging Face repository at a commit, over the two addresses that its own client asks too.
+
+HF_ENDPOINT is a mirror, HF_TOKEN the token of a closed repository; without it the file that `hf auth login` leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from ..problems import WRONG_USE, WeightsError
+from . import web
+
+HUB = "https://huggingface.co"
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+|[\w.-]+")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+class Hub:
+    """A repository of models; `revision` becomes the commit that a branch or a tag stands for."""
+
+    def __init__(self, repository: str, revision: str) -> None:
+        if not _REPOSITORY.fullmatch(repository):
+            raise WeightsError(f"hf://{repository}: write hf://OWNER/NAME", WRONG_USE)
+        self._repository, self.revision = repository, revision or "main"
+        self._endpoint = (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
+        self._headers = {"User-Agent": "gpu-repo-runtime"}
+        if token := _token():
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._hint = (
+            f" (hf://{repository}, {self.revision}; HF_ENDPOINT names a mirror, HF_TOKEN opens a closed repository)"
+        )
+
+    def listing(self) -> dict[str, int | None]:
+        """Return the files with their sizes. Raises Interrupted or WeightsError."""
+        if not _COMMIT.fullmatch(self.revision):
+            found, _ = web.ask_json(self._api(f"revision/{quote(self.revision)}"), self._headers, self._hint)
+            self.revision = str(found.get("sha", "")) if isinstance(found, dict) else ""
+            if not _COMMIT.fullmatch(self.revision):
+                raise WeightsError(f"{self._endpoint} does not say which commit it is{self._hint}")
+        url: str | None = self._api(f"tree/{self.revision}?recursive=true&expand=false")
+        files: dict[str, int | None] = {}
+        while url:
+            rows, headers = web.ask_json(url, self._headers, self._hint)
+            files |= {row["path"]: int(row["size"]) for row in rows if row.get("type") == "file"}
+            following = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link") or "")
+            url = following[1] if following and following[1].startswith(f"{self._endpoint}/") else None
+        return files
+
+    def read(self, path: str, start: int) -> Iterator[bytes]:
+        """Yield the bytes of a file from `start` on."""
+        url = f"{self._endpoint}/{self._repository}/resolve/{self.revision}/{quote(path)}"
+        return web.stream(url, start, self._headers, self._hint)
+
+    def _api(self, rest: str) -> str:
+        return f"{self._endpoint}/api/models/{self._repository}/{rest}"
+
+
+def _token() -> str:
+    if token := os.environ.get("HF_TOKEN", "").strip():
+        return token
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
+    try:
+        return Path(os.environ.get("HF_TOKEN_PATH") or Path(home, "token")).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

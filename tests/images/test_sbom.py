@@ -1,0 +1,80 @@
+"""The list of packages of an image: valid by SPDX's own checker, named by the image's digest."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+from image_tools import sbom
+from image_tools.artifacts import digest_of
+from image_tools.catalog import ImageError
+from image_tools.weaknesses.packages import Package, of_bill
+
+DIGEST = f"sha256:{'a' * 64}"
+SITE = "opt/env/lib/python3.13/site-packages"
+FILES = {
+    "etc/os-release": 'NAME="Debian GNU/Linux"\nVERSION_ID="13"\nVERSION_CODENAME=trixie\nID=debian\n',
+    "var/lib/dpkg/status": "Package: libssl3t64\nStatus: install ok installed\nArchitecture: amd64\n"
+    "Maintainer: D <d@example.com>\nSource: openssl (3.5.1-1)\nVersion: 3.5.1-1+b1\nDescription: TLS\n\n",
+    f"{SITE}/nvidia_cublas-13.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: nvidia-cublas\nVersion: 13.0\n"
+    "License: NVIDIA Proprietary Software\n",
+    f"{SITE}/nvidia_cublas-13.0.dist-info/RECORD": "",
+}
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Return files as a tar archive."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return made.getvalue()
+
+
+def saved(_: str, archive: Path) -> None:
+    """Write an image as `docker save` does."""
+    layer = packed({name: text.encode() for name, text in FILES.items()})
+    config = {"architecture": "amd64", "os": "linux", "config": {}}
+    text = json.dumps(config | {"rootfs": {"type": "layers", "diff_ids": [digest_of(layer)]}}).encode()
+    manifest = [{"Config": "config.json", "RepoTags": ["x:1"], "Layers": ["layer.tar"]}]
+    files = {"config.json": text, "layer.tar": layer, "manifest.json": json.dumps(manifest).encode()}
+    archive.write_bytes(packed(files))
+
+
+def test_a_list_is_valid_and_names_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By syft from an image as `docker save` writes it, checked by spdx-tools."""
+    monkeypatch.setattr(sbom, "BUILD", tmp_path)
+    monkeypatch.setattr(sbom, "save", saved)
+    reference = f"localhost:5000/ml/plain-cu13@{DIGEST}"
+    bill = sbom.write_sbom("plain-cu13", reference, tmp_path)
+    assert sbom.spdx_problems(bill) == []
+    told = json.loads(bill.read_text())
+    assert (told["name"], told["documentNamespace"].rpartition("/")[2]) == (reference, DIGEST.replace(":", "-"))
+    [image] = [one for one in told["packages"] if one["SPDXID"].startswith("SPDXRef-DocumentRoot")]
+    assert image["checksums"] == [{"algorithm": "SHA256", "checksumValue": "a" * 64}]
+    assert (image["name"], image["versionInfo"]) == ("plain-cu13", DIGEST)
+    packages = {Package("Debian", "openssl", "3.5.1-1", "13"), Package("PyPI", "nvidia-cublas", "13.0")}
+    assert of_bill(bill) == packages
+    assert sorted(path.name for path in (tmp_path / "sbom").iterdir()) == ["plain-cu13.spdx.json"]
+    licences = {one["licenseId"] for one in told["hasExtractedLicensingInfos"]}
+    assert any("NVIDIA" in one for one in licences), "a licence that SPDX does not know is named without its text"
+
+    monkeypatch.setattr(sbom, "named", lambda document, _: document | {"documentNamespace": "no address"})
+    with pytest.raises(ImageError, match="the package list is not valid SPDX"):
+        sbom.write_sbom("plain-cu12", reference, tmp_path)
+    assert not (tmp_path / "sbom" / "plain-cu12.spdx.json").exists()
+
+
+def test_a_licence_without_a_text_gets_its_name_as_text() -> None:
+    """The checker refuses a reference to a licence that the document does not hold."""
+    root = {"SPDXID": "SPDXRef-DocumentRoot-x", "name": "x", "versionInfo": DIGEST}
+    other = {"SPDXID": "SPDXRef-a", "name": "a", "licenseDeclared": "LicenseRef-NV AND MIT AND LicenseRef-Known"}
+    known = [{"licenseId": "LicenseRef-Known", "extractedText": "words"}]
+    made = sbom.named({"packages": [root, other], "hasExtractedLicensingInfos": known}, "registry.example.com/ml/a:1")
+    assert made["hasExtractedLicensingInfos"] == [*known, {"licenseId": "LicenseRef-NV", "extractedText": "NV"}]
+    assert made["name"] == f"registry.example.com/ml/a@{DIGEST}", "without a digest of a registry it is the archive's"

@@ -1,0 +1,118 @@
+"""What makes the batch job quick, and gives the same result as what is slow."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib import metadata
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from gpu_repo_runtime.batch.ordering import Sorted
+from gpu_repo_runtime.batch.parts import ROW, TEXT, Part
+from gpu_repo_runtime.batch.provenance import packages
+from gpu_repo_runtime.batch.values import column
+
+from tests.conftest import ROOT
+
+VECTORS = pa.field("v", pa.list_(pa.float32()))
+
+
+def a_part(texts: list[str]) -> Part:
+    table = pa.table({ROW: pa.array(range(len(texts)), pa.int64()), TEXT: pa.array(texts)})
+    return Part(None, 0, 0, 0, len(texts), True, 0, table)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        np.random.default_rng(0).integers(0, 40, 1000),
+        np.random.default_rng(0).integers(0, 2**40, 1000),
+        np.array([3, 2**16 + 3, 3, 0, 2**16 + 2], np.uint32),
+        np.array([200, 3, 255, 3], np.uint8),
+        np.zeros(0, np.int64),
+    ],
+    ids=["short", "long", "just too long for 16 bits", "of a model that says uint8", "none"],
+)
+def test_the_longest_come_first_and_equals_stay_in_order(lengths):
+    rows = Sorted.of(a_part(["a"] * len(lengths))).by(lengths)
+    assert rows.order.tolist() == sorted(range(len(lengths)), key=lambda n: -int(lengths[n]))
+    assert rows.lengths.tolist() == sorted(map(int, lengths), reverse=True)
+
+
+@pytest.mark.parametrize("failed", [[], [0], [3, 7, 8], list(range(50))])
+def test_results_stand_beside_their_rows(failed):
+    texts = ["word " * (n * 7 % 11) for n in range(50)]
+    rows = Sorted.of(a_part(texts))
+    left = [text for place, text in enumerate(rows.texts) if place not in failed]
+    table = rows.in_order_of_input(pa.table({"said": pa.array(left, pa.string())}), failed)
+    bad = {int(rows.order[place]) for place in failed}
+    assert table[ROW].to_pylist() == [n for n in range(50) if n not in bad]
+    assert table["said"].to_pylist() == [text for n, text in enumerate(texts) if n not in bad]
+
+
+@pytest.mark.parametrize("value", [True, False, np.True_])
+@pytest.mark.parametrize("others", [[0.5], [0.0, 1.0], [None]])
+def test_a_truth_among_the_numbers_of_a_list_is_refused(value, others):
+    with pytest.raises((TypeError, pa.ArrowInvalid)):
+        column([[0.25], [*others, value]], VECTORS)
+
+
+def test_lists_of_zeros_and_ones_are_numbers():
+    assert column([[0.0, 1.0], (1, 0), None, np.ones(2), [np.float32(1), None]], VECTORS).to_pylist() == [
+        [0, 1],
+        [1, 0],
+        None,
+        [1, 1],
+        [1, None],
+    ]
+
+
+def test_every_package_has_the_name_and_version_that_its_metadata_say():
+    assert packages() == {package.metadata["Name"]: package.version for package in metadata.distributions()}
+
+
+IMPORTS = """
+import sys
+from gpu_repo_runtime.batch import cli, job
+from gpu_repo_runtime.batch.progress import Metrics, Progress
+Progress(Metrics(None, None, "0/1"), "cpu").add(1)
+print([name for name in ("tqdm", "prometheus_client") if name in sys.modules])
+"""
+
+
+def ran(code: str, **environment: str) -> str:
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_", "ARROW_"))}
+    command = [sys.executable, "-c", code]
+    path = {"PYTHONPATH": str(ROOT / "runtime" / "src")}
+    return subprocess.run(command, env=own | environment | path, capture_output=True, text=True, check=True).stdout
+
+
+def test_what_draws_a_bar_or_sends_metrics_is_not_imported_for_nothing():
+    assert ran(IMPORTS).strip() == "[]"
+
+
+POOL = """
+import pyarrow
+from gpu_repo_runtime.allocator import keep_memory
+from gpu_repo_runtime.batch.arrowmemory import ArrowMemory
+keep_memory()
+used = lambda: pyarrow.default_memory_pool().backend_name
+own = used()
+with ArrowMemory() as memory:
+    said = []
+    for large in (False, True, False):
+        memory.after(large=large)
+        said.append("own" if used() == own else used())
+assert used() == own
+print(*said)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
+def test_arrow_keeps_its_memory_for_the_next_part_until_one_is_large():
+    assert ran(POOL).split() == ["system", "own", "own"]
+    assert ran(POOL, ARROW_DEFAULT_MEMORY_POOL="mimalloc").split() == ["own"] * 3
+    assert ran(POOL, MALLOC_TRIM_THRESHOLD_="4096").split() == ["own"] * 3

@@ -1,0 +1,436 @@
+"""Weights: which bytes they are, how they come here, and that nothing else counts as them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from gpu_repo_runtime.weights import cli, fetching, lockfile, progress, wanted
+from gpu_repo_runtime.weights.cache import Cache, default_root
+from gpu_repo_runtime.weights.problems import WeightsError
+
+from tests.batch.object_store import Objects, object_store
+from tests.runtime.weights_server import COMMIT, REPOSITORY, Files, serving
+
+LARGE = bytes(range(256)) * 12_000  # 3 MB
+Project = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the user's cache and login out, and wait for nothing."""
+    for name in [name for name in os.environ if name.startswith(("HF_", "WEIGHTS", "REGISTRY_", "DOCKER_CONFIG"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    monkeypatch.setattr(fetching, "PAUSES_S", (0, 0, 0))
+
+
+@pytest.fixture
+def web() -> Iterator[Files]:
+    with serving() as files:
+        yield files
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return a function that makes a repository with a weights.toml, goes there, and returns it."""
+
+    def make(text: str, **files: bytes) -> Path:
+        folder = tmp_path / "project"
+        folder.mkdir(exist_ok=True)
+        (folder / "weights.toml").write_text(text)
+        for name, content in files.items():
+            place = folder / name.replace("__", "/").replace("_dot_", ".")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        monkeypatch.chdir(folder)
+        return folder
+
+    return make
+
+
+def done(*arguments: object, code: int = 0) -> None:
+    assert cli.main([*map(str, arguments)]) == code, arguments
+
+
+def fetched(capsys: pytest.CaptureFixture[str]) -> Path:
+    """Fetch, and return the folder."""
+    capsys.readouterr()
+    done("fetch", "--print")
+    return Path(capsys.readouterr().out.strip())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files of a folder but the lock."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in found.items() if name != "weights.lock"}
+
+
+FOLDER = '[words]\nsource = "stored"\nfiles = ["*.bin", "sub/*"]\n'
+
+
+def test_a_folder_is_locked_and_fetched(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a", stored__sub__deep__b_dot_txt=b"b", stored__left_dot_out=b"c")
+    done("lock")
+    found = lockfile.read(folder / "weights.lock")
+    assert sorted(found.files()) == ["words/a.bin", "words/sub/deep/b.txt"]
+    assert contents(fetched(capsys)) == {"words/a.bin": b"a", "words/sub/deep/b.txt": b"b"}
+
+
+def test_the_lock_is_the_same_for_the_same_bytes_and_says_whose(project: Project) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    before = (folder / "weights.lock").read_bytes()
+    done("lock")
+    assert (folder / "weights.lock").read_bytes() == before
+    said = json.loads(before)
+    [weights] = said["weights"]
+    assert (weights["name"], weights["source"]) == ("words", "stored")
+    assert weights["files"] == [{"path": "a.bin", "size": 1, "sha256": lockfile.sha256_of(folder / "stored/a.bin")}]
+    (folder / "stored/a.bin").write_bytes(b"b")
+    done("lock")
+    assert json.loads((folder / "weights.lock").read_text())["digest"] != said["digest"]
+
+
+def test_other_bytes_than_the_locks_are_refused_and_nothing_is_left(project: Project, capsys) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"first")
+    done("lock")
+    (folder / "stored/a.bin").write_bytes(b"other")
+    for path in default_root().rglob("*"):
+        if path.is_file():
+            path.unlink()
+    done("fetch", code=1)
+    assert "a.bin of stored has other bytes than weights.lock says" in capsys.readouterr().err
+    assert not list((default_root() / "sets").iterdir())
+    assert not list((default_root() / "blobs").iterdir())
+
+
+HUB = f'[encoder]\nsource = "hf://{REPOSITORY}"\nrevision = "main"\nfiles = ["*.json", "model.bin"]\n'
+
+
+def test_a_repository_of_the_hub_is_locked_to_its_commit(project, web, monkeypatch, capsys) -> None:
+    web.publish({"config.json": b"{}", "model.bin": LARGE, "unasked.bin": LARGE})
+    web.cuts[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = [1_000_000, 700_000]
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    folder = project(HUB)
+    done("lock")
+    [found] = lockfile.read(folder / "weights.lock").weights
+    assert (found.revision, [file.path for file in found.files]) == (COMMIT, ["config.json", "model.bin"])
+    assert web.ranges(f"/{REPOSITORY}/resolve/{COMMIT}/model.bin") == ["", "bytes=1000000-", "bytes=1700000-"]
+    assert {login for *_, login in web.asked} == {"Bearer secret"}
+    web.asked.clear()
+    assert contents(fetched(capsys)) == {"encoder/config.json": b"{}", "encoder/model.bin": LARGE}
+    assert web.asked == [], "the cache holds all, and the hub was asked again"
+
+
+def test_the_hub_gives_other_bytes_of_the_same_length(project, web, monkeypatch, capsys, tmp_path) -> None:
+    web.publish({"config.json": b"{}", "model.bin": LARGE})
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    project(HUB)
+    done("lock")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    web.there[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = LARGE[::-1]
+    done("fetch", code=1)
+    assert f"model.bin of hf://{REPOSITORY} has other bytes" in capsys.readouterr().err
+
+
+def test_a_token_is_for_its_host_alone(project, web, monkeypatch) -> None:
+    with serving() as other:
+        other.there["/large"] = LARGE
+        web.publish({"model.bin": LARGE})
+        web.moved[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = f"{other.address}/large"
+        monkeypatch.setenv("HF_ENDPOINT", web.address)
+        monkeypatch.setenv("HF_TOKEN", "secret")
+        project(HUB)
+        done("lock")
+        assert [login for *_, login in other.asked] == [""]
+
+
+def test_a_server_that_knows_no_ranges_gives_all_again(project, web, capsys) -> None:
+    web.there["/it/model.bin"] = LARGE
+    web.cuts["/it/model.bin"] = [2_000_000]
+    web.deaf = True
+    project(f'[m]\nsource = "{web.address}/it"\nfiles = ["model.bin"]\n')
+    done("lock")
+    assert contents(fetched(capsys)) == {"m/model.bin": LARGE}
+
+
+def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, web, capsys) -> None:
+    web.there["/model.bin"] = LARGE
+    web.busy = 2
+    project(f'[m]\nsource = "{web.address}/model.bin"\n')
+    done("lock")
+    web.busy = 99
+    done("lock", code=3)
+    assert "answered 503" in capsys.readouterr().err
+
+
+def test_a_password_of_an_address_is_not_shown(project, web, capsys) -> None:
+    web.opens = "Basic dXNlcjpwYXNz"
+    web.there["/model.bin"] = b"1"
+    project(f'[m]\nsource = "http://user:pass@127.0.0.1:{web.port}/model.bin"\n')
+    done("lock")
+    web.there.clear()
+    done("lock", code=3)
+    told = capsys.readouterr().err
+    assert "404" in told
+    assert "pass@" not in told.splitlines()[-1]
+
+
+def test_objects_of_a_bucket(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    with object_store() as objects:
+        objects.put("w/a.bin", LARGE)
+        objects.put("w/sub/b.bin", b"b")
+        project(f'[m]\nsource = "{objects.uri("w")}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {"m/a.bin": LARGE, "m/sub/b.bin": b"b"}
+        done("verify")
+
+
+def test_pushed_to_a_bucket_and_named_by_another_project(project: Project, capsys, tmp_path, monkeypatch) -> None:
+    def pushed(objects: Objects) -> int:
+        done("push", objects.uri("models/topic"))
+        return sum(method == "PUT" and key.endswith(".bin") for method, key in objects.asked)
+
+    with object_store() as objects:
+        project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE)
+        done("lock")
+        assert pushed(objects) == 1
+        assert pushed(objects) == 1, "what is there went there again"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        project(f'[topic]\nsource = "{objects.uri("models/topic")}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {"topic/best.bin": LARGE}
+        project(f'[other]\nsource = "{objects.uri("models/topic")}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {"other/best.bin": LARGE}
+
+
+def test_a_package_of_an_index(project: Project, tmp_path, monkeypatch, capsys) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    with zipfile.ZipFile(index / "small_weights-0.1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("small_weights/model/vocab.txt", "a\nb\n")
+        wheel.writestr("small_weights/__init__.py", "")
+        about = "small_weights-0.1.0.dist-info"
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: small-weights\nVersion: 0.1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    project('[w]\nsource = "pypi:small-weights"\nrevision = "0.1.0"\nfiles = ["small_weights/model/*"]\n')
+    done("lock")
+    assert contents(fetched(capsys)) == {"w/small_weights/model/vocab.txt": b"a\nb\n"}
+    project('[w]\nsource = "pypi:small-weights"\nrevision = "0.2.0"\n')
+    done("lock", code=3)
+    assert "pypi:small-weights==0.2.0 was not fetched: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../out.bin", "/etc/out.bin", "a/../../out.bin", "a//b", "a\\b", "C:x", "a\nb", "", ".", "same", "same/below"],
+)
+def test_a_path_that_leads_out_is_refused(project, web, monkeypatch, capsys, path: str) -> None:
+    web.publish({path: LARGE, "same": LARGE, "same/below": LARGE} if path.startswith("same") else {path: LARGE})
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    folder = project(f'[encoder]\nsource = "hf://{REPOSITORY}"\n')
+    done("lock", code=1)
+    told = capsys.readouterr().err
+    assert "no path below" in told or "appears twice, or is a file and a folder" in told
+    assert not (folder / "weights.lock").exists()
+    assert not list(folder.parent.rglob("out.bin"))
+
+
+@pytest.mark.parametrize("path", ["../out.bin", "/out.bin", "a/../../out.bin"])
+def test_a_lock_with_such_a_path_is_refused(project: Project, capsys, path: str) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    text = (folder / "weights.lock").read_text().replace('"a.bin"', json.dumps(path))
+    (folder / "weights.lock").write_text(text)
+    done("fetch", code=1)
+    assert "weights.lock: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", [lambda t: t[:-40], lambda t: t.replace('"size": 1', '"size": -1'), lambda t: "[]"])
+def test_a_lock_that_is_none_is_refused(project: Project, capsys, change) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    (folder / "weights.lock").write_text(change((folder / "weights.lock").read_text()))
+    done("fetch", code=1)
+    assert "scripts/weights lock writes it anew" in capsys.readouterr().err
+
+
+def test_a_lock_changed_by_hand_is_refused(project: Project, capsys) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    text = (folder / "weights.lock").read_text()
+    (folder / "weights.lock").write_text(text.replace(lockfile.sha256_of(folder / "stored/a.bin"), "0" * 64))
+    done("fetch", code=1)
+    assert "changed by hand" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "names no weights"),
+        ("[a]\n", "say where they come from"),
+        ('["../a"]\nsource = "x"\n', "is not a name for weights"),
+        ('[a]\nsource = "x"\nrevison = "1"\n', "revison is unknown"),
+        ('[a]\nsource = "x"\nfiles = "*.bin"\n', "files a list of texts"),
+        ("[a\n", "cannot be read"),
+        ('a = "x"\n', "a is not a table"),
+        ('[a]\nsource = "ftp://x/y"\n', "take hf://, oci://"),
+        ('[a]\nsource = "http://example.com/y"\n', "write https://"),
+        ('[a]\nsource = "https://example.com/y/"\n', "say which files lie below it"),
+        ('[a]\nsource = "https://example.com/y"\nfiles = ["*"]\n', "has no list of files"),
+        ('[a]\nsource = "pypi:torch"\n', "say which version"),
+        ('[a]\nsource = "pypi:--index-url=x"\nrevision = "1"\n', "say which version"),
+        ('[a]\nsource = "hf://a/b/c"\n', "write hf://OWNER/NAME"),
+        ('[a]\nsource = "oci://nohost"\n', "write oci://HOST/REPOSITORY"),
+    ],
+)
+def test_what_is_wrong_in_weights_toml_is_named(project: Project, capsys, text: str, told: str) -> None:
+    project(text)
+    done("lock", code=2)
+    [line] = capsys.readouterr().err.splitlines()
+    assert told in line
+
+
+def test_a_folder_that_is_not_there_is_named(project: Project, capsys) -> None:
+    project('[a]\nsource = "nowhere"\n')
+    done("lock", code=3)
+    assert "there is no folder nowhere" in capsys.readouterr().err
+
+
+def test_verify_finds_a_changed_byte_and_fetch_mends_it(project: Project, capsys) -> None:
+    project(FOLDER, stored__a_dot_bin=LARGE)
+    done("lock")
+    place = fetched(capsys) / "words/a.bin"
+    place.chmod(0o644)
+    with place.open("r+b") as file:
+        file.seek(1000)
+        file.write(b"x")
+    done("verify", code=1)
+    assert "words/a.bin; scripts/weights fetch brings them" in capsys.readouterr().err
+    assert contents(fetched(capsys)) == {"words/a.bin": LARGE}
+    done("verify")
+
+
+def test_a_folder_for_a_volume_is_filled_once(project: Project, tmp_path, capsys) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=LARGE)
+    done("lock")
+    done("fetch", "--into", tmp_path / "volume")
+    assert (tmp_path / "volume/weights.lock").read_bytes() == (folder / "weights.lock").read_bytes()
+    assert (tmp_path / "volume/words/a.bin").read_bytes() == LARGE
+    done("verify", "--from", tmp_path / "volume")
+    capsys.readouterr()
+    done("fetch", "--into", tmp_path / "volume")
+    assert "holds them already" in capsys.readouterr().err
+    (folder / "stored/a.bin").write_bytes(b"new")
+    done("lock")
+    done("fetch", "--into", tmp_path / "volume")
+    assert (tmp_path / "volume/words/a.bin").read_bytes() == b"new"
+    (tmp_path / "volume/words/a.bin").unlink()
+    done("verify", "--from", tmp_path / "volume", code=1)
+
+
+def test_whoever_fetched_them_another_user_may_read_them(project: Project, capsys) -> None:
+    """The layer of an image keeps the modes, and the container's user is another one."""
+    project(FOLDER, stored__sub__a_dot_bin=b"a")
+    before = os.umask(0o077)
+    try:
+        done("lock")
+        place = fetched(capsys)
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in (place, *place.rglob("*"))}
+    assert set(modes.values()) == {"0o755", "0o444", "0o644"}, modes
+
+
+def test_progress_is_told_on_stderr(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(progress, "PAUSE_S", 0.0)
+    bar = progress.Progress(4_000_000)
+    bar.file("words/a.bin")
+    bar.add(1_500_000)
+    bar.close()
+    assert capsys.readouterr() == ("", "weights: 1.5 MB of 4.0 MB, words/a.bin\n")
+
+
+PROGRAM = "import sys; from gpu_repo_runtime.weights.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    source = str(Path(cli.__file__).resolve().parents[2])
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source})
+
+
+def test_killed_half_way_the_next_one_goes_on(project, web, capsys) -> None:
+    web.there["/model.bin"] = LARGE
+    project(f'[m]\nsource = "{web.address}/model.bin"\n')
+    done("lock")
+    for path in [*default_root().glob("blobs/*"), *default_root().glob("sets/*/*/*")]:
+        path.unlink()
+    held = _held_at(web, "/model.bin")
+    process = started("fetch")
+    partial = Cache(default_root()).partial(lockfile.read(Path("weights.lock")).files()["m/model.bin"].sha256)
+    deadline = time.monotonic() + 20
+    while not (partial.exists() and partial.stat().st_size > 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    told = process.communicate()[1]
+    begun = partial.stat().st_size if partial.exists() else 0
+    assert 0 < begun < len(LARGE), f"it was killed too early or too late: {told}"
+    held.clear()
+    web.asked.clear()
+    assert contents(fetched(capsys)) == {"m/model.bin": LARGE}
+    assert web.ranges("/model.bin") == [f"bytes={begun}-"]
+
+
+def _held_at(web: Files, path: str) -> list[int]:
+    """Let all transfers of a path break off at once, until the list is cleared."""
+    web.cuts[path] = [1_200_000] + [0] * 1000
+    return web.cuts[path]
+
+
+def test_two_at_once_fetch_once(project, web) -> None:
+    web.there["/model.bin"] = LARGE
+    folder = project(f'[m]\nsource = "{web.address}/model.bin"\n')
+    done("lock")
+    for path in [*default_root().glob("blobs/*")]:
+        path.unlink()
+    web.asked.clear()
+    both = [started("fetch"), started("fetch")]
+    told = [process.communicate()[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], told
+    assert len(web.ranges("/model.bin")) == 1
+    place = Cache(default_root()).place_of(lockfile.read(folder / "weights.lock"))
+    assert contents(place) == {"m/model.bin": LARGE}
+
+
+def test_a_full_disk_is_told_in_one_line(project: Project, monkeypatch, capsys) -> None:
+    def full(*_: object) -> Iterator[bytes]:
+        yield b"1"
+        raise OSError(28, "No space left on device")
+
+    project(FOLDER, stored__a_dot_bin=b"a")
+    monkeypatch.setattr("gpu_repo_runtime.weights.sources.folder.Disk.read", full)
+    done("lock", code=3)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "No space left on device" in line
+
+
+def test_wanted_takes_all_without_patterns() -> None:
+    assert wanted.Wanted("a", "x").takes("any/thing")
+    with pytest.raises(WeightsError):
+        wanted.read(Path("/nonexistent/weights.toml"))

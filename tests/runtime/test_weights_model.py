@@ -1,0 +1,208 @@
+"""A model gets the folder of its weights, wherever they are, and what runs with them says which they were."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from gpu_repo_runtime import testing, weights
+from gpu_repo_runtime.batch.cli import main as job
+from gpu_repo_runtime.serving.app import create_app
+from gpu_repo_runtime.serving.settings import Settings
+from gpu_repo_runtime.weights import cli, lockfile
+from gpu_smoke.layers import model as smoke
+
+MODEL = """
+from pathlib import Path
+
+from pydantic import BaseModel
+
+Input = str
+
+
+class Output(BaseModel):
+    label: str
+
+
+class Model:
+    examples = ("one", "two")
+    tolerance = 0.0
+
+    def load(self, device: str, weights: Path) -> None:
+        self.label = (weights / "words" / "label.txt").read_text()
+
+    def predict(self, batch: list[Input]) -> list[Output]:
+        return [Output(label=self.label) for _ in batch]
+"""
+Make = Callable[..., Path]
+
+
+@pytest.fixture
+def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    """Return a function that makes a repository with a model and weights, fetched, and goes there."""
+    made: list[str] = []
+
+    def make(model: str = MODEL, place: str = "stored", lock: bool = True) -> Path:
+        folder, name = tmp_path / "owner", f"owner_{len(made)}_{id(made)}"
+        made.append(name)
+        package = folder / "src" / name
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").touch()
+        (package / "model.py").write_text(model)
+        (folder / place).mkdir(parents=True, exist_ok=True)
+        (folder / place / "label.txt").write_text("first")
+        (folder / "weights.toml").write_text(f'[words]\nsource = "{place}"\n')
+        monkeypatch.chdir(folder)
+        monkeypatch.syspath_prepend(str(folder / "src"))
+        monkeypatch.setenv("PYTHONPATH", str(folder / "src"))
+        importlib.invalidate_caches()
+        if lock:
+            assert cli.main(["lock"]) == 0
+            assert cli.main(["fetch"]) == 0
+        return package
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("WEIGHTS", raising=False)
+    yield make
+    for name in [name for name in sys.modules if name.partition(".")[0] in made]:
+        del sys.modules[name]
+
+
+def model_of(package: Path) -> Any:
+    return importlib.import_module(f"{package.name}.model").Model()
+
+
+@pytest.mark.parametrize("place", ["stored", "weights/words"])
+def test_from_the_cache_and_from_the_repository(owner: Make, place: str, tmp_path: Path) -> None:
+    package = owner(place=place)
+    assert testing.loaded(type(model_of(package)), "cpu").label == "first"
+    found = weights.find(package.name)
+    assert found is not None
+    inside = found.path.is_relative_to(tmp_path / "owner")
+    assert inside == (place == "weights/words")
+
+
+def test_from_a_volume_that_has_to_be_the_right_one(owner: Make, tmp_path: Path, monkeypatch) -> None:
+    package = owner()
+    assert cli.main(["fetch", "--into", str(tmp_path / "volume")]) == 0
+    monkeypatch.setenv("WEIGHTS", str(tmp_path / "volume"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    model = model_of(package)
+    weights.load(model, "cpu")
+    assert model.label == "first"
+    (tmp_path / "owner/stored/label.txt").write_text("second")
+    assert cli.main(["lock"]) == 0
+    with pytest.raises(weights.WeightsError, match=r"this project was locked to"):
+        weights.load(model, "cpu")
+    monkeypatch.setenv("WEIGHTS", str(tmp_path / "nowhere"))
+    with pytest.raises(weights.WeightsError, match=r"does not hold words/label\.txt"):
+        weights.load(model, "cpu")
+
+
+def test_in_an_image_the_lock_is_among_the_weights(owner: Make, tmp_path: Path, monkeypatch, capsys) -> None:
+    """scripts/build gives the image a folder weights with the files and the lock, or with the lock alone."""
+    package = owner()
+    capsys.readouterr()
+    assert cli.main(["fetch", "--print", "--lock-only"]) == 0
+    alone = Path(capsys.readouterr().out.strip())
+    assert [path.name for path in alone.iterdir()] == ["weights.lock"]
+    whole = weights.find(package.name)
+    assert whole is not None
+    (tmp_path / "owner/weights.lock").unlink()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    image = tmp_path / "owner/weights"
+    image.mkdir()
+    (image / "weights.lock").write_bytes((alone / "weights.lock").read_bytes())
+    with pytest.raises(weights.WeightsError, match="scripts/weights fetch, or let WEIGHTS name their folder"):
+        weights.find(package.name)
+    monkeypatch.setenv("WEIGHTS", str(whole.path))
+    assert weights.digest(model_of(package)) == whole.lock.digest
+    monkeypatch.delenv("WEIGHTS")
+    (image / "words").mkdir()
+    (image / "words/label.txt").write_text("first")
+    assert testing.loaded(type(model_of(package)), "cpu").label == "first"
+
+
+def test_a_model_that_asks_for_none_is_loaded_as_before(owner: Make, tmp_path: Path) -> None:
+    package = owner(MODEL.replace(", weights: Path", "").replace('(weights / "words" / "label.txt")', "Path(__file__)"))
+    (tmp_path / "owner/weights.lock").write_text("broken")
+    model = model_of(package)
+    weights.load(model, "cpu")
+    assert weights.digest(model) == ""
+
+
+def test_no_lock_and_no_files_are_told(owner: Make, tmp_path: Path, monkeypatch) -> None:
+    package = owner(lock=False)
+    with pytest.raises(weights.WeightsError, match=r"say in weights\.toml where they come from"):
+        weights.load(model_of(package), "cpu")
+    assert cli.main(["lock"]) == 0
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    with pytest.raises(weights.WeightsError, match="run scripts/weights fetch"):
+        weights.load(model_of(package), "cpu")
+
+
+def test_the_service_says_which_weights_it_has(owner: Make) -> None:
+    package = owner()
+    lock = lockfile.read(Path("weights.lock"))
+    with TestClient(create_app(model_of(package), Settings(device="cpu"))) as client:
+        assert client.get("/livez").json()["weights"] == lock.digest
+        [one] = lock.weights
+        line = f'service_weights{{digest="{one.digest}",name="words",revision=""}} 1.0'
+        assert line in client.get("/metrics").text
+        assert client.post("/predict", json={"instances": ["x"]}).json()["predictions"] == [{"label": "first"}]
+
+
+def test_the_service_without_its_weights_does_not_start(owner: Make, tmp_path: Path, monkeypatch) -> None:
+    package = owner()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    with (
+        pytest.raises(RuntimeError, match="scripts/weights fetch"),
+        TestClient(create_app(model_of(package), Settings(device="cpu"))),
+    ):
+        pass
+
+
+def run(package: Path, output: Path) -> int:
+    texts = output.parent / "texts.jsonl"
+    texts.write_text("".join(json.dumps({"text": str(number)}) + "\n" for number in range(10)))
+    return job(package.name, ["run", "--input", str(texts), "--output", str(output), "--device", "cpu"])
+
+
+def test_the_job_says_which_weights_it_had(owner: Make, tmp_path: Path) -> None:
+    assert run(owner(), tmp_path / "out") == 0
+    story = json.loads((tmp_path / "out/_provenance.json").read_text())
+    [file] = lockfile.read(Path("weights.lock")).files().values()
+    assert story["weights"] == {"words/label.txt": file.sha256}
+    assert (
+        json.loads((tmp_path / "out/_plan.json").read_text())["weights"] == lockfile.read(Path("weights.lock")).digest
+    )
+
+
+def test_a_job_does_not_go_on_with_other_weights(owner: Make, tmp_path: Path, capsys) -> None:
+    package = owner()
+    assert run(package, tmp_path / "out") == 0
+    (tmp_path / "owner/stored/label.txt").write_text("second")
+    assert cli.main(["lock"]) == 0
+    assert cli.main(["fetch"]) == 0
+    assert run(package, tmp_path / "out") != 0
+    assert "the weights have changed" in capsys.readouterr().err
+
+
+def test_the_job_without_its_weights_ends_in_one_line(owner: Make, tmp_path: Path, monkeypatch, capsys) -> None:
+    package = owner()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    capsys.readouterr()
+    assert run(package, tmp_path / "out") == 78
+    assert [line for line in capsys.readouterr().err.splitlines() if "scripts/weights fetch" in line]
+
+
+def test_gpu_smoke_gives_them_too(owner: Make) -> None:
+    model = model_of(owner())
+    smoke.load(model, "cpu")
+    assert model.label == "first"

@@ -1,0 +1,77 @@
+"""The locks that children start with: each lock of development tools is kept once, and fits the packages beside it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from lock_templates import LOCKS, TOOLS, share_tools, shared_tools
+
+from tests.answers import TYPES
+from tests.templates import checks
+
+SETS = sorted(folder.name for folder in LOCKS.iterdir() if folder.name != "tools")
+
+
+def type_of(name: str) -> str:
+    return name.split("-")[0]
+
+
+def tools_of(name: str) -> Path:
+    """Return the lock of the development tools that a set starts with, as the template chooses it."""
+    own = LOCKS / name / TOOLS
+    return own if own.exists() else shared_tools(type_of(name))
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_development_tools_fit_the_packages_beside_them(name: str) -> None:
+    """scripts/setup installs both into one environment."""
+    tools = checks.requirements(tools_of(name).read_text())
+    assert tools.keys() >= {"pytest", "ruff"}, tools_of(name)
+    for lock in sorted((LOCKS / name).glob("requirements*.lock")):
+        pins = checks.requirements(lock.read_text())
+        other = {
+            package: (pins[package], tools[package])
+            for package in tools
+            if pins.get(package, tools[package]) != tools[package]
+        }
+        assert other == {}, f"{lock}: other versions than in {tools_of(name)}: make locks"
+
+
+@pytest.fixture
+def locks(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(LOCKS, tmp_path / "locks"))
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.lock")}
+
+
+def test_a_lock_of_tools_that_sets_have_in_common_is_kept_once(locks: Path) -> None:
+    before = files(locks)
+    share_tools(locks)
+    assert files(locks) == before, "make locks"
+    for name in SETS:  # as each set is resolved by itself
+        shutil.copy(tools_of(name), locks / name / TOOLS)
+    share_tools(locks)
+    assert files(locks) == before
+
+
+def test_a_set_that_differs_has_a_lock_of_its_own(locks: Path) -> None:
+    before = files(locks)
+    (locks / SETS[0] / TOOLS).write_text("pytest==1\n")
+    share_tools(locks)
+    assert files(locks) == before | {f"{SETS[0]}/{TOOLS}": b"pytest==1\n"}
+
+
+def test_what_most_sets_have_now_takes_the_place_of_the_shared_one(locks: Path) -> None:
+    """After `make locks` with newer tools, the set that kept the old ones is the one that differs."""
+    mine = [name for name in SETS if shared_tools(type_of(name)) == shared_tools(TYPES[0])]
+    old = tools_of(mine[0]).read_bytes()
+    for name in mine[1:]:
+        (locks / name / TOOLS).write_text("pytest==2\n")
+    share_tools(locks)
+    assert [name for name in SETS if (locks / name / TOOLS).exists()] == mine[:1]
+    assert (locks / mine[0] / TOOLS).read_bytes() == old
+    assert shared_tools(TYPES[0], locks).read_text() == "pytest==2\n"

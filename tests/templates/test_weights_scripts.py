@@ -1,0 +1,100 @@
+"""How weights get into an image, or stay out of it, and into containers: a stand-in for Docker notes its calls."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+
+# Says yes to all, and writes each call down, a word a line.
+DOCKER = """#!/usr/bin/env bash
+printf '%s\\n' "$@" "" >>"$DOCKER_LOG"
+"""
+Call = Callable[..., tuple[int, str, list[list[str]]]]
+
+
+@pytest.fixture(params=["service", "batch"])
+def call(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Call:
+    """Return a function that runs a script in a child; it returns exit code, stderr and the calls of Docker."""
+    child, log = tmp_path / "child", tmp_path / "docker.log"
+    shutil.copytree(render(AnswerSet(request.param, "plain")), child)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/docker").write_text(DOCKER)
+    (tmp_path / "bin/docker").chmod(0o755)
+    own = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "DOCKER_LOG": str(log)}
+    own |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def of(*command: str, **environment: str) -> tuple[int, str, list[list[str]]]:
+        log.unlink(missing_ok=True)
+        run = subprocess.run(
+            command, cwd=child, env=os.environ | own | environment, capture_output=True, text=True, check=False
+        )
+        calls = log.read_text().split("\n\n") if log.exists() else []
+        return run.returncode, run.stderr, [lines.split("\n") for lines in calls if lines]
+
+    of.child = child  # type: ignore[attr-defined]
+    return of
+
+
+def behind(calls: list[list[str]], action: str, option: str) -> list[str]:
+    """Return what stands behind an option in the calls of an action."""
+    found = [one for one in calls if one[0] == action]
+    assert found, f"docker {action} was not called: {calls}"
+    return [value for one in found for name, value in pairwise(one) if name == option]
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_image_gets_them_as_a_context_with_their_lock(call: Call) -> None:
+    code, told, calls = call("scripts/build")
+    assert code == 0, told
+    [context] = behind(calls, "build", "--build-context")
+    assert files(Path(context.removeprefix("weights="))) == ["weights.lock", "words/LICENSE", "words/words.npz"]
+
+
+def test_left_out_the_lock_alone_goes_in(call: Call) -> None:
+    code, told, calls = call("scripts/build", WEIGHTS_IN="volume")
+    assert code == 0, told
+    [context] = behind(calls, "build", "--build-context")
+    assert files(Path(context.removeprefix("weights="))) == ["weights.lock"]
+    code, told, _ = call("scripts/build", WEIGHTS_IN="nowhere")
+    assert (code, "take image or volume" in told) == (2, True)
+
+
+def test_without_a_lock_nothing_is_asked_for(call: Call) -> None:
+    (call.child / "weights.lock").unlink()  # type: ignore[attr-defined]
+    code, told, calls = call("scripts/build")
+    assert code == 0, told
+    assert behind(calls, "build", "--build-context") == []
+
+
+def test_a_container_on_the_checkout_gets_them_mounted(call: Call) -> None:
+    code, told, calls = call("scripts/test", RUN_IN="docker")
+    assert code == 0, told
+    [mount] = [one for one in behind(calls, "run", "--volume") if one.endswith(":/weights:ro")]
+    assert "words/words.npz" in files(Path(mount.removesuffix(":/weights:ro")))
+    assert "WEIGHTS=/weights" in behind(calls, "run", "--env")
+
+
+def test_weights_that_cannot_be_had_stop_the_build_in_one_line(call: Call) -> None:
+    child = call.child  # type: ignore[attr-defined]
+    shutil.rmtree(child / "weights")
+    code, told, calls = call("scripts/build")
+    assert (code, "there is no folder weights/words" in told) == (3, True), told
+    assert [one for one in calls if one[0] == "build"] == []
+
+
+def test_the_dockerfile_lets_code_and_weights_change_apart(render: Callable[[AnswerSet], Path]) -> None:
+    lines = (render(AnswerSet("service", "plain")) / "Dockerfile").read_text().splitlines()
+    assert "FROM scratch AS weights" in lines, "a build without weights has no stage of that name"
+    weights, code = lines.index("COPY --link --from=weights / weights/"), lines.index("COPY --link src/ src/")
+    assert lines.index("FROM packages AS runtime") < weights < code

@@ -1,0 +1,220 @@
+"""Start a repository from the family: the same as `copier copy`, but all or nothing and with one clear line on error.
+
+The answers are asked for on a terminal; with --answer they are taken as given and the rest are the defaults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+import with_runtime  # noqa: F401
+
+# isort: split
+import yaml
+from copier import load_settings
+from copier.errors import CopierError
+from family import asked_questions, catalog
+from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
+from gpu_repo_runtime.update.git_calls import UpdateError, without_password
+from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
+from gpu_repo_runtime.update.utf8 import in_utf8
+from image_tools.check import end_warnings
+from platformdirs import user_config_path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class NewError(Exception):
+    """The repository cannot be started; the message says why and what to do."""
+
+
+def questions(template: Path) -> list[str]:
+    """Return the names of the questions that a person is asked, in their order."""
+    return list(asked_questions(yaml.safe_load((template / "copier.yml").read_text(encoding="utf-8"))))
+
+
+def check_answers(answers: list[str], known: list[str]) -> None:
+    """Raise NewError for an answer that is not `question=answer` or does not answer any question."""
+    for answer in answers:
+        name, equals, _ = answer.partition("=")
+        if not equals:
+            raise NewError(
+                f"{answer!r} is not an answer: it needs question=answer, for example project_name=topic-finder "
+                "or, with spaces, description='Find the topic'"
+            )
+        if name not in known:
+            raise NewError(f"there is no question {name!r}: the questions are {', '.join(known)}")
+
+
+def split(text: str) -> list[str]:
+    """Return the answers in `text`, which are separated by spaces and may be quoted. Raises NewError."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise NewError(f"a quotation mark is missing in the answers {text}") from error
+
+
+def check_target(target: Path) -> None:
+    """Raise NewError unless `target` is free and can be written."""
+    if target.exists() and not target.is_dir():
+        raise NewError(f"{target} is a file: take a folder that does not exist yet")
+    if target.is_dir() and any(target.iterdir()):
+        raise NewError(f"{target} is not empty: take a folder that does not exist yet, or an empty one")
+    parent = target if target.is_dir() else target.parent
+    if not parent.is_dir():
+        raise NewError(f"{parent} does not exist: make it first, or take another place")
+    if not os.access(parent, os.W_OK):
+        raise NewError(f"{parent} cannot be written: take another place")
+
+
+def reason(output: str) -> str:
+    """Return the one line that tells why Copier failed, without its traceback."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    line = lines[-1] if lines else "Copier failed without a message"
+    choice = re.search(r"Invalid choice for '(\w+)': '(.*)' is not in \[(.*)\]", line)
+    if choice:
+        return wrong_choice(choice[1], choice[2], choice[3].replace("'", "").split(", "))
+    for prefix in ("ValueError: ", "Validation error for question "):
+        line = line.removeprefix(prefix)
+    return line.replace("': for example", " needs another answer, for example").removeprefix("'")
+
+
+def wrong_choice(question: str, given: str, choices: list[str]) -> str:
+    """Return the line about an answer that is none of the choices; a driver between two takes the lower one."""
+    line = f"{question} cannot be {given!r}: take {' or '.join(choices)}"
+    lower = [choice for choice in choices if choice.isdigit() and given.isdigit() and int(choice) < int(given)]
+    return f"{line}; nodes with {given} take {max(lower, key=int)}" if lower else line
+
+
+def shared_address(template: str) -> str:
+    """Return the address that others know `template` by: the URL its clone came from, "" where there is none."""
+    if not Path(template).is_dir():
+        return ""
+    command = ["git", "-C", template, "config", "--get", "remote.origin.url"]
+    origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    return origin if re.match(r"(https?|ssh|git)://|[^/]+@[^/]+:", origin) else ""
+
+
+def found(template: str, version: str | None) -> tuple[Template | None, str | None]:
+    """Return the template with its releases and the tag to start from: `version`, else the newest release.
+
+    None for the template where it is a folder of this machine as it is: nothing is released, or `version` is HEAD.
+    Raises NewError.
+    """
+    here = Path(template).is_dir()
+    if version == "HEAD" and here:
+        return None, "HEAD"
+    try:
+        fetched = template_of(template)
+    except UpdateError as error:
+        raise NewError(str(error)) from error
+    finals = [tag for number, tag in fetched.known.items() if not number.is_prerelease]
+    if version is None:
+        return (fetched, finals[-1]) if finals else (None, None) if here else (fetched, fetched.commit("HEAD"))
+    number = version_of(version)
+    if number not in fetched.known or number is None:
+        raise NewError(
+            f"the template has no version {version}: there are {', '.join(fetched.known.values()) or 'none'}"
+        )
+    return fetched, fetched.known[number]
+
+
+def check_settings() -> None:
+    """Raise NewError where this person's settings of Copier, which give defaults, cannot be read."""
+    own = os.environ.get("COPIER_SETTINGS_PATH")
+    place = Path(own) if own else user_config_path("copier", appauthor=False) / "settings.yml"
+    try:
+        load_settings(place)
+    except (CopierError, OSError, RecursionError) as error:
+        said = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise NewError(f"your settings of Copier, {place}, cannot be read: mend or remove them ({said})") from error
+
+
+def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:
+    """Render `template` beside `target` and move it there once it is whole; return what to say of the version.
+
+    Raises NewError.
+    """
+    check_settings()
+    known, tag = found(template, version)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
+        made = Path(folder) / target.name
+        command = [sys.executable, "-W", "ignore", "-m", "copier", "copy", "--quiet"]
+        command += [] if interactive else ["--defaults"]
+        command += ["--vcs-ref", tag] if tag else []
+        command += [part for answer in answers for part in ("--data", answer)]
+        done = subprocess.run(
+            [*command, str(known.place) if known else template, str(made)],
+            stderr=subprocess.PIPE, text=True, check=False, cwd=target.parent,
+        )  # fmt: skip
+        if done.returncode:
+            raise NewError(without_password(reason(done.stderr)))
+        name_source(made / ANSWERS, without_password(address_of(template)))
+        if target.is_dir():
+            target.rmdir()
+        made.rename(target)
+    return f" It follows {tag}; {known.found_by()}." if known and known.untagged else ""
+
+
+def name_source(answers: Path, source: str) -> None:
+    """Write into the answers where the child's updates come from."""
+    text = answers.read_text(encoding="utf-8")
+    answers.write_text(SOURCE.sub(lambda _: line("_src_path", source), text), encoding="utf-8")
+
+
+def end_of_image(child: Path) -> list[str]:
+    """Return a line where the image of a new repository gets its last fixes soon, by the catalogue of this clone."""
+    text = (child / "Dockerfile").read_text(encoding="utf-8")
+    known = catalog()
+    rows = [row for row in known["images"] if f"/{row['name']}:" in text]
+    return end_warnings(known, rows, datetime.now(UTC).date())
+
+
+def main() -> int:
+    """Start a repository; return the exit code: 0 started, 1 refused."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("target", help="the folder of the new repository")
+    parser.add_argument("--answer", action="append", default=[], metavar="QUESTION=ANSWER")
+    parser.add_argument("--answers", default="", metavar="TEXT", help="several, as make passes them on")
+    parser.add_argument("--template", default=str(ROOT), help="where children find the template (default: this clone)")
+    parser.add_argument("--version", help="the template's version (default: the newest release; HEAD: as it is)")
+    options = parser.parse_args()
+    try:
+        if not options.target:
+            raise NewError("where to? for example: make new TO=../my-project")
+        target = Path(os.path.abspath(Path(options.target).expanduser()))
+        answers = options.answer + split(options.answers)
+        check_answers(answers, questions(ROOT))
+        check_target(target)
+        interactive = not answers and sys.stdin.isatty()
+        if not interactive and not any(answer.startswith("project_name=") for answer in answers):
+            raise NewError('the name is missing: make new TO=... ANSWERS="project_name=topic-finder"')
+        note = start(options.template, target, answers, interactive, options.version)
+    except NewError as error:
+        print(f"new: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"new: {target} cannot be written ({error.strerror}): take another place", file=sys.stderr)
+        return 1
+    for warning in end_of_image(target):
+        print(f"new: {warning}", file=sys.stderr)
+    print(f"{target} is ready.{note} Go on with:\n")
+    print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
+    print("  scripts/setup\n  scripts/test")
+    if address := shared_address(options.template):
+        print(f"\nIts updates come from {options.template}, which only this machine has. Where others work on it too:")
+        print(f"  make new TO=... TEMPLATE={without_password(address)}")
+    return 0
+
+
+if __name__ == "__main__":
+    in_utf8()
+    sys.exit(main())
