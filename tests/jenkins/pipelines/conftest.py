@@ -59,7 +59,7 @@ def make_child(
         child = tmp_path_factory.mktemp("children") / name
         shutil.copytree(render(answers), child)
         for file in child.rglob("*"):  # every child its own repository in the registry and its own package
-            if file.is_file() and file.suffix != ".whl":
+            if file.is_file() and file.suffix not in (".whl", ".npz"):
                 text = file.read_text().replace("registry.example.com", registry.host)
                 file.write_text(re.sub(r'(/ml/|^name = ")topic-finder\b', rf"\g<1>{name}", text, flags=re.M))
         farm.look_beside_docker(child)
