@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import runtime_source  # noqa: F401
+import with_runtime  # noqa: F401
 
 # isort: split
 from copier import run_copy

@@ -63,11 +63,9 @@ class KilledUpdate:
             if self.killed(child, options):
                 self.kills -= 1
                 break
+        waits = (write_back.journal_folder(child.path) / "journal.json").exists()
         code = self.run(child, options)
-        if code in (0, 3, 4) and "update that was interrupted is finished" in self.out:
-            self.resumed += 1  # it finishes what was killed, and what that had to tell went with it
-            names = child.git("ls-files", "--others", "--cached").splitlines()
-            self.out = json.dumps({"files": [{"path": name, "kind": "at risk"} for name in names]})
+        self.resumed += waits and code in (0, 3, 4)
         return code
 
     def killed(self, child: Child, options: tuple[str, ...]) -> bool:

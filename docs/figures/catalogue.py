@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import yaml
@@ -108,6 +109,34 @@ def cuda_versions() -> str:
     known = catalogue()["cuda_drivers"]
     head = ["CUDA", "runs from driver", "everything from driver"]
     return table(head, [[version, str(e["min"]), str(e["full"])] for version, e in known.items()])
+
+
+def fits() -> dict[str, dict[str, dict[str, str]]]:
+    """Return what `make compatibility` found: package -> row -> version, and why not the newest."""
+    found = json.loads((ROOT / "base-images" / "compatibility.json").read_text(encoding="utf-8"))
+    packages: dict[str, dict[str, dict[str, str]]] = found["packages"]
+    return packages
+
+
+def compatibility() -> str:
+    """Return which package fits which image."""
+    lines = [
+        [f"`{name}`", *(fit["version"] or "no" for row in rows() if (fit := found[row["name"]]))]
+        for name, found in fits().items()
+    ]
+    return table(["package", *(f"`{row['name']}`" for row in rows())], lines)
+
+
+def incompatibility() -> str:
+    """Return why a package does not fit an image, or not in its newest version; images with one reason together."""
+    lines = []
+    for name, found in fits().items():
+        reasons: dict[str, list[str]] = {}
+        for row in rows():
+            if why := found[row["name"]]["why"]:
+                reasons.setdefault(why, []).append(f"`{row['name']}`")
+        lines += [f"- `{name}` on {', '.join(where)}: {why}." for why, where in reasons.items()]
+    return "\n".join(lines)
 
 
 def decisions() -> str:

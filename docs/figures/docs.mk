@@ -7,3 +7,7 @@ figures: $(READY) ## write the figures and tables of README and docs from the re
 .PHONY: docs
 docs: $(READY) ## build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet && echo 'make: build/site/index.html'
+
+.PHONY: compatibility
+compatibility: $(READY) ## find out again which packages fit which image, into docs/compatibility.md (asks the package index; minutes)
+	@$(PYTHON) benchmarks/images/compatibility.py && $(PYTHON) -m docs.figures

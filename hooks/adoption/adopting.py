@@ -19,6 +19,7 @@ from adoption.detect import Findings, detect
 from adoption.imports import add_imported, add_tested
 from adoption.packaging_found import read_packaging
 from adoption.repository import AdoptError
+from adoption.room import furnish, take_out
 from adoption.tree import Tree, read_tree
 
 
@@ -59,15 +60,18 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         add_imported(packaging, tree)
         add_tested(packaging, tree)
         findings = detect(tree, packaging, wish.repository.resolve().name, wish.answers)
-        first, render = Path(folder) / "first", Path(folder) / "render"
+        first = Path(folder) / "first"
         answers = [f"{name}={_said(answer.value)}" for name, answer in findings.answers.items()]
         rendered(wish, first, answers)
         kept = plan.kept_paths(tree, files(first), set(wish.take))
         given = plan.adopted(tree, findings, kept)
-        rendered(wish, render, [*answers, f"adopted={json.dumps(given)}"])
+        render, room, locked, out = _locked(wish, clone, first, answers, given, findings)
         done = Adoption(wish.repository, wish.branch, findings, [], *_follows(render))
         done.entries = plan.entries(tree, render, kept, set(wish.take))
-        _lock(clone, render, first, given, done, tree, wish.take)
+        place(clone, render, done, tree, wish.take)
+        take_out(room, clone, str(given["requirements"]))
+        _tell_locked(clone, done, locked, out, str(given["requirements"]))
+        _lint_from_here(clone, done, tree, wish.take)
         written = sorted(set(_changed(clone, done.entries)))
         repository.commit(clone, wish.repository, f"Adopt the template, version {done.version}", written)
         if lost := repository.lost_lines(clone, before):
@@ -108,47 +112,39 @@ def _follows(render: Path) -> tuple[str, str]:
     return image[1] if image else "", str(known["_commit"])
 
 
-def _lock(
-    clone: Path, render: Path, first: Path, given: dict[str, object], done: Adoption, tree: Tree, take: frozenset[str]
-) -> None:
-    """Lock the packages; a pyproject.toml that cannot be locked as it is gives its packages to requirements.in."""
-    pyproject = (first / "pyproject.toml").read_text(encoding="utf-8")
-    wanted, asks = locks.wanted_of(render, pyproject, done.findings, done.image)
-    place(clone, render, done, tree, take)
-    prefix = str(given["requirements"])
-    if asks:
-        _asking(clone, render, given, True)
-        locked = locks.resolve(clone, prefix, wanted, True, done.image)
-    if not asks or not locked.asks:
-        done.findings.packaging.static = False
-        wanted, _ = locks.wanted_of(render, pyproject, done.findings, done.image)
-        if asks:
-            _asking(clone, render, given, False)
-        locked = locks.resolve(clone, prefix, wanted, False, done.image)
+def _locked(
+    wish: Wish, clone: Path, first: Path, answers: list[str], given: dict[str, object], findings: Findings
+) -> tuple[Path, Path, locks.Locked, list[tuple[str, str]]]:
+    """Render with what was there before and lock the packages, away from every file of the repository.
+
+    A pyproject.toml that cannot be locked as it is gives its packages to requirements.in. Returns the render, the
+    folder with the locks, how locking ended, and what is left out.
+    """
+    pyproject, image = (first / "pyproject.toml").read_text(encoding="utf-8"), _follows(first)[0]
+    for name in ("as it is", "written down"):
+        wanted, asks = locks.wanted_of(first, pyproject, findings, image)
+        render, room = first.with_name(f"render {name}"), first.with_name(f"room {name}")
+        rendered(wish, render, [*answers, f"adopted={json.dumps(({'asks': True} if asks else {}) | given)}"])
+        furnish(room, render, clone / "pyproject.toml")
+        locked = locks.resolve(room, str(given["requirements"]), wanted, asks, image)
+        if not asks or locked.asks:
+            break
+        findings.packaging.static = False
+    return render, room, locked, wanted.out
+
+
+def _tell_locked(clone: Path, done: Adoption, locked: locks.Locked, out: list[tuple[str, str]], prefix: str) -> None:
     done.notes += locked.notes
     done.open += locked.open
-    done.open += [
-        f"{text} is not locked: {reason}" for text, reason in wanted.out if not any(text in o for o in locked.open)
-    ]
+    done.open += [f"{text} is not locked: {reason}" for text, reason in out if not any(text in o for o in locked.open)]
     done.entries += [plan.Entry(path.name, "new", "the packages found") for path in sorted(clone.glob(f"{prefix}*.in"))]
+
+
+def _lint_from_here(clone: Path, done: Adoption, tree: Tree, take: frozenset[str]) -> None:
     own = plan.other_settings(tree).get("ruff.toml", "") if "ruff.toml" not in take else ""
     own = "ruff.toml" if not own and "ruff.toml" in tree.paths and "ruff.toml" not in take else own
     summary = baseline.write_baseline(clone, own, tree.submodules)
     done.entries.append(plan.Entry(baseline.NAME, "new", f"lets be what was there: {summary}"))
-
-
-def _asking(clone: Path, render: Path, given: dict[str, object], asks: bool) -> None:
-    """Let scripts/lock read pyproject.toml, too, or not; the answers say so as well."""
-    marker, file = f"asked=({given['requirements']}.in", clone / "scripts" / "lock"
-    text = (render / "scripts" / "lock").read_text(encoding="utf-8")
-    assert marker in text
-    if asks:
-        text = text.replace(marker, f"asked=(pyproject.toml {given['requirements']}.in")
-    file.write_text(text, encoding="utf-8")
-    answers = (render / ANSWERS).read_text(encoding="utf-8")
-    if asks:
-        answers = answers.replace("adopted:\n", "adopted:\n    asks: true\n", 1)
-    (clone / ANSWERS).write_text(answers, encoding="utf-8")
 
 
 def place(clone: Path, render: Path, done: Adoption, tree: Tree, take: frozenset[str]) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
-import sys
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +12,11 @@ from packaging.utils import canonicalize_name
 
 from adoption.detect import Findings
 from adoption.requirements import Fitted, fitted, loosened, versions_held
+from adoption.room import UV, run_lock, settle
+from adoption.source_archives import Archive, UnreadableError, read_archive, wanted_from
 
 TRIES = 30  # as many packages can be widened or left out, one after the other
 WIDEN_ALL = 3  # after so many, the repository pins what was current years ago: all of it is widened
-LIMIT = 300  # seconds that one run of scripts/lock may take
-LOCKS = ("requirements.lock", "requirements-gpu.lock", "requirements-dev.lock")
 HEAD = {
     "": "# What scripts/lock resolves under the versions of the base image. It is yours: add, change and drop lines.\n",
     "-gpu": "# What scripts/lock adds where there is a GPU (requirements-gpu.lock).\n",
@@ -83,33 +79,12 @@ def write_inputs(clone: Path, prefix: str, wanted: Wanted) -> list[str]:
                 text += f"\n# from {source}\n"
             text += (f"# {line.note}\n" if line.note else "") + f"{line.text}\n"
         if end == "" and wanted.out:
-            text += "\n# left out\n" + "".join(f"# {out}  ({reason})\n" for out, reason in wanted.out)
+            text += "\n# left out\n" + "".join(
+                f"# {' '.join(f'{out}  ({reason})'.split())}\n" for out, reason in wanted.out
+            )
         (clone / f"{prefix}{end}.in").write_text(text, encoding="utf-8")
         written.append(f"{prefix}{end}.in")
     return written
-
-
-def run_lock(clone: Path) -> str:
-    """Run the child's own scripts/lock with this environment's uv; return "" or what it said against it."""
-    uv = clone / ".venv" / "bin" / "uv"
-    uv.parent.mkdir(parents=True, exist_ok=True)
-    uv.symlink_to(Path(sys.executable).parent / "uv")
-    environment = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
-    try:
-        done = subprocess.run(
-            ["bash", "scripts/lock"],
-            cwd=clone,
-            capture_output=True,
-            text=True,
-            check=False,
-            env=environment,
-            timeout=LIMIT,
-        )
-        return "" if done.returncode == 0 else (done.stderr or done.stdout or "scripts/lock failed without a message")
-    except subprocess.TimeoutExpired:
-        return f"scripts/lock did not end within {LIMIT} s"
-    finally:
-        shutil.rmtree(clone / ".venv")
 
 
 ABSENT = (  # the package itself cannot be had, whatever its version
@@ -142,14 +117,18 @@ def reason_of(message: str) -> str:
     return (found[1] if found else text)[:400]
 
 
-def resolve(clone: Path, prefix: str, wanted: Wanted, asks: bool, image: str) -> Locked:
+def resolve(room: Path, prefix: str, wanted: Wanted, asks: bool, image: str) -> Locked:
     """Lock the packages; what does not fit is loosened first and left out at last, and each is named."""
     result = Locked(asks, [line.note for line in wanted.run + wanted.dev if line.note])
-    for tries in range(TRIES):
-        write_inputs(clone, prefix, wanted)
-        message = run_lock(clone)
+    archives, unreadable = dict[str, Archive](), dict[str, str]()
+    tries = 0
+    for _ in range(2 * TRIES):
+        write_inputs(room, prefix, wanted)
+        message = run_lock(room)
         if not message:
             break
+        if read_archives(room, message, archives, unreadable):
+            continue
         if result.asks:
             return Locked(False, open=[reason_of(message)])  # the caller writes all packages down and tries again
         lines = [line for line in [*wanted.run, *wanted.dev] if line.source != "the template"]
@@ -159,18 +138,39 @@ def resolve(clone: Path, prefix: str, wanted: Wanted, asks: bool, image: str) ->
         if not guilty:
             result.open.append(f"scripts/lock cannot resolve the packages: {reason_of(message)}")
             return result
-        widened = theirs if tries == WIDEN_ALL else {guilty}
+        widened, tries = theirs if tries == WIDEN_ALL else {guilty}, tries + 1
         before = [line.text for line in [*wanted.run, *wanted.dev]]
         for group in (wanted.run, wanted.dev):
             group[:] = [_loose(line) if _name(line.text) in widened else line for line in group]
         if before == [line.text for line in [*wanted.run, *wanted.dev]]:
-            result.open.append(leave_out(wanted, guilty, reason_of(message), f"{prefix}.in", image))
+            reason = unreadable.get(guilty) or next(
+                (f"{name}: {why}." for name, why in unreadable.items() if name in message), reason_of(message)
+            )
+            result.open.append(leave_out(wanted, guilty, reason, f"{prefix}.in", image))
     else:
         result.open.append(
             "scripts/lock cannot resolve the packages: see the files that it reads, and take out what is old"
         )
     result.notes += [line.note for line in wanted.run + wanted.dev if line.note and line.note not in result.notes]
+    result.notes += [
+        f"{one.name} {one.version} has no wheel: pip builds it from its source" for one in archives.values()
+    ]
     return result
+
+
+def read_archives(room: Path, message: str, known: dict[str, Archive], unreadable: dict[str, str]) -> bool:
+    """Read the source archives of packages that uv found no wheel of; return whether another one can be locked now."""
+    before = len(known)
+    for asked in wanted_from(message):
+        name = _name(asked)
+        if name in known or asked in unreadable:
+            continue
+        try:
+            known[name] = read_archive(room, UV, asked)
+        except UnreadableError as error:
+            unreadable[asked] = unreadable[name] = str(error)
+    settle(room, list(known.values()))
+    return len(known) > before
 
 
 def leave_out(wanted: Wanted, name: str, reason: str, file: str, image: str) -> str:

@@ -78,8 +78,7 @@ def test_without_a_lock_nothing_is_asked_for(call: Call) -> None:
 
 
 def test_a_container_on_the_checkout_gets_them_mounted(call: Call) -> None:
-    code, told, calls = call("scripts/test", RUN_IN="docker")
-    assert code == 0, told
+    _, _, calls = call("scripts/test", RUN_IN="docker")  # the stand-in runs no tests, and is told so
     [mount] = [one for one in behind(calls, "run", "--volume") if one.endswith(":/weights:ro")]
     assert "words/words.npz" in files(Path(mount.removesuffix(":/weights:ro")))
     assert "WEIGHTS=/weights" in behind(calls, "run", "--env")

@@ -4,20 +4,18 @@ They are the names ``Input``, ``Output`` and ``Parameters`` of its module, or wh
 A model of version 0.2, which takes texts and gives dicts without saying so, runs on with a deprecation.
 """
 
-import collections.abc
-import inspect
 import re
 import sys
-import typing
 from collections.abc import Callable, Sequence
 from types import GenericAlias
 from typing import Any
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
+from .owntypes import Annotations, only_bytes_field, raw_bytes, sentence, shown
 from .promised import Nulls
 from .words import first_line, words_of
 
@@ -56,7 +54,7 @@ class Interface:
         self._predict = self._method("predict", "predict(self, batch: list[Input]) -> list[Output]")
         self._method("load", "load(self, device: str) -> None")
         self.deprecations: list[str] = []
-        said = _Annotations(self._predict, self.file)
+        said = Annotations(self._predict, self.file)
         names = vars(module) if module else {}
         self.input = self._type("Input", names, said.batch)
         self.output = self._type("Output", names, said.answers)
@@ -78,7 +76,7 @@ class Interface:
         self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
-        self.blob = _only_bytes_field(self.input)
+        self.blob = only_bytes_field(self.input)
 
     @property
     def dated(self) -> bool:
@@ -204,7 +202,7 @@ class Interface:
             )
         return said if named is None else named
 
-    def _parameters(self, names: dict[str, Any], said: "_Annotations") -> Any:
+    def _parameters(self, names: dict[str, Any], said: Annotations) -> Any:
         named, annotated = names.get("Parameters"), said.parameters
         if said.arguments == 1:
             if named is not None:
@@ -230,7 +228,7 @@ class Interface:
                 f"{self.file}: {name} is {shown(type_)}, which JSON does not have: write a class {name}(BaseModel), "
                 f"or str, float, list[...] ({first_line(error)})"
             ) from error
-        if field := _raw_bytes(schema):
+        if field := raw_bytes(schema):
             raise ContractError(
                 f"{self.file}: {name}{field.strip()} is bytes, which JSON does not have: write Bytes, "
                 "from gpu_repo_runtime.inputs import Bytes"
@@ -248,73 +246,6 @@ class Interface:
             ) from None
 
 
-class _Annotations:
-    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters."""
-
-    def __init__(self, predict: Callable[..., Any], file: str) -> None:
-        try:
-            taken = [
-                name
-                for name, parameter in inspect.signature(predict).parameters.items()
-                if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-                and (parameter.default is parameter.empty or name == "parameters")
-            ]
-        except (TypeError, ValueError):  # a wrapper without a signature
-            taken = ["batch"]
-        if len(taken) not in (1, 2):
-            raise ContractError(
-                f"{file}: predict takes {', '.join(taken) or 'nothing'}: "
-                "write def predict(self, batch: list[Input], parameters: Parameters), or without parameters"
-            )
-        self.arguments = len(taken)
-        try:
-            hints = typing.get_type_hints(inspect.unwrap(predict), include_extras=True)
-        except Exception:  # names that exist only for a type checker
-            hints = {}
-        self.batch, self.answers = _item(hints.get(taken[0])), _item(hints.get("return"))
-        self.parameters = hints.get(taken[1]) if self.arguments == 2 else None
-
-
-def _item(hint: Any) -> Any:
-    """Return ``X`` of ``list[X]`` or ``Sequence[X]``, else None."""
-    if typing.get_origin(hint) in (list, collections.abc.Sequence) and typing.get_args(hint)[0] is not Any:
-        return typing.get_args(hint)[0]
-    return None
-
-
-def _only_bytes_field(type_: Any) -> str | None:
-    """Return the one field of bytes of a pydantic model whose other fields all have defaults."""
-    if not (isinstance(type_, type) and issubclass(type_, BaseModel)):
-        return None
-    fields = type_.model_fields
-    found = [name for name, field in fields.items() if field.annotation is bytes]
-    others = [name for name, field in fields.items() if field.is_required() and name not in found]
-    return found[0] if len(found) == 1 and not others else None
-
-
-def _raw_bytes(schema: Any, at: str = "") -> str | None:
-    """Return the place in a JSON schema that stands for bytes as they are; ``""`` in itself is a place too."""
-    if isinstance(schema, list):
-        return next((found for part in schema if (found := _raw_bytes(part, at))), None)
-    if not isinstance(schema, dict):
-        return None
-    if schema.get("type") == "string" and schema.get("format") == "binary":
-        return at or " "
-    for key, part in schema.items():
-        inside = part.items() if key in ("properties", "$defs") and isinstance(part, dict) else [("", part)]
-        for name, value in inside:
-            if found := _raw_bytes(value, f"{at}.{name}" if name and key == "properties" else at):
-                return found
-    return None
-
-
-def sentence(error: ValidationError) -> str:
-    """Return one line about the first fault, which repeats nothing of the value."""
-    [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
-    place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
-
-
 def _at(place: Sequence[Any]) -> str:
     return f" at {'.'.join(map(str, place))}" if place else ""
 
@@ -327,11 +258,6 @@ def _unlike(error: Exception) -> str:
     found = re.search(r"Expected `[^`]*`|unknown type: <[^<>]*>", words)
     field = re.search(r"field_name='(\w+)'", words)
     return (found[0] if found else "JSON does not have it") + (f" in {field[1]}" if field else "")
-
-
-def shown(type_: Any) -> str:
-    """Return a type as an owner would write it."""
-    return type_.__name__ if isinstance(type_, type) and not typing.get_args(type_) else str(type_)
 
 
 def _named(value: Any) -> str:

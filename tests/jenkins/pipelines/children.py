@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,12 @@ class Builds:
     def staged(self) -> dict[str, str]:
         """Return the tags of what was pushed."""
         return self.registry.tags(self.repository.replace("ml/", "ml-staging/"))
+
+    def waiting(self, branch: str) -> dict[str, str]:
+        """Return the tags of what a branch pushed: its name as far as a tag takes it, a hash of it, the build."""
+        readable = re.sub("[^A-Za-z0-9_.-]", "-", branch)[:60]
+        shape = re.compile(rf"ci-{re.escape(readable)}\.-?[0-9]+-[0-9]+")
+        return {tag: digest for tag, digest in self.staged().items() if shape.fullmatch(tag)}
 
     def published(self) -> set[str]:
         """Return the files of this child in the package index."""

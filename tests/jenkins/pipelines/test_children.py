@@ -157,7 +157,8 @@ def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.Monk
         commit(it.child, "A newer commit")
     assert it.run(branch="main", build_number=3, only=["Build and push"]).result == "SUCCESS"
     staging = it.repository.replace("ml/", "ml-staging/")
-    it.registry.copy(staging, it.staged()["ci-main-3"], it.repository, "main")
+    [newest] = [digest for tag, digest in it.waiting("main").items() if tag.endswith("-3")]
+    it.registry.copy(staging, newest, it.repository, "main")
     released = it.released()
     git(it.child, "checkout", "--quiet", "-B", "late", old)
     trace = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
@@ -174,7 +175,7 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     trace = it.run(branch="busy", only=["Build and push"])
     assert trace.result == "SUCCESS", trace.log
     assert "trying again" in trace.log
-    assert "ci-busy-1" in it.staged()
+    assert it.waiting("busy")
 
 
 @pytest.mark.slow
@@ -184,7 +185,8 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
     it, before = checked("service")
     other = it.run(branch="other", only=["Build and push"])
     assert other.result == "SUCCESS", other.log
-    it.registry.copy(it.repository.replace("ml/", "ml-staging/"), it.staged()["ci-other-1"], it.repository, "v0.4.0")
+    [waiting] = it.waiting("other").values()
+    it.registry.copy(it.repository.replace("ml/", "ml-staging/"), waiting, it.repository, "v0.4.0")
     released = it.released()
     it.registry.fails("GET", f"ml/{it.child.name}/manifests/v0.4.0", 404)
     trace = it.run(tag="v0.4.0", only=["Promote"], after=before)
@@ -196,9 +198,21 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
 @pytest.mark.slow
 def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callable[..., Builds]) -> None:
     it = builds("batch")
-    for branch in ("feature/a", "feature-a", "feature_a"):
-        assert it.run(branch=branch, only=["Build and push"]).result == "SUCCESS"
-    assert sorted(it.staged()) == ["ci-feature-a-1", "ci-feature_.a-1", "ci-feature__a-1"]
+    names = ("feature/a", "feature-a", "fix#1", "fix%1", "修正", "追加", "dependabot/npm_and_yarn/" + 100 * "x")
+    for branch in names:
+        assert it.run(branch=branch, only=["Build and push"]).result == "SUCCESS", branch
+    assert len(it.staged()) == len(names), it.staged()
+    assert all(it.waiting(branch) for branch in names), it.staged()
+
+
+@pytest.mark.slow
+@with_the_check_of("service")
+def test_a_tag_that_is_called_main_is_not_main(checked: Checked) -> None:
+    it, before = checked("service")
+    released = it.released()
+    trace = it.run(tag="main", only=["Promote", "Approve", "Deploy"], after=before)
+    assert not {"Promote", "Approve", "Deploy"} & {stage.name for stage in trace.all_stages if stage.result}, trace.log
+    assert (it.released(), it.deployed()) == (released, "")
 
 
 @pytest.mark.slow

@@ -107,7 +107,8 @@ def version_is_out(it: Builds) -> dict[str, Any]:
         return {}
     assert it.run(branch="another", only=[IMAGE]).result == "SUCCESS"
     staging = it.repository.replace("ml/", "ml-staging/")
-    it.registry.copy(staging, it.staged()["ci-another-1"], it.repository, "v0.2.0")
+    [waiting] = it.waiting("another").values()
+    it.registry.copy(staging, waiting, it.repository, "v0.2.0")
     return {"tag": "v0.2.0"}  # the other faults release v0.1.0
 
 

@@ -76,5 +76,5 @@ def test_without_a_gpu_the_image_stays_in_staging(
     assert trace.stage("GPU smoke test").reports[0].failed >= 1, "no JUnit report of the failed smoke test"
     assert registry.tags("ml/pipeline-check") == {}, "released"
     [tag] = registry.tags("ml-staging/pipeline-check")
-    assert tag.startswith("ci-main-")
+    assert tag.startswith("ci-main.")
     assert farm.STAGING_LOGIN[1] not in trace.log

@@ -9,7 +9,8 @@ import pyarrow as pa
 from pyarrow import fs
 from pydantic import ValidationError
 
-from ..interface import Interface, sentence
+from ..interface import Interface
+from ..owntypes import sentence
 from .inputs import InputFile, open_filesystem
 from .overflow import has_infinity, may_be_too_large, overflows
 from .shapes import Taken

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..interface import Interface, sentence, shown
+from ..interface import Interface
+from ..owntypes import sentence, shown
 from .exits import BadConfiguration
 
 

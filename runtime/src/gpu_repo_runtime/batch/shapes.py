@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..interface import Interface, shown
+from ..interface import Interface
+from ..owntypes import shown
 from .exits import BadConfiguration
 
 Schema = dict[str, Any]

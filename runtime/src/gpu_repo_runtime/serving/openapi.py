@@ -7,9 +7,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from .protocol_v2 import InferRequest, InferResponse
 from .schemas import Problem
 from .service import Service
+from .v2_messages import InferRequest, InferResponse
 
 PROBLEMS = {
     400: "The request asks for another protocol, or its tensors are not valid",

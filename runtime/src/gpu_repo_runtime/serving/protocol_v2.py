@@ -3,12 +3,12 @@
 import base64
 import math
 import re
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 
-from ..interface import sentence
+from ..owntypes import sentence
 from . import tensors
 from .body import read_body
 from .call import Call
@@ -18,11 +18,9 @@ from .protocol_v1 import VERSION
 from .schemas import Asked
 from .service import Service
 from .tensors import Tensor, TensorError
+from .v2_messages import InferRequest, InputTensor
 
 HEADER = "inference-header-content-length"
-Datatype = Literal[
-    "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FP16", "FP32", "FP64", "BYTES"
-]
 # Triton's own; what else stands in the parameters of a request is the model's.
 RESERVED = {
     "binary_data_output",
@@ -33,52 +31,6 @@ RESERVED = {
     "timeout",
     "triton_enable_empty_final_response",
 }
-
-
-class InputTensor(BaseModel):
-    """One input of a request: ``data`` in JSON, or ``parameters.binary_data_size`` bytes behind it."""
-
-    name: str
-    shape: Annotated[list[Annotated[int, Field(ge=1, strict=True)]], Field(min_length=1, max_length=8)]
-    datatype: Datatype
-    parameters: dict[str, Any] = {}
-    data: list[Any] | None = None
-
-
-class AskedOutput(BaseModel):
-    """One output that is wanted."""
-
-    name: str
-    parameters: dict[str, Any] = {}
-
-
-class InferRequest(BaseModel):
-    """A request for predictions."""
-
-    id: str | None = None
-    parameters: dict[str, Any] = {}
-    inputs: Annotated[list[InputTensor], Field(min_length=1)]
-    outputs: list[AskedOutput] | None = None
-
-
-class OutputTensor(BaseModel):
-    """One output."""
-
-    name: str
-    shape: list[int]
-    datatype: Datatype
-    parameters: dict[str, Any] | None = None
-    data: list[Any] | None = None
-
-
-class InferResponse(BaseModel):
-    """The outputs of a request."""
-
-    model_config = ConfigDict(protected_namespaces=())
-    model_name: str
-    model_version: str
-    id: str | None = None
-    outputs: list[OutputTensor]
 
 
 class OpenInference:

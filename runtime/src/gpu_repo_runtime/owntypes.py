@@ -1,0 +1,83 @@
+"""What an owner's types say of themselves: annotations, fields of bytes, and how they and their faults are named."""
+
+import collections.abc
+import inspect
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from .contract import ContractError
+
+
+class Annotations:
+    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters."""
+
+    def __init__(self, predict: Callable[..., Any], file: str) -> None:
+        try:
+            taken = [
+                name
+                for name, parameter in inspect.signature(predict).parameters.items()
+                if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+                and (parameter.default is parameter.empty or name == "parameters")
+            ]
+        except (TypeError, ValueError):  # a wrapper without a signature
+            taken = ["batch"]
+        if len(taken) not in (1, 2):
+            raise ContractError(
+                f"{file}: predict takes {', '.join(taken) or 'nothing'}: "
+                "write def predict(self, batch: list[Input], parameters: Parameters), or without parameters"
+            )
+        self.arguments = len(taken)
+        try:
+            hints = typing.get_type_hints(inspect.unwrap(predict), include_extras=True)
+        except Exception:  # names that exist only for a type checker
+            hints = {}
+        self.batch, self.answers = _item(hints.get(taken[0])), _item(hints.get("return"))
+        self.parameters = hints.get(taken[1]) if self.arguments == 2 else None
+
+
+def _item(hint: Any) -> Any:
+    """Return ``X`` of ``list[X]`` or ``Sequence[X]``, else None."""
+    if typing.get_origin(hint) in (list, collections.abc.Sequence) and typing.get_args(hint)[0] is not Any:
+        return typing.get_args(hint)[0]
+    return None
+
+
+def only_bytes_field(type_: Any) -> str | None:
+    """Return the one field of bytes of a pydantic model whose other fields all have defaults."""
+    if not (isinstance(type_, type) and issubclass(type_, BaseModel)):
+        return None
+    fields = type_.model_fields
+    found = [name for name, field in fields.items() if field.annotation is bytes]
+    others = [name for name, field in fields.items() if field.is_required() and name not in found]
+    return found[0] if len(found) == 1 and not others else None
+
+
+def raw_bytes(schema: Any, at: str = "") -> str | None:
+    """Return the place in a JSON schema that stands for bytes as they are; ``""`` in itself is a place too."""
+    if isinstance(schema, list):
+        return next((found for part in schema if (found := raw_bytes(part, at))), None)
+    if not isinstance(schema, dict):
+        return None
+    if schema.get("type") == "string" and schema.get("format") == "binary":
+        return at or " "
+    for key, part in schema.items():
+        inside = part.items() if key in ("properties", "$defs") and isinstance(part, dict) else [("", part)]
+        for name, value in inside:
+            if found := raw_bytes(value, f"{at}.{name}" if name and key == "properties" else at):
+                return found
+    return None
+
+
+def sentence(error: ValidationError) -> str:
+    """Return one line about the first fault, which repeats nothing of the value."""
+    [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
+    place = ".".join(map(str, first["loc"]))
+    return f"{place}: {first['msg']}" if place else first["msg"]
+
+
+def shown(type_: Any) -> str:
+    """Return a type as an owner would write it."""
+    return type_.__name__ if isinstance(type_, type) and not typing.get_args(type_) else str(type_)
