@@ -321,6 +321,15 @@ def test_script_is_groovy_and_with_env_sets_variables(run: Run) -> None:
         assert [event["ordinal"] for event in trace.events if event.step == "milestone"] == [2, 3]
 
 
+@pytest.mark.parametrize(("inside", "result"), [("", "SUCCESS"), ("<failure/>", "UNSTABLE")])
+def test_a_condition_knows_the_result_so_far(run: Run, inside: str, result: str) -> None:
+    xml = f"<testsuite><testcase>{inside}</testcase></testsuite>"
+    when = "when { expression { currentBuild.currentResult == 'SUCCESS' } }"
+    stages = stage(f"sh 'echo \"{xml}\" > r.xml'\njunit 'r.xml'") + stage("echo 'x'", name="B", sections=when)
+    trace = run(pipeline(stages))
+    assert (trace.result, trace.skipped) == (result, {} if result == "SUCCESS" else {"B": "when"})
+
+
 def test_runs_do_not_see_each_other(run: Run) -> None:
     first = run(pipeline(stage("stash 's'\narchiveArtifacts '*'")))
     second = run(pipeline(stage("unstash 's'")))

@@ -53,6 +53,8 @@ class CurrentBuild {
 
     CurrentBuild(Build build) { this.build = build }
 
+    String getCurrentResult() { build.result ?: 'SUCCESS' }
+
     List getBuildCauses(String kind) {
         String name = build.run.timer ? 'TimerTriggerCause' : 'BranchEventCause'
         name == kind.tokenize('.$').last() ? [[_class: name]] : []
