@@ -58,8 +58,9 @@ class Parent:
         )
 
     def released(self, row: str) -> set[str]:
-        """Return the digests that the release tags of a row point at."""
-        return set(self.registry.tags(f"{self.path}/{row}").values())
+        """Return the digests that the release tags of a row point at; what lies beside a release has a tag of its own."""
+        tags = self.registry.tags(f"{self.path}/{row}")
+        return {digest for tag, digest in tags.items() if not tag.startswith("sha256-")}
 
     def staged(self, row: str) -> set[str]:
         """Return the digests of a row's staging tags."""
