@@ -15,7 +15,7 @@ from gpu_repo_runtime.update.git_calls import git
 from new import NewError, start
 
 from adoption import baseline, locks, merge, plan, repository
-from adoption.detect import Findings, detect
+from adoption.detect import Answer, Findings, detect
 from adoption.imports import add_imported, add_tested
 from adoption.packaging_found import read_packaging
 from adoption.repository import AdoptError
@@ -62,7 +62,15 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         findings = detect(tree, packaging, wish.repository.resolve().name, wish.answers)
         first = Path(folder) / "first"
         answers = [f"{name}={_said(answer.value)}" for name, answer in findings.answers.items()]
-        rendered(wish, first, answers)
+        try:
+            rendered(wish, first, answers)
+        except AdoptError as error:
+            if "framework cannot be" not in str(error) or "framework" in wish.answers:
+                raise
+            none = f"{findings.answers['framework'].reason}; this version of the template has no such choice"
+            findings.answers["framework"] = Answer("plain", none)
+            answers = [f"{name}={_said(answer.value)}" for name, answer in findings.answers.items()]
+            rendered(wish, first, answers)
         kept = plan.kept_paths(tree, files(first), set(wish.take))
         given = plan.adopted(tree, findings, kept)
         render, room, locked, out = _locked(wish, clone, first, answers, given, findings)
@@ -147,6 +155,17 @@ def _lint_from_here(clone: Path, done: Adoption, tree: Tree, take: frozenset[str
     done.entries.append(plan.Entry(baseline.NAME, "new", f"lets be what was there: {summary}"))
 
 
+def refused_line(text: str) -> str:
+    """Return the first line of an .env that the scripts refuse, "" where there is none."""
+    for number, line in enumerate(text.splitlines(), 1):
+        name = re.match(r"\s*(?:export\s+)?([A-Za-z_]\w*)=", line)
+        if line.strip() and not line.lstrip().startswith("#") and not name:
+            return f"line {number} is not NAME=VALUE"
+        if name and name[1] in ("HOME", "IFS", "PATH", "PYTHONPATH"):
+            return f"line {number}: {name[1]} is for the scripts to set"
+    return ""
+
+
 def place(clone: Path, render: Path, done: Adoption, tree: Tree, take: frozenset[str]) -> None:
     """Write the files of the template into the clone, and into those that both have what the template adds."""
     new = []
@@ -165,10 +184,16 @@ def place(clone: Path, render: Path, done: Adoption, tree: Tree, take: frozenset
             text = f"{theirs}{merge.section(project)}" if entry.path == "README.md" else merge.united(theirs, more)
             merge.write(target, text)
     edit(clone, done, tree, new)
+    if ".env" in tree.paths and (line := refused_line(tree.text(".env"))):
+        done.open.append(f".env, {line}: every script refuses it until that line is gone")
     merge.unignored(clone, new)
     done.notes += [
         f".gitattributes: {line}, so that Git LFS leaves it alone" for line in merge.kept_out_of_lfs(clone, new)
     ]
+    if lines := merge.kept_from_crlf(clone, new):
+        done.notes.append(
+            f".gitattributes: eol=lf for {len(lines)} files of the template, which would not run with CRLF"
+        )
     if tree.submodules:
         done.notes.append(
             f"submodules ({', '.join(tree.submodules)}): they stay as they are, and CI has to check them out"
@@ -186,6 +211,8 @@ def edit(clone: Path, done: Adoption, tree: Tree, new: list[str]) -> None:
     if said := merge.found_packages(clone, done.findings, glue):
         done.entries = [entry for entry in done.entries if entry.path != "pyproject.toml"]
         done.entries.append(plan.Entry("pyproject.toml", "merged", said))
+    elif left := merge.searched(tree, done.findings, str(glue)):
+        done.open.append(left)
 
 
 def _changed(clone: Path, entries: list[plan.Entry]) -> list[str]:

@@ -68,9 +68,10 @@ def layout_of(tree: Tree, packaging: Packaging) -> Layout:
     )
     with_init = {path.rsplit("/", 1)[0] for path in tree.python if path.endswith("/__init__.py")}
     in_src = sorted({path.split("/")[1] for path in with_init if path.startswith("src/") and "src" not in with_init})
-    holds_code = {path.split("/")[0] for path in tree.core if "/" in path} - {"src", "scripts", "tools"}
+    code_files = [path for path in tree.core if not re.search(r"(^|/)(test_[^/]*|[^/]*_test)\.py$", path)]
+    holds_code = {path.split("/")[0] for path in code_files if "/" in path} - {"src", "scripts", "tools"}
     flat = sorted(name for name in holds_code if name.lower() not in ASIDE and not name.startswith("."))
-    used = [name for name in flat if name in with_init or tree.imports[name] or _named(name, packaging.name)]
+    used = flat  # one without __init__.py that nothing imports is code as well
     if "src" in with_init:
         used = sorted({*used, "src"})
     data = {

@@ -7,6 +7,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_repo_runtime.update.git_calls import without_password
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -58,8 +59,13 @@ def wanted_of(render: Path, pyproject: str, findings: Findings, image: str) -> t
     dev = [Fitted(text, "the template") for text in tools]
     mine = {_name(text) for text in tools} | names | set(held)
     dev += [fitted(asked, held, image) for asked in packages.dev if asked.name not in mine]
-    out = [(text, f"{source}: {reason}") for text, source, reason in packages.left]
+    out = [(masked(text), f"{source}: {masked(reason)}") for text, source, reason in packages.left]
     return Wanted(run, gpu, dev, out), asks
+
+
+def masked(text: str) -> str:
+    """Return a text without passwords and tokens, those before the host of an address that pip knows included."""
+    return without_password(re.sub(r"(\w+\+https?://)[^/\s'\"]*@", r"\1", text))
 
 
 def _name(text: str) -> str:
@@ -80,7 +86,7 @@ def write_inputs(clone: Path, prefix: str, wanted: Wanted) -> list[str]:
             text += (f"# {line.note}\n" if line.note else "") + f"{line.text}\n"
         if end == "" and wanted.out:
             text += "\n# left out\n" + "".join(
-                f"# {' '.join(f'{out}  ({reason})'.split())}\n" for out, reason in wanted.out
+                f"# {' '.join(out.split())}  ({' '.join(reason.split())})\n" for out, reason in wanted.out
             )
         (clone / f"{prefix}{end}.in").write_text(text, encoding="utf-8")
         written.append(f"{prefix}{end}.in")
@@ -166,7 +172,7 @@ def read_archives(room: Path, message: str, known: dict[str, Archive], unreadabl
         if name in known or asked in unreadable:
             continue
         try:
-            known[name] = read_archive(room, UV, asked)
+            known[name] = read_archive(UV, asked)
         except UnreadableError as error:
             unreadable[asked] = unreadable[name] = str(error)
     settle(room, list(known.values()))

@@ -67,6 +67,17 @@ def kept_out_of_lfs(clone: Path, paths: list[str]) -> list[str]:
     return lines
 
 
+def kept_from_crlf(clone: Path, paths: list[str]) -> list[str]:
+    """Keep the line ends of the template's files where the owner's attributes would check them out with CRLF."""
+    given = "".join(f"{path}\0" for path in paths)
+    rows = git(clone, "check-attr", "-z", "--stdin", "eol", stdin=given).split("\0")
+    lines = [f"/{path} eol=lf" for path, value in zip(rows[::3], rows[2::3], strict=False) if value == "crlf"]
+    if lines:
+        file = clone / ".gitattributes"
+        write(file, united(read(file) if file.exists() else "", "\n".join(lines)))
+    return lines
+
+
 def found_packages(clone: Path, findings: Findings, glue: str) -> str:
     """Say in pyproject.toml which packages the owner's wheel holds, where setuptools would take others, too.
 
@@ -76,7 +87,9 @@ def found_packages(clone: Path, findings: Findings, glue: str) -> str:
     legacy = not findings.packaging.backend and "setup.py" in findings.packaging.makers
     if findings.packaging.explicit or not (legacy or "setuptools" in findings.packaging.backend):
         return ""
-    document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.is_file() else tomlkit.document()
+    document = tomlkit.parse(read(file)) if file.is_file() else tomlkit.document()
+    if "project" not in document:  # with the table alone, setuptools would take the file for the whole of the metadata
+        return ""
     if layout.kind == "src":
         find: dict[str, object] = {"where": ["src"], "exclude": [f"{glue}*"]}
     elif layout.packages:
@@ -96,8 +109,28 @@ def found_packages(clone: Path, findings: Findings, glue: str) -> str:
         own = tomlkit.table()
         own.add("py-modules", [name.removesuffix(".py") for name in layout.modules])
         tool["setuptools"] = own
-    file.write_text(tomlkit.dumps(document), encoding="utf-8")
+    if modules := sorted(path.stem for path in (clone / "src").glob("*.py")) if layout.kind == "src" else []:
+        setuptools.add("py-modules", modules)  # which a table of packages would switch off
+    text = tomlkit.dumps(document)
+    write(file, re.sub(r"\r?\n", "\r\n", text) if "\r\n" in read(file) else text)
     return "[tool.setuptools] says which packages are yours, so that the template's folders stay out of your wheel"
+
+
+def searched(tree: Tree, findings: Findings, glue: str) -> str:
+    """Return what is left to do where the owner's packaging searches for packages where the template has its own."""
+    said = {
+        "pyproject.toml": r"\[tool\.setuptools\.packages\.find\](?:\s*\n(?!\[).*)*",
+        "setup.cfg": r"find(?:_namespace)?:(?:.*\n)*",
+        "setup.py": r"find(?:_namespace)?_packages\([^)]*\)",
+    }
+    for path, pattern in said.items():
+        found = re.search(pattern, tree.text(path))
+        wide = found and ("namespace" in found[0] or re.search(r"[\"'= ]src\b", found[0]))
+        if found and wide and glue not in found[0]:
+            return f"{path} searches for packages: let it exclude {glue}*, else your wheel holds src/{glue}"
+    if not findings.packaging.explicit and findings.packaging.makers == ["setup.py"]:
+        return f"setup.py does not say which packages are yours: add packages=, else your wheel may hold src/{glue}"
+    return ""
 
 
 def section(project: str) -> str:
@@ -120,6 +153,7 @@ def test_settings(tree: Tree, text: str) -> str:
     more = sorted(name for name in folders if not asides.search(name))
     marks = {m for path in tests for m in re.findall(r"pytest\.mark\.([A-Za-z_]\w*)", tree.text(path))}
     marks -= {"parametrize", "skip", "skipif", "xfail", "usefixtures", "filterwarnings", "tryfirst", "trylast"}
+    more += sorted(path for path in tests if "/" not in path)
     if more:
         text = text.replace("testpaths = tests\n", f"testpaths = tests {' '.join(more)}\n")
     if marks:

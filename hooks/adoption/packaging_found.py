@@ -23,7 +23,7 @@ from adoption.requirements import (
 )
 from adoption.setup_py import Setup, read_setup
 
-DEV_FILE = re.compile(r"(dev|test|tests|testing|lint|ci|optional)")
+DEV_FILE = re.compile(r"(?<![a-z])(dev|develop|development|test|tests|testing|lint|ci|optional)(?![a-z])")
 NOT_OURS = re.compile(r"(docs?|example|benchmark|notebook|demo|readthedocs)")
 STYLE = re.compile(  # what checks style, builds pages or publishes: no test needs it
     r"(black|flake8.*|isort|mypy.*|pylint.*|ruff|pre-commit|sphinx.*|mkdocs.*|docutils|pymdown-extensions|twine|build|bandit|tox|nox|"
@@ -241,7 +241,7 @@ def _conda(path: Path, found: Packaging, fill: bool) -> None:
         if isinstance(entry, str):
             python = re.fullmatch(r"python\s*([=<>~].*)", entry)
             if python and not found.python:
-                found.python, found.python_source = re.sub(r"^=(?!=)", "==", python[1]), path.name
+                found.python, found.python_source = re.sub(r"^=+([^=]+)(=.*)?$", r"==\1", python[1]), path.name
             elif fill and not OF_THE_IMAGE.match(entry):
                 make = (conda_requirement(text) for text in [entry])
                 try_add(found.packages, make, entry, path.name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +55,21 @@ def check(repository: Path, branch: str) -> None:
         raise AdoptError(
             f"{repository} has work that is not committed: {', '.join(changed[:3])}{more}. Commit or stash it first"
         )
+    if git(repository, "ls-files", "-z", "--", ".venv"):
+        raise AdoptError(
+            f"{repository} tracks .venv, where the scripts make their environment: git rm -r --cached .venv, and commit"
+        )
+    _check_pyproject(repository)
     _check_answers(repository)
+
+
+def _check_pyproject(repository: Path) -> None:
+    try:
+        tomllib.loads((repository / "pyproject.toml").read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise AdoptError(f"pyproject.toml of {repository} cannot be read: correct and commit it ({error})") from error
+    except OSError:
+        return
 
 
 def _check_answers(repository: Path) -> None:

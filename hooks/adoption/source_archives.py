@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from email import message_from_string
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import tomlkit
@@ -86,32 +87,32 @@ def _asked(plain: str, name: str) -> str:
     return name
 
 
-def read_archive(room: Path, uv: Path, asked: str) -> Archive:
+def read_archive(uv: Path, asked: str) -> Archive:
     """Return what the source archive says that uv would choose for `asked`. Raises UnreadableError."""
     name = canonicalize_name(Requirement(asked).name)
-    place = room / "archive"
-    place.mkdir(exist_ok=True)
-    (place / "uv.toml").write_text(settings([Archive(name, "")]), encoding="utf-8")
-    (place / "asked.in").write_text(f"{asked}\n", encoding="utf-8")
-    done = subprocess.run(
-        [uv, "pip", "compile", *CHOOSE, "asked.in"],
-        cwd=place,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment(),
-    )
+    with TemporaryDirectory(prefix="archive-") as folder:  # within the room, the settings of the room would count
+        place = Path(folder)
+        (place / "uv.toml").write_text(settings([Archive(name, "")]), encoding="utf-8")
+        (place / "asked.in").write_text(f"{asked}\n", encoding="utf-8")
+        done = subprocess.run(
+            [uv, "pip", "compile", *CHOOSE, "asked.in"],
+            cwd=place,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=environment(),
+        )
     if done.returncode:
         raise UnreadableError(f"no source archive of {asked} can be found")
     entry = tomllib.loads(done.stdout)["packages"][0]
     if "sdist" not in entry:
         raise UnreadableError(f"{asked} has no source archive")
-    return Archive(name, str(entry["version"]), required(contents(_fetched(entry["sdist"], place))))
+    return Archive(name, str(entry["version"]), required(contents(_fetched(entry["sdist"]))))
 
 
-def _fetched(sdist: dict[str, object], place: Path) -> bytes:
-    address = str(sdist.get("url") or (place / str(sdist.get("path"))).resolve().as_uri())
+def _fetched(sdist: dict[str, object]) -> bytes:
     try:
+        address = str(sdist.get("url") or Path(str(sdist.get("path"))).as_uri())
         with urllib.request.urlopen(address, timeout=SECONDS) as answer:
             data: bytes = answer.read(LARGEST + 1)
     except (OSError, ValueError) as error:

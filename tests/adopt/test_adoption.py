@@ -14,6 +14,7 @@ from adoption import adopting, baseline, locks, merge, plan
 from adoption.repository import AdoptError
 from adoption.requirements import Fitted
 from adoption.tree import read_tree
+from new import NewError
 
 from tests.adopt.conftest import Make
 from tests.adopt.test_detect import findings
@@ -98,6 +99,40 @@ def test_a_dry_run_leaves_nothing_and_updates_are_ordinary(old: Make, family: Fa
     assert adopt.main([str(folder), *more]) == 0
     git(folder, "switch", "--quiet", "adopt-template")
     _updates(folder, family)
+
+
+@pytest.mark.usefixtures("no_index")
+def test_packages_of_a_pyproject_are_locked_from_there(
+    old: Make, template: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = old(
+        {"pyproject.toml": "[project]\nname = 'x'\nversion = '1'\ndependencies = ['tqdm']\n", "x/__init__.py": ""}
+    )
+    assert adopt.main([str(folder), "--template", str(template), "--version", "HEAD", "--json"]) == 0, (
+        capsys.readouterr()
+    )
+    after = files(folder, "adopt-template")
+    assert yaml.safe_load(after[".copier-answers.yml"])["adopted"]["asks"] is True
+    assert "--requirements requirements --project" in after["scripts/lock"].decode()
+    assert "tqdm" not in after["requirements.in"].decode()
+
+
+@pytest.mark.usefixtures("no_index")
+def test_a_framework_that_the_version_lacks_becomes_plain_with_the_reason(
+    old: Make, template: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = adopting.start
+
+    def start(place: str, target: Path, answers: list[str], *more: object) -> str:
+        if "framework=jax" in answers:
+            raise NewError("framework cannot be 'jax': take plain or torch")
+        return real(place, target, answers, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(adopting, "start", start)
+    folder = old({"requirements.txt": "jax\n", "run.py": "import jax\n"})
+    assert adopt.main([str(folder), "--template", str(template), "--version", "HEAD", "--json", "--dry-run"]) == 0
+    found = json.loads(capsys.readouterr().out)["answers"]["framework"]
+    assert (found["answer"], "no such choice" in found["reason"]) == ("plain", True)
 
 
 def _theirs_are_whole(folder: Path) -> None:
