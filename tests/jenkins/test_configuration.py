@@ -44,7 +44,7 @@ def plugins() -> dict[str, str]:
 
 def default(name: str) -> str:
     """Return the default of a parameter or a variable of the environment, the same in every pipeline."""
-    [found] = set(re.findall(rf"(?:name: '{name}', defaultValue:|env\.{name} \?:) '([^']+)'", TEXT))
+    [found] = set(re.findall(rf"(?:name: '{name}', defaultValue:|env\.{name}(?:\?\.trim\(\))? \?:) '([^']+)'", TEXT))
     return str(found)
 
 
@@ -100,7 +100,7 @@ def test_every_step_option_and_section_has_its_plugin_at_a_version(example: dict
 
 def test_the_environment_has_what_the_pipelines_read(example: dict[str, Any]) -> None:
     variables = {one["key"] for one in example["jenkins"]["globalNodeProperties"][0]["envVars"]["env"]}
-    assert set(re.findall(r"env\.(\w+) \?:", TEXT)) | {"REGISTRY", "PACKAGE_INDEX_URL"} == variables
+    assert set(re.findall(r"env\.(\w+)(?:\?\.trim\(\))? \?:", TEXT)) | {"REGISTRY", "PACKAGE_INDEX_URL"} == variables
 
 
 def test_the_jobs_build_branches_tags_and_trusted_pull_requests(example: dict[str, Any], tmp_path: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_path_that_leads_out_is_refused(project, web, monkeypatch, capsys, pat
     folder = project(f'[encoder]\nsource = "hf://{REPOSITORY}"\n')
     done("lock", code=1)
     told = capsys.readouterr().err
-    assert "no path below" in told or "appears twice, or is a file and a folder" in told
+    assert "not a path below" in told or "appears twice, or is a file and a folder" in told
     assert not (folder / "weights.lock").exists()
     assert not list(folder.parent.rglob("out.bin"))
 

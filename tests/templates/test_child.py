@@ -217,6 +217,7 @@ case "$*" in
     "info --format"*) echo "$RUNTIMES" ;;
     info*) ;;
     "image inspect"*) ;;
+    run*) echo "docker $*"; mkdir -p build/test-results; echo "<testsuites/>" >build/test-results/unit.xml ;;
     *) echo "docker $*" ;;
 esac
 """

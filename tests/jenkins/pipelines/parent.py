@@ -58,7 +58,7 @@ class Parent:
         )
 
     def released(self, row: str) -> set[str]:
-        """Return the digests that the release tags of a row point at; what lies beside a release has a tag of its own."""
+        """Return the digests that the release tags of a row point at, not those of what lies beside a release."""
         tags = self.registry.tags(f"{self.path}/{row}")
         return {digest for tag, digest in tags.items() if not tag.startswith("sha256-")}
 
