@@ -31,8 +31,9 @@ new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="questio
 
 .PHONY: adopt
 adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." TAKE="path ..." DRY_RUN=1 JSON=1 VERSION=)
-	@$(PYTHON) -W ignore hooks/adopt.py "$(REPO)" $(if $(TO),--to "$(TO)") --answers="$$DATA" --take="$(TAKE)" \
-	    $(if $(TEMPLATE),--template "$(TEMPLATE)") $(if $(VERSION),--version "$(VERSION)") $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json)
+	@$(PYTHON) -W ignore hooks/adopt.py "$$REPO" $(call given,TO,to) --answers="$$DATA" --take="$$TAKE" \
+	    $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json) $(call given,TEMPLATE,template) $(call given,VERSION,version); \
+	code=$$?; case $$code in 3) exit 0 ;; *) exit $$code ;; esac
 
 .PHONY: test
 test: $(READY) ## the quick tests: each property once

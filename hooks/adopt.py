@@ -10,6 +10,7 @@ changed; 2 wrong usage.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 from pathlib import Path
@@ -48,12 +49,21 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def refused(why: str, as_object: bool) -> int:
+    """Say why nothing was adopted, as an object too where a program asked; return the exit code."""
+    if as_object:
+        print(json.dumps({"error": why}, ensure_ascii=False))
+    print(f"adopt: {why}", file=sys.stderr)
+    return 1
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Adopt a repository; return the exit code."""
     options = options_of(arguments)
+    if not options.repository:
+        print("adopt: which repository? for example: make adopt REPO=../old", file=sys.stderr)
+        return 2
     try:
-        if not options.repository:
-            raise AdoptError("which repository? for example: make adopt REPO=../old")
         answers = options.answer + split(options.answers)
         check_answers(answers, questions(ROOT))
         given = dict(answer.split("=", 1) for answer in answers)
@@ -61,11 +71,9 @@ def main(arguments: list[str] | None = None) -> int:
         wish = Wish(place, options.to, given, frozenset(options.take.split()), options.template, options.version)
         done = adopt(wish, options.dry_run)
     except (AdoptError, NewError, UpdateError) as error:
-        print(f"adopt: {error}", file=sys.stderr)
-        return 1
+        return refused(str(error), options.json)
     except OSError as error:
-        print(f"adopt: {error.filename or options.repository}: {error.strerror}; nothing was changed", file=sys.stderr)
-        return 1
+        return refused(f"{error.filename or options.repository}: {error.strerror}; nothing was changed", options.json)
     print(as_json(done, options.dry_run) if options.json else told(done, options.dry_run))
     return 3 if done.open else 0
 

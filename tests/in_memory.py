@@ -1,4 +1,4 @@
-"""`--in-memory` keeps the files of a run in memory where there is room: a disk is half of what tests cost."""
+"""`--in-memory` keeps the files of a run in memory where there is room: tests of updates write thousands of files."""
 
 from __future__ import annotations
 

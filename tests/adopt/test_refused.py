@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import adopt
@@ -64,3 +65,15 @@ def test_no_repository_and_no_commit(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_an_answer_to_no_question(old: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no question 'colour'" in refused(old(TRAIN), capsys, "--answers", "colour=red")
+
+
+def test_a_refusal_is_an_object_for_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert adopt.main([str(tmp_path / "none"), "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out).keys() == {"error"}
+    assert err.startswith("adopt: ")
+
+
+def test_no_repository_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert adopt.main([""]) == 2
+    assert "which repository?" in capsys.readouterr().err
