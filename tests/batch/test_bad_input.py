@@ -22,7 +22,7 @@ BAD_LINES = {
     "a number": (b'{"text": 5}', "needs text"),
     "null": (b'{"text": null}', "no value"),
     "no such key": (b'{"txt": "a"}', "no value"),
-    "half a character": (b'{"text": "\\ud800"}', "no UTF-8"),
+    "half a character": (b'{"text": "\\ud800"}', "not UTF-8"),
     "100 MB": (b'{"text": "' + b"x" * 100_000_000 + b'"}', "100000012 bytes"),
     "deep": (b"[" * 100_000, "JSON"),
     "fails in the model": (b'{"text": "RAISE"}', "ValueError: this text cannot be: RAISE"),

@@ -44,9 +44,7 @@ def test_every_live_row_is_built() -> None:
 @pytest.fixture
 def parent(template: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
     """A copy of this repository on a farm of its own."""
-    it = on_a_farm(template, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
-    commit(it.source, "On a farm")
-    return it
+    return on_a_farm(template, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
 
 
 @pytest.fixture

@@ -200,7 +200,7 @@ def test_the_log_warns_of_variables_that_look_like_a_setting_and_of_no_others(st
     others = {"max_queue": "300", "DEVICE_PLUGIN_PORT": "1", "CUDA_VISIBLE_DEVICES": "0"}
     service = start(MAX_BATCHSIZE="64", LOGLEVEL="debug", **others)
     lines = [json.loads(line) for line in service.log.read_text().splitlines()]
-    warned = {line["message"].split()[0]: line["message"] for line in lines if "no setting" in line["message"]}
+    warned = {line["message"].split()[0]: line["message"] for line in lines if "not a setting" in line["message"]}
     assert warned.keys() == {"MAX_BATCHSIZE", "LOGLEVEL"}
     assert warned["MAX_BATCHSIZE"].endswith("did you mean MAX_BATCH_SIZE?")
 

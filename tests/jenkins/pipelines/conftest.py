@@ -57,7 +57,7 @@ def make_child(
 
     def make(answers: AnswerSet, *, name: str, quick: bool = True) -> Path:
         child = tmp_path_factory.mktemp("children") / name
-        shutil.copytree(render(answers), child)
+        shutil.copytree(render(answers), child, ignore=shutil.ignore_patterns("__pycache__"))
         for file in child.rglob("*"):  # every child its own repository in the registry and its own package
             if file.is_file() and file.suffix not in (".whl", ".npz"):
                 text = file.read_text().replace("registry.example.com", registry.host)
