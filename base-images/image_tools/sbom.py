@@ -69,6 +69,8 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
 def named(document: dict[str, Any], reference: str) -> dict[str, Any]:
     """Return a list of packages that names its image by digest, and each licence that SPDX does not know by its text.
 
+    Files are left out, some of which syft lists: in SPDX, a package that was not analyzed has none.
+
     The digest is that of the reference; without one, that of the archive, which syft found.
     """
     repository, _, digest = reference.partition("@")
@@ -84,7 +86,11 @@ def named(document: dict[str, Any], reference: str) -> dict[str, Any]:
     known = {one["licenseId"] for one in document.get("hasExtractedLicensingInfos") or ()}
     used = set(re.findall(r"LicenseRef-[A-Za-z0-9.-]+", json.dumps(document["packages"])))
     texts = [{"licenseId": one, "extractedText": one.removeprefix("LicenseRef-")} for one in sorted(used - known)]
-    return document | {
+    ends = ("spdxElementId", "relatedSpdxElement")
+    related = document.get("relationships") or ()
+    of_packages = [one for one in related if not any(one[end].startswith("SPDXRef-File-") for end in ends)]
+    return {key: value for key, value in document.items() if key != "files"} | {
+        "relationships": of_packages,
         "name": f"{repository}@{digest}",
         "documentNamespace": f"https://{repository}/{digest.replace(':', '-')}",
         "hasExtractedLicensingInfos": [*(document.get("hasExtractedLicensingInfos") or ()), *texts],

@@ -19,6 +19,9 @@ FILES = {
     "etc/os-release": 'NAME="Debian GNU/Linux"\nVERSION_ID="13"\nVERSION_CODENAME=trixie\nID=debian\n',
     "var/lib/dpkg/status": "Package: libssl3t64\nStatus: install ok installed\nArchitecture: amd64\n"
     "Maintainer: D <d@example.com>\nSource: openssl (3.5.1-1)\nVersion: 3.5.1-1+b1\nDescription: TLS\n\n",
+    "var/lib/dpkg/info/libssl3t64:amd64.list": "/.\n/usr\n/usr/lib\n/usr/lib/libssl.so.3\n",
+    "var/lib/dpkg/info/libssl3t64:amd64.md5sums": f"{'0' * 32}  usr/lib/libssl.so.3\n",
+    "usr/lib/libssl.so.3": "a library",
     f"{SITE}/nvidia_cublas-13.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: nvidia-cublas\nVersion: 13.0\n"
     "License: NVIDIA Proprietary Software\n",
     f"{SITE}/nvidia_cublas-13.0.dist-info/RECORD": "",
