@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT))
 from benchmarks.batch.machine import described  # noqa: E402
 from benchmarks.texts import even, uneven  # noqa: E402
 
+HASHED_WORDS = "604ae51"  # the last commit at which children start with the model that 0.2.3 starts with
 ENCODER = '''"""Stands for an encoder: a matrix is multiplied as often as the padded batch has tokens."""
 
 import numpy as np
@@ -62,8 +63,12 @@ def child(folder: Path, commit: str, encoder: bool) -> str:
     """Render a batch repository of a commit; return what PYTHONPATH is for it."""
     answers = {"project_name": "bench", "project_type": "batch", "framework": "plain"}
     run_copy(str(ROOT), folder, data=answers, defaults=True, quiet=True, vcs_ref=commit)
+    model = folder / "src" / "bench" / "model.py"
     if encoder:
-        (folder / "src" / "bench" / "model.py").write_text(ENCODER)
+        model.write_text(ENCODER)
+    elif (folder / "weights.toml").exists():  # of another starting model than releases before had: theirs is measured
+        run_copy(str(ROOT), folder / "earlier", data=answers, defaults=True, quiet=True, vcs_ref=HASHED_WORDS)
+        model.write_text((folder / "earlier" / "src" / "bench" / "model.py").read_text())
     archive = subprocess.run(["git", "-C", ROOT, "archive", commit, "."], check=True, capture_output=True).stdout
     tree = folder / "parent"
     tree.mkdir()
