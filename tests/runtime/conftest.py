@@ -15,6 +15,7 @@ from fastapi.testclient import TestClient
 
 from tests.runtime import standin_model
 from tests.runtime.services import PACKAGE, start  # noqa: F401 - fixtures
+from tests.runtime.weights_projects import own_cache, project, web  # noqa: F401 - fixtures
 
 
 @pytest.fixture(scope="session")

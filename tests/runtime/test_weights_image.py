@@ -22,7 +22,9 @@ from gpu_repo_runtime.weights import lockfile, packing
 from gpu_repo_runtime.weights.problems import WeightsError
 from gpu_repo_runtime.weights.registry import Registry, split
 
-from tests.runtime.test_weights import LARGE, Project, _cache, contents, done, fetched, project  # noqa: F401 - fixtures
+from tests.runtime.weights_projects import LARGE, Project, contents, done, fetched
+
+pytestmark = pytest.mark.usefixtures("own_cache")  # the user's own is out of reach
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def pushed(capsys: pytest.CaptureFixture[str], destination: str) -> tuple[str, s
     return said.out, said.err
 
 
-def test_pushed_and_named_by_a_service(project: Project, host: str, tmp_path, monkeypatch, capsys) -> None:  # noqa: F811
+def test_pushed_and_named_by_a_service(project: Project, host: str, tmp_path, monkeypatch, capsys) -> None:
     project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE, made__deep__vocab_dot_txt=b"a\nb")
     done("lock")
     before = lockfile.read(Path("weights.lock")).digest
@@ -85,7 +87,7 @@ def inspected(reference: str, *options: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def test_what_is_there_is_not_sent_again(project: Project, host: str, capsys) -> None:  # noqa: F811
+def test_what_is_there_is_not_sent_again(project: Project, host: str, capsys) -> None:
     folder = project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE, made__vocab_dot_txt=b"a")
     done("lock")
     first, told = pushed(capsys, f"oci://{host}/models/again:1")
@@ -98,7 +100,7 @@ def test_what_is_there_is_not_sent_again(project: Project, host: str, capsys) ->
     assert re.search(r"; \d kB went there", told), told
 
 
-def test_it_is_an_image_that_others_unpack(project: Project, host: str, tmp_path, capsys) -> None:  # noqa: F811
+def test_it_is_an_image_that_others_unpack(project: Project, host: str, tmp_path, capsys) -> None:
     """A container runtime mounts what has layers of tar and their hashes in its config, and nothing else."""
     project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE)
     done("lock")
@@ -146,7 +148,7 @@ def image(host: str, name: str, entries: list[tuple[str, bytes, bytes]], packed:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_an_image_that_another_tool_made(project: Project, host: str, capsys, packed: bool) -> None:  # noqa: F811
+def test_an_image_that_another_tool_made(project: Project, host: str, capsys, packed: bool) -> None:
     kind = tarfile.REGTYPE
     image(host, "others/it", [("./models/a.bin", LARGE, kind), ("./etc/other", b"x", kind)], packed)
     project(f'[m]\nsource = "oci://{host}/others/it:1"\n')
@@ -155,7 +157,7 @@ def test_an_image_that_another_tool_made(project: Project, host: str, capsys, pa
 
 
 @pytest.mark.parametrize("name", ["models/../../../out.bin", "models//out.bin", "models/link"])
-def test_an_image_with_a_path_that_leads_out(project: Project, host: str, tmp_path, capsys, name: str) -> None:  # noqa: F811
+def test_an_image_with_a_path_that_leads_out(project: Project, host: str, tmp_path, capsys, name: str) -> None:
     kind = tarfile.SYMTYPE if name.endswith("link") else tarfile.REGTYPE
     image(host, "others/evil", [(name, b"" if kind == tarfile.SYMTYPE else b"x", kind)])
     project(f'[m]\nsource = "oci://{host}/others/evil:1"\n')
@@ -165,7 +167,7 @@ def test_an_image_with_a_path_that_leads_out(project: Project, host: str, tmp_pa
     assert not list(tmp_path.rglob("out.bin"))
 
 
-def test_a_missing_tag_and_no_registry_are_told(project: Project, host: str, capsys) -> None:  # noqa: F811
+def test_a_missing_tag_and_no_registry_are_told(project: Project, host: str, capsys) -> None:
     project(f'[m]\nsource = "oci://{host}/models/nothing:9"\n')
     done("lock", code=3)
     assert "404" in capsys.readouterr().err

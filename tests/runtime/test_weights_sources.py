@@ -1,0 +1,133 @@
+"""Where weights come from: the hub, addresses, buckets and packages, and what each of them may do wrong."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+from gpu_repo_runtime.weights import lockfile
+
+from tests.batch.object_store import Objects, object_store
+from tests.runtime.weights_projects import HUB, LARGE, Project, contents, done, fetched
+from tests.runtime.weights_server import COMMIT, REPOSITORY, serving
+
+pytestmark = pytest.mark.usefixtures("own_cache")  # the user's own is out of reach
+
+
+def test_a_repository_of_the_hub_is_locked_to_its_commit(project, web, monkeypatch, capsys) -> None:
+    web.publish({"config.json": b"{}", "model.bin": LARGE, "unasked.bin": LARGE})
+    web.cuts[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = [1_000_000, 700_000]
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    monkeypatch.setenv("HF_TOKEN", "secret")
+    folder = project(HUB)
+    done("lock")
+    [found] = lockfile.read(folder / "weights.lock").weights
+    assert (found.revision, [file.path for file in found.files]) == (COMMIT, ["config.json", "model.bin"])
+    assert web.ranges(f"/{REPOSITORY}/resolve/{COMMIT}/model.bin") == ["", "bytes=1000000-", "bytes=1700000-"]
+    assert {login for *_, login in web.asked} == {"Bearer secret"}
+    web.asked.clear()
+    assert contents(fetched(capsys)) == {"encoder/config.json": b"{}", "encoder/model.bin": LARGE}
+    assert web.asked == [], "the cache holds all, and the hub was asked again"
+
+
+def test_the_hub_gives_other_bytes_of_the_same_length(project, web, monkeypatch, capsys, tmp_path) -> None:
+    web.publish({"config.json": b"{}", "model.bin": LARGE})
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    project(HUB)
+    done("lock")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
+    web.there[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = LARGE[::-1]
+    done("fetch", code=1)
+    assert f"model.bin of hf://{REPOSITORY} has other bytes" in capsys.readouterr().err
+
+
+def test_a_token_is_for_its_host_alone(project, web, monkeypatch) -> None:
+    with serving() as other:
+        other.there["/large"] = LARGE
+        web.publish({"model.bin": LARGE})
+        web.moved[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = f"{other.address}/large"
+        monkeypatch.setenv("HF_ENDPOINT", web.address)
+        monkeypatch.setenv("HF_TOKEN", "secret")
+        project(HUB)
+        done("lock")
+        assert [login for *_, login in other.asked] == [""]
+
+
+def test_a_server_that_knows_no_ranges_gives_all_again(project, web, capsys) -> None:
+    web.there["/it/model.bin"] = LARGE
+    web.cuts["/it/model.bin"] = [2_000_000]
+    web.deaf = True
+    project(f'[m]\nsource = "{web.address}/it"\nfiles = ["model.bin"]\n')
+    done("lock")
+    assert contents(fetched(capsys)) == {"m/model.bin": LARGE}
+
+
+def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, web, capsys) -> None:
+    web.there["/model.bin"] = LARGE
+    web.busy = 2
+    project(f'[m]\nsource = "{web.address}/model.bin"\n')
+    done("lock")
+    web.busy = 99
+    done("lock", code=3)
+    assert "answered 503" in capsys.readouterr().err
+
+
+def test_a_password_of_an_address_is_not_shown(project, web, capsys) -> None:
+    web.opens = "Basic dXNlcjpwYXNz"
+    web.there["/model.bin"] = b"1"
+    project(f'[m]\nsource = "http://user:pass@127.0.0.1:{web.port}/model.bin"\n')
+    done("lock")
+    web.there.clear()
+    done("lock", code=3)
+    told = capsys.readouterr().err
+    assert "404" in told
+    assert "pass@" not in told.splitlines()[-1]
+
+
+def test_objects_of_a_bucket(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    with object_store() as objects:
+        objects.put("w/a.bin", LARGE)
+        objects.put("w/sub/b.bin", b"b")
+        project(f'[m]\nsource = "{objects.uri("w")}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {"m/a.bin": LARGE, "m/sub/b.bin": b"b"}
+        done("verify")
+
+
+def test_pushed_to_a_bucket_and_named_by_another_project(project: Project, capsys, tmp_path, monkeypatch) -> None:
+    def pushed(objects: Objects) -> int:
+        done("push", objects.uri("models/topic"))
+        return sum(method == "PUT" and key.endswith(".bin") for method, key in objects.asked)
+
+    with object_store() as objects:
+        project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE)
+        done("lock")
+        assert pushed(objects) == 1
+        assert pushed(objects) == 1, "what is there went there again"
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+        project(f'[topic]\nsource = "{objects.uri("models/topic")}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {"topic/best.bin": LARGE}
+        project(f'[other]\nsource = "{objects.uri("models/topic")}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {"other/best.bin": LARGE}
+
+
+def test_a_package_of_an_index(project: Project, tmp_path, monkeypatch, capsys) -> None:
+    index = tmp_path / "index"
+    index.mkdir()
+    with zipfile.ZipFile(index / "small_weights-0.1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("small_weights/model/vocab.txt", "a\nb\n")
+        wheel.writestr("small_weights/__init__.py", "")
+        about = "small_weights-0.1.0.dist-info"
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: small-weights\nVersion: 0.1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    project('[w]\nsource = "pypi:small-weights"\nrevision = "0.1.0"\nfiles = ["small_weights/model/*"]\n')
+    done("lock")
+    assert contents(fetched(capsys)) == {"w/small_weights/model/vocab.txt": b"a\nb\n"}
+    project('[w]\nsource = "pypi:small-weights"\nrevision = "0.2.0"\n')
+    done("lock", code=3)
+    assert "pypi:small-weights==0.2.0 was not fetched: " in capsys.readouterr().err
