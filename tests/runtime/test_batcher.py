@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.services import RUNTIME
-
 
 class Owner:
     """Answers each text with itself; holds every call until `open` is set, and fails as told."""
@@ -270,11 +268,3 @@ def test_stop_answers_what_was_accepted_and_refuses_the_next(run: Any, owner: Ow
         assert len(await asyncio.gather(*(call.done for call in calls))) == 40
 
     run(scenario)
-
-
-@pytest.mark.parametrize(
-    "name", ["batcher", "budget", "call", "lanes", "limits", "ordering", "suspicion", "trial", "trust", "waiting"]
-)
-def test_batcher_stays_readable(name: str) -> None:
-    path = RUNTIME / f"gpu_repo_runtime/serving/{name}.py"
-    assert len(path.read_text().splitlines()) < 200, f"{path.name} is to stay under 200 lines"

@@ -20,7 +20,7 @@ from pydantic import AfterValidator, PlainSerializer
 from tests.runtime.standin_model import Model
 from tests.runtime.wired import post, wired
 
-LAST: ContextVar[str] = ContextVar("LAST", default="")
+PREVIOUS: ContextVar[str] = ContextVar("PREVIOUS", default="")
 SEEN: list[weakref.ref[Any]] = []
 
 
@@ -65,7 +65,7 @@ class Refusing:
 
 def remembered(text: str) -> str:
     """Return the text with the one that this context has seen before."""
-    found, _ = f"{text} after {LAST.get()}", LAST.set(text)
+    found, _ = f"{text} after {PREVIOUS.get()}", PREVIOUS.set(text)
     return found
 
 

@@ -138,6 +138,37 @@ def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(
     assert before <= turns * (100 + clients + ordering.PLANNED_BATCHES * LIMIT)
 
 
+@pytest.mark.parametrize("event", ["clients leave", "a batch comes back", "the limit falls"])
+def test_what_happens_to_a_plan_never_pads_the_short_texts(
+    serving: Callable[[str], ModuleType], ordering: ModuleType, event: str
+) -> None:
+    """It takes at most a twentieth longer than where nothing happens."""
+
+    def seconds_of(event: str) -> float:
+        keeper, lanes, took = ordering.Ordering(), serving("lanes").Lanes(), MODELS["by characters"]
+        for texts, longest in ((1, 50), (1, 4000), (8, 50), (32, 50), (32, 4000)):
+            keeper.cost.learn(texts, longest, took(texts, longest))
+        calls = [waiting_call(serving, 4000 if number % 8 == 7 else 50) for number in range(4 * LIMIT)]
+        for call in calls:
+            lanes.add(call)
+        lane, limit = lanes.first(serving("call").Standing.SHARED), LIMIT
+        first = keeper.next_batch(lanes, lane, limit)
+        total = took(len(first), max(call.sizes[index] for call, index in first))
+        if event == "clients leave":
+            for call in [call for call, _ in lane.planned[::5]]:
+                lanes.remove(call)
+        elif event == "a batch comes back":
+            lanes.put_back(first)
+        elif event == "the limit falls":
+            limit = LIMIT // 2 - 3
+        while lane:
+            batch = keeper.next_batch(lanes, lane, limit)
+            total += took(len(batch), max(call.sizes[index] for call, index in batch))
+        return total
+
+    assert seconds_of(event) <= 1.05 * seconds_of("nothing"), event
+
+
 def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(
     serving: Callable[[str], ModuleType], ordering: ModuleType
 ) -> None:

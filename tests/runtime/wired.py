@@ -36,7 +36,7 @@ class Wired:
     async def ask(self, *pieces: bytes) -> bytes:
         """Return what a new connection answers to pieces of bytes and to a last request, until it closes."""
         reader, writer = await self.connect()
-        for piece in (*pieces, LAST):
+        for piece in (*pieces, CLOSING_REQUEST):
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0.01 if len(pieces) > 1 else 0)
@@ -55,7 +55,7 @@ class Wired:
         door.take = counted  # type: ignore[method-assign]
 
 
-LAST = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+CLOSING_REQUEST = b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 
 
 @asynccontextmanager

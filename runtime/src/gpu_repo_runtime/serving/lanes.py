@@ -51,6 +51,29 @@ class Lane:
         """When the item that goes first took its place."""
         return self.planned_at if self.planned else next(iter(self.flows.values())).stamp
 
+    def next_size(self, limit: int) -> int:
+        """Take the next batch's size from the plan, at most ``limit``, which may have become less meanwhile."""
+        if not self.sizes:
+            return limit
+        size = min(limit, self.sizes[-1])
+        self.sizes[-1] -= size
+        if not self.sizes[-1]:
+            self.sizes.pop()
+        return size
+
+    def drop(self, call: Call) -> None:
+        """Take a call out of the plan; the others keep their batches, or short texts would be padded to long ones."""
+        if not any(other is call for other, _ in self.planned):
+            return
+        planned, sizes, end = [], [], 0
+        for size in self.sizes or [len(self.planned)]:
+            kept = [entry for entry in self.planned[end : end + size] if entry[0] is not call]
+            planned += kept
+            end += size
+            if kept and self.sizes:
+                sizes.append(len(kept))
+        self.planned, self.sizes = planned, sizes
+
 
 class Lanes:
     """All that waits."""
@@ -92,8 +115,7 @@ class Lanes:
             if not flow.calls:
                 del lane.flows[key]
                 lane.deep -= flow.deep
-        if any(other is call for other, _ in lane.planned):
-            lane.planned, lane.sizes = [entry for entry in lane.planned if entry[0] is not call], []
+        lane.drop(call)
         self.forget(lane)
 
     def put_back(self, batch: Batch) -> None:

@@ -92,14 +92,12 @@ class Ordering:
         """Take the next batch from a lane, at most ``limit`` items."""
         lanes.limit = limit
         alone = lane.standing is Standing.ALONE
-        if lane.flows and not lane.planned and not alone:
+        if not (lane.sizes or alone):
             self._plan(lanes, lane, limit)
-        size = min(limit, lane.sizes.pop()) if lane.sizes else limit
+        size = lane.next_size(limit)
         batch: Batch = []
         while lane.planned and len(batch) < size and not (alone and batch and lane.planned[-1][0] is not batch[0][0]):
             batch.append(lane.planned.pop())
-        if not lane.planned:
-            lane.sizes = []
         if len(batch) < size and not lane.planned and not (alone and batch):
             batch += lanes.take(lane, size - len(batch))
         lanes.forget(lane)
@@ -109,27 +107,33 @@ class Ordering:
         """Put the head of a lane in the order that takes the least time, where one is worth it."""
         if self.cost.highest * PLANNED_BATCHES <= MIN_SAVING_S:
             return
+        returned = lane.planned[::-1]  # of a batch that failed: they go first
         flows = islice(lane.flows.values(), PLANNED_BATCHES * limit)
-        lengths = [size for flow in flows for call in flow.calls for size in call.sizes]
-        if sum(lengths) > MAX_COST_RATIO * len(lengths) * max(
-            lengths
-        ):  # about as long as each other: there is nothing to gain
+        lengths = [call.sizes[index] for call, index in returned]
+        lengths += [size for flow in flows for call in flow.calls for size in call.sizes]
+        # About as long as each other: there is nothing to gain.
+        if sum(lengths) > MAX_COST_RATIO * len(lengths) * max(lengths, default=0):
             return
         turns: list[Turn] = []
         stamp = lane.stamp
-        head = lanes.take_rounds(lane, limit, PLANNED_BATCHES * limit, turns)
-        if all(flow.calls for flow, *_ in turns):  # nobody small is waiting, who would gain from a short plan
-            head += lanes.take_rounds(
-                lane, PLANNED_BULK_BATCHES * limit - len(head), PLANNED_BULK_BATCHES * limit - len(head), turns
-            )
-        if len(head) > limit and len(head) % limit:  # whole batches: what is left over may fill one later
+        head = returned + self._rounds(lanes, lane, limit, len(returned), turns)
+        whole = len(head) - len(head) % limit
+        if limit <= whole < len(head) and whole >= len(returned):  # what is left over may fill a batch later
             lanes.undo(lane, turns)
             turns.clear()
-            head = lanes.take(lane, len(head) - len(head) % limit, turns)
+            head = returned + lanes.take(lane, whole - len(returned), turns)
         order, sizes = plan([call.sizes[index] for call, index in head], limit, self.cost)
         if not sizes:
             return lanes.undo(lane, turns)
         lane.planned, lane.sizes, lane.planned_at = [head[i] for i in reversed(order)], sizes, stamp
+
+    def _rounds(self, lanes: Lanes, lane: Lane, limit: int, returned: int, turns: list[Turn]) -> Batch:
+        """Take who is planned together, beside so many that were returned."""
+        head = lanes.take_rounds(lane, limit - returned, PLANNED_BATCHES * limit - returned, turns)
+        if turns and all(flow.calls for flow, *_ in turns):  # nobody small is waiting, who would gain from a short plan
+            room = PLANNED_BULK_BATCHES * limit - returned - len(head)
+            head += lanes.take_rounds(lane, room, room, turns)
+        return head
 
 
 def plan(lengths: list[int], limit: int, cost: Cost) -> tuple[Sequence[int], list[int]]:
