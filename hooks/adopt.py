@@ -12,14 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 import runtime_source  # noqa: F401
 
 # isort: split
 from adoption.adopting import Wish, adopt
 from adoption.repository import AdoptError
+from adoption.texts import masked
 from adoption.words import as_json, told
 from gpu_repo_runtime.update.git_calls import UpdateError
 from gpu_repo_runtime.update.utf8 import in_utf8
@@ -51,6 +54,7 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
 
 def refused(why: str, as_object: bool) -> int:
     """Say why nothing was adopted, as an object too where a program asked; return the exit code."""
+    why = masked(" ".join(why.splitlines()))
     if as_object:
         print(json.dumps({"error": why}, ensure_ascii=False))
     print(f"adopt: {why}", file=sys.stderr)
@@ -74,10 +78,19 @@ def main(arguments: list[str] | None = None) -> int:
         return refused(str(error), options.json)
     except OSError as error:
         return refused(f"{error.filename or options.repository}: {error.strerror}; nothing was changed", options.json)
+    except KeyboardInterrupt:
+        refused("stopped; nothing was changed", options.json)
+        return 128 + signal.SIGINT
     print(as_json(done, options.dry_run) if options.json else told(done, options.dry_run))
     return 3 if done.open else 0
 
 
+def stop(number: int, frame: FrameType | None) -> None:
+    """End as by Ctrl-C, which takes away what lies in the folder for passing files."""
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
     in_utf8()
+    signal.signal(signal.SIGTERM, stop)
     sys.exit(main())

@@ -22,15 +22,14 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
+from tests.updates.copiers import copier_at
+from tests.updates.family import Family, clone_family, release_next
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
-sys.path[:0] = [str(ROOT / "hooks"), str(ROOT / "tools"), str(ROOT / "runtime" / "src")]
-
-from tests.updates.copiers import copier_at  # noqa: E402
-from tests.updates.family import Family, clone_family, release_next  # noqa: E402
-
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "result.json"
+TESTS = 100  # seconds for the tests of one repository, before and after
+STOPPED, KILLED = 124, 137  # how `timeout` ends where it had to stop a command, and where that did not help
 WHO = ("-c", "user.name=owner", "-c", "user.email=owner@example.com", "-c", "core.hooksPath=/dev/null")
 
 
@@ -59,14 +58,16 @@ def snapshot(mirrors: Path, entry: dict[str, str], target: Path) -> int:
 
 
 def run(folder: Path, limit: int, *command: str, **more: str) -> tuple[int, str]:
-    """Run a command; return its exit code (124 where it was stopped at its limit) and the end of what it said."""
+    """Run a command; return its exit code (124 where it was stopped at its limit) and the end of what it said.
+
+    It is stopped as by Ctrl-C, for which pytest writes its report of the tests that ended.
+    """
     environment = {k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"} | {"HF_HUB_OFFLINE": "1"} | more
-    try:
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, errors="replace",
-                              check=False, timeout=limit)  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return 124, f"stopped after {limit} s"
-    return done.returncode, (done.stdout + done.stderr).strip()[-1500:]
+    limited = ["timeout", "--signal=INT", "--kill-after=30", str(limit), *command]
+    done = subprocess.run(
+        limited, cwd=folder, env=environment, capture_output=True, text=True, errors="replace", check=False
+    )
+    return STOPPED if done.returncode == KILLED else done.returncode, (done.stdout + done.stderr).strip()[-1500:]
 
 
 def outcomes(file: Path) -> dict[str, str]:
@@ -100,16 +101,18 @@ def tests(child: Path, old: Path, limit: int) -> dict[str, object]:
     report = old.parent / "before.xml"
     here = [path for path in ("tests", "test") if (old / path).is_dir()]
     path = f"{child / '.venv' / 'bin'}:{os.environ['PATH']}"
-    run(old, limit, python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--continue-on-collection-errors",
-        f"--junit-xml={report}", *here, PYTHONPATH=f"{old / 'src'}:{old}", PATH=path)  # fmt: skip
+    first, _ = run(old, limit, python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+        "--continue-on-collection-errors", f"--junit-xml={report}", *here, PYTHONPATH=f"{old / 'src'}:{old}",
+        PATH=path)  # fmt: skip
     before = outcomes(report)
     glue = {name: kind for name, kind in after.items() if name not in before}
-    worse = sorted(name for name, kind in before.items() if kind == "passed" and after.get(name) != "passed")
+    unseen = "passed" if code == STOPPED else ""  # what was not reached says nothing
+    worse = sorted(name for name, kind in before.items() if kind == "passed" != after.get(name, unseen))
     ours = {name: kind for name, kind in glue.items() if re.match(r"tests\.test_(job|service|search)", name)}
     return {
         "exit": code, "theirs_before": _count(before), "after": _count(after),
         "of_the_template": _count(ours),
-        "worse": worse[:10], "said": "" if code == 0 else said[-400:],
+        "worse": worse[:10], "stopped": STOPPED in (code, first), "said": "" if code == 0 else said[-400:],
     }  # fmt: skip
 
 
@@ -141,7 +144,7 @@ def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path, 
     code, said = run(repository, 580, "scripts/setup", *(["--framework", which] if which else []))
     result["setup"] = "ok" if code == 0 else said[-500:]
     if code == 0:
-        result["tests"] = tests(repository, old, 400)
+        result["tests"] = tests(repository, old, TESTS)
         code, said = run(repository, 300, "scripts/lint")
         result["lint"] = "ok" if code == 0 else said[-500:]
     return result | updates(repository, family)
@@ -195,7 +198,7 @@ def main() -> int:
     options = parser.parse_args()
     build = None if options.no_setup else options.framework_build
     entries = yaml.safe_load((HERE / "repositories.yml").read_text(encoding="utf-8"))
-    known = before(options.result)
+    known, made_with = before(options.result), git(ROOT, "rev-parse", "--short=12", "HEAD").strip()
     with TemporaryDirectory(prefix="adopt-bench-") as folder:
         family = clone_family(Path(folder) / "family", copier_at(Path(folder) / "home"))
         release_next(family)
@@ -208,12 +211,14 @@ def main() -> int:
                 known[entry["name"]] = measure(entry, options.mirrors.resolve(), family, place, build)
             except (subprocess.CalledProcessError, OSError, ValueError) as error:
                 known[entry["name"]] = {**entry, "broken": str(error)[-300:]}
+            known[entry["name"]]["measured"] = made_with
             shutil.rmtree(place)
             rows = [known[row["name"]] for row in entries if row["name"] in known]
-            text = json.dumps({"machine": machine(), "repositories": rows}, indent=1, ensure_ascii=False)
-            options.result.write_text(
-                re.sub(r"(?:/[\w.+-]+)*/adopt-bench-\w+/one", "...", text) + "\n", encoding="utf-8"
+            text = json.dumps(
+                {"machine": machine(), "limit_s": TESTS, "repositories": rows}, indent=1, ensure_ascii=False
             )
+            text = re.sub(r"(?:/[\w.+-]+)*/adopt-bench-\w+/one", "...", text).replace(f"{Path.home()}/", "~/")
+            options.result.write_text(f"{text}\n", encoding="utf-8")
             print(json.dumps(known[entry["name"]]), flush=True)
     return 0
 

@@ -15,7 +15,8 @@ from gpu_repo_runtime.update.git_calls import git
 from new import NewError, start
 
 from adoption import baseline, locks, merge, plan, repository
-from adoption.detect import Answer, Findings, detect
+from adoption.detect import detect
+from adoption.findings import Answer, Findings
 from adoption.imports import add_imported, add_tested
 from adoption.packaging_found import read_packaging
 from adoption.repository import AdoptError
@@ -74,12 +75,13 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         kept = plan.kept_paths(tree, files(first), set(wish.take))
         given = plan.adopted(tree, findings, kept)
         render, room, locked, out = _locked(wish, clone, first, answers, given, findings)
-        done = Adoption(wish.repository, wish.branch, findings, [], *_follows(render))
+        done = Adoption(wish.repository, wish.branch, findings, [], *_follows(render), open=[*findings.open])
         done.entries = plan.entries(tree, render, kept, set(wish.take))
-        place(clone, render, done, tree, wish.take)
+        place(clone, render, done, tree)
         take_out(room, clone, str(given["requirements"]))
         _tell_locked(clone, done, locked, out, str(given["requirements"]))
         _lint_from_here(clone, done, tree, wish.take)
+        done.notes += [said] if (said := repository.unsigned(wish.repository)) else []
         written = sorted(set(_changed(clone, done.entries)))
         repository.commit(clone, wish.repository, f"Adopt the template, version {done.version}", written)
         if lost := repository.lost_lines(clone, before):
@@ -166,14 +168,14 @@ def refused_line(text: str) -> str:
     return ""
 
 
-def place(clone: Path, render: Path, done: Adoption, tree: Tree, take: frozenset[str]) -> None:
+def place(clone: Path, render: Path, done: Adoption, tree: Tree) -> None:
     """Write the files of the template into the clone, and into those that both have what the template adds."""
     new = []
     project = str(done.findings.answers["project_name"].value)
     for entry in done.entries:
         source, target = render / entry.path, clone / entry.path
-        if entry.kind in ("new", "same") and source.is_file():
-            if entry.path in take and entry.path in tree.paths:
+        if entry.kind in ("new", "same", "taken") and source.is_file():
+            if entry.kind == "taken":
                 shutil.move(target, target.with_name(f"{target.name}.before"))
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target)

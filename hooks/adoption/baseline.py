@@ -15,6 +15,7 @@ import tomlkit
 from adoption.repository import AdoptError
 
 NAME = "ruff-baseline.toml"
+LOST = "\ufffd"  # what ruff says for a letter of a path that is not UTF-8
 RUFF = str(Path(sys.executable).parent / "ruff")
 
 
@@ -86,8 +87,8 @@ def _lines(texts: set[str]) -> tomlkit.items.Array:
 
 
 def _glob(path: str) -> str:
-    """Return a pattern that matches this path alone."""
-    return re.sub(r"([\[\]*?{}!])", r"[\1]", path)
+    """Return a pattern that matches this path alone; a letter that is not UTF-8 is any letter."""
+    return re.sub(r"([\[\]*?{}!])", r"[\1]", path).replace(LOST, "?")
 
 
 def _own(clone: Path, own: str) -> dict[str, dict[str, list[str]]]:
@@ -120,7 +121,8 @@ def _rows(clone: Path, done: subprocess.CompletedProcess[str]) -> set[tuple[str,
         raise AdoptError(f"ruff cannot read the settings of this repository: {done.stderr.strip()[-300:]}")
     root = clone.resolve()
     rows = json.loads(done.stdout)
-    return {(str(Path(row["filename"]).resolve().relative_to(root)), str(row.get("code") or "")) for row in rows}
+    paths = [(str(Path(row["filename"]).resolve().relative_to(root)), row) for row in rows]
+    return {(path, "" if LOST in path else str(row.get("code") or "")) for path, row in paths}
 
 
 def _code(code: str) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from family import frameworks
 from packaging.utils import canonicalize_name
 
-from adoption.packaging_found import Packaging
+from adoption.packaged import IMPORTS, Packaging
 from adoption.tree import Tree, module
 
 # The name to import and the name of the package. A guess from an unknown name could install a stranger's package.
@@ -22,6 +23,7 @@ SAME_NAMES = (
     "sentencepiece soundfile spacy streamlit tensorboard tensorflow tiktoken timm tokenizers torch torchaudio "
     "torchmetrics torchvision tqdm transformers uvicorn wandb xgboost"
 )
+OF_NOTEBOOKS = {"IPython", "google", "ipywidgets", "nbformat"}  # what notebooks run in, and no job does
 FRAMEWORKS = {*frameworks(), "keras"}  # a test that can do with several of them asks for none
 KNOWN = OTHER_NAMES | {name: name for name in SAME_NAMES.split()}
 
@@ -39,10 +41,16 @@ def add_imported(packaging: Packaging, tree: Tree) -> None:
     """Let the imports of the code say what it needs, where nothing else says it."""
     if packaging.packages.run or packaging.makers or packaging.packages.left:
         return
-    own = {path.split("/")[0].removesuffix(".py") for path in tree.python}
-    for name in sorted(set(tree.imports) - own):
+    for path, texts in tree.installed.items() if not tree.core else ():
+        for text in texts:
+            packaging.packages.add(text, path)
+    own = {path.split("/")[0].removesuffix(".py") for path in tree.python} | {Path(path).stem for path in tree.python}
+    asked = packaging.packages.names()
+    for name in sorted(set(tree.imports) - own - OF_NOTEBOOKS):
+        if canonicalize_name(KNOWN.get(name, name)) in asked:
+            continue
         if name in KNOWN:
-            packaging.packages.add(KNOWN[name], "the imports of its code")
+            packaging.packages.add(KNOWN[name], IMPORTS)
         else:
             reason = "it is imported, no file asks for it, and its package may have another name"
             packaging.packages.left.append((name, "its code", reason))

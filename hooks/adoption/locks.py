@@ -7,14 +7,15 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_repo_runtime.update.git_calls import without_password
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from adoption.detect import Findings
+from adoption.findings import Findings
+from adoption.packaged import EXTRA
 from adoption.requirements import Fitted, fitted, loosened, versions_held
 from adoption.room import UV, run_lock, settle
 from adoption.source_archives import Archive, UnreadableError, read_archive, wanted_from
+from adoption.texts import masked
 
 TRIES = 30  # as many packages can be widened or left out, one after the other
 WIDEN_ALL = 3  # after so many, the repository pins what was current years ago: all of it is widened
@@ -52,20 +53,15 @@ def wanted_of(render: Path, pyproject: str, findings: Findings, image: str) -> t
     theirs = [fitted(asked, held, image) for asked in packages.run]
     asks = findings.packaging.static and not any(line.note for line in theirs)
     names = packages.names()
-    run = [] if asks else theirs
+    run = [line for line in theirs if EXTRA in line.source] if asks else theirs
     run += [Fitted(t, "the template") for t in ours["project"]["dependencies"] if _name(t) not in names]
     gpu = [Fitted(t, "the template") for t in ours["project"].get("optional-dependencies", {}).get("gpu", [])]
     tools = ours["dependency-groups"]["dev"]
     dev = [Fitted(text, "the template") for text in tools]
     mine = {_name(text) for text in tools} | names | set(held)
     dev += [fitted(asked, held, image) for asked in packages.dev if asked.name not in mine]
-    out = [(masked(text), f"{source}: {masked(reason)}") for text, source, reason in packages.left]
+    out = [(text, f"{source}: {reason}") for text, source, reason in packages.left]
     return Wanted(run, gpu, dev, out), asks
-
-
-def masked(text: str) -> str:
-    """Return a text without passwords and tokens, those before the host of an address that pip knows included."""
-    return without_password(re.sub(r"(\w+\+https?://)[^/\s'\"]*@", r"\1", text))
 
 
 def _name(text: str) -> str:
@@ -88,7 +84,7 @@ def write_inputs(clone: Path, prefix: str, wanted: Wanted) -> list[str]:
             text += "\n# left out\n" + "".join(
                 f"# {' '.join(out.split())}  ({' '.join(reason.split())})\n" for out, reason in wanted.out
             )
-        (clone / f"{prefix}{end}.in").write_text(text, encoding="utf-8")
+        (clone / f"{prefix}{end}.in").write_text(masked(text), encoding="utf-8")
         written.append(f"{prefix}{end}.in")
     return written
 
@@ -119,7 +115,9 @@ def reason_of(message: str) -> str:
     """Return the sentence of uv that tells why, on one line."""
     text = re.sub(r"[╰─▶×│├]+", " ", message)
     text = re.sub(r"\s+", " ", text.split("hint:")[0]).strip()
-    found = re.search(r"(Because .*?(?:unsatisfiable|cannot be used|conclude that [^.]*)\.|Failed to [^.]*\.)", text)
+    found = re.search(
+        r"(Because .*?(?:unsatisfiable|cannot be used|conclude that .*?)\.(?=\s|$)|Failed to .*?\.(?=\s|$))", text
+    )
     return (found[1] if found else text)[:400]
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import tomlkit
 from gpu_repo_runtime.update.git_calls import call, git
 
-from adoption.detect import Findings
+from adoption.findings import Findings
 from adoption.tree import Tree
 
 HEAD = "# from the template"
@@ -25,7 +27,12 @@ def write(file: Path, text: str) -> None:
 
 
 def united(theirs: str, ours: str) -> str:
-    """Return the lines of theirs, then ours as one piece, into which an update can merge what the template adds."""
+    """Return the lines of theirs, then ours as one piece, into which an update can merge what the template adds.
+
+    Where all of theirs end with CRLF, so does the piece: an update knows a file of CRLF, and none of both.
+    """
+    if theirs and theirs.count("\r\n") == theirs.count("\n") > 0:
+        return united(theirs.replace("\r\n", "\n"), ours).replace("\n", "\r\n")
     known = {line.strip() for line in theirs.splitlines()}
     if all(line.strip() in known for line in ours.splitlines() if line.strip()):
         return theirs
@@ -49,8 +56,10 @@ def unignored(clone: Path, paths: list[str]) -> None:
         more = [line for line in dict.fromkeys(lines) if line not in text.splitlines()]
         if not more:
             return
-        own, head, rest = text.partition(f"{HEAD}\n")
-        write(file, f"{own}{chr(10).join(more)}\n{head}{rest}" if head else f"{text}\n{chr(10).join(more)}\n")
+        windows = text.count("\r\n") == text.count("\n") > 0
+        own, head, rest = (text.replace("\r\n", "\n") if windows else text).partition(f"{HEAD}\n")
+        text = f"{own}{chr(10).join(more)}\n{head}{rest}" if head else f"{own}\n{chr(10).join(more)}\n"
+        write(file, text.replace("\n", "\r\n") if windows else text)
 
 
 def kept_out_of_lfs(clone: Path, paths: list[str]) -> list[str]:
@@ -118,11 +127,9 @@ def found_packages(clone: Path, findings: Findings, glue: str) -> str:
 
 def searched(tree: Tree, findings: Findings, glue: str) -> str:
     """Return what is left to do where the owner's packaging searches for packages where the template has its own."""
-    said = {
-        "pyproject.toml": r"\[tool\.setuptools\.packages\.find\](?:\s*\n(?!\[).*)*",
-        "setup.cfg": r"find(?:_namespace)?:(?:.*\n)*",
-        "setup.py": r"find(?:_namespace)?_packages\([^)]*\)",
-    }
+    if name := _found_by(tree.text("pyproject.toml"), glue):
+        return f"pyproject.toml searches for packages: let it exclude {name}*, else your wheel holds src/{glue}"
+    said = {"setup.cfg": r"find(?:_namespace)?:(?:.*\n)*", "setup.py": r"find(?:_namespace)?_packages\([^)]*\)"}
     for path, pattern in said.items():
         found = re.search(pattern, tree.text(path))
         wide = found and ("namespace" in found[0] or re.search(r"[\"'= ]src\b", found[0]))
@@ -130,6 +137,27 @@ def searched(tree: Tree, findings: Findings, glue: str) -> str:
             return f"{path} searches for packages: let it exclude {glue}*, else your wheel holds src/{glue}"
     if not findings.packaging.explicit and findings.packaging.makers == ["setup.py"]:
         return f"setup.py does not say which packages are yours: add packages=, else your wheel may hold src/{glue}"
+    return ""
+
+
+def _found_by(pyproject: str, glue: str) -> str:
+    """Return what the search that pyproject.toml asks setuptools for finds of the template's, "" for nothing."""
+    try:
+        find = tomllib.loads(pyproject).get("tool", {}).get("setuptools", {}).get("packages", {}).get("find")
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return ""
+    if not isinstance(find, dict):
+        return ""
+    where = {str(place).rstrip("/") for place in find.get("where", ["."])}
+    names = [glue] if where & {"src", "./src"} else []
+    names += [f"src.{glue}"] if where & {".", ""} and find.get("namespaces", True) else []
+    for name in names:
+        taken, out = (
+            any(fnmatch(name, str(pattern)) for pattern in find.get(key, default))
+            for key, default in (("include", ["*"]), ("exclude", []))
+        )
+        if taken and not out:
+            return name.partition(".")[0]
     return ""
 
 

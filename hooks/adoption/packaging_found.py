@@ -5,57 +5,27 @@ from __future__ import annotations
 import configparser
 import re
 import tomllib
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import yaml
+from packaging.utils import canonicalize_name
 
-from adoption.requirements import (
-    Packages,
-    conda_requirement,
-    leave_sourced,
-    lines_of,
-    pipfile_requirement,
-    poetry_requirement,
-    try_add,
-    without_hashes,
-)
+from adoption.packaged import EXTRA, Packaging
+from adoption.requirement_files import DEV_FILE, Reader, conda, requirement_files, say_unread, words_of
+from adoption.requirements import leave_sourced, lines_of, pipfile_requirement, poetry_requirement, try_add
 from adoption.setup_py import Setup, read_setup
+from adoption.texts import decoded, named
 
-DEV_FILE = re.compile(r"(?<![a-z])(dev|develop|development|test|tests|testing|lint|ci|optional)(?![a-z])")
-NOT_OURS = re.compile(r"(docs?|example|benchmark|notebook|demo|readthedocs)")
 STYLE = re.compile(  # what checks style, builds pages or publishes: no test needs it
     r"(black|flake8.*|isort|mypy.*|pylint.*|ruff|pre-commit|sphinx.*|mkdocs.*|docutils|pymdown-extensions|twine|build|bandit|tox|nox|"
     r"ipython|jupyter.*|notebook|pyinstaller|codespell|bumpversion|types-.*|myst.*|furo|setuptools.*|wheel|pip)"
 )
-OF_THE_IMAGE = re.compile(
-    r"(python|pip|setuptools|wheel)\b(?!-)|_|(pytorch-)?cuda|cudnn|nccl|pytorch-mutex|mkl|blas|ninja"
-)
 TEST_GROUP = re.compile(r"(dev|test|tests|testing|develop|development)")
-
-
-@dataclass
-class Packaging:
-    """What the files say; `kinds` are those that were found."""
-
-    kinds: list[str] = field(default_factory=list)
-    name: str = ""
-    description: str = ""
-    python: str = ""
-    python_source: str = ""
-    packages: Packages = field(default_factory=Packages)
-    static: bool = False  # pyproject.toml says the packages itself, so that they need not be built to be known
-    backend: str = ""
-    explicit: bool = False  # it says which packages its wheel holds
-    extensions: bool = False
-    scripts: list[str] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def makers(self) -> list[str]:
-        """Return what makes a wheel of it."""
-        return [kind for kind in self.kinds if kind in ("setup.py", "setup.cfg", "pyproject.toml", "poetry")]
+GPU_GROUP = re.compile(r"(gpu|cuda)")  # what is made for an image with a GPU
+BESIDE = re.compile(
+    r"(docs?|documentation|lint|linting|style|format|build|publish|release|examples?|notebooks?|all|full)"
+)
 
 
 def read_packaging(folder: Path) -> Packaging:
@@ -66,37 +36,46 @@ def read_packaging(folder: Path) -> Packaging:
     _setup_py(folder, found)
     files = [] if found.static else requirement_files(folder)
     for path in files:
-        _requirements(folder, path, found, dev=False)
+        Reader(folder, found).file(path)
     for path in requirement_files(folder, dev=True):
-        _requirements(folder, path, found, dev=True)
+        Reader(folder, found, dev=True).file(path)
     for path in sorted([*folder.glob("environment*.y*ml"), *folder.glob("conda*.y*ml")]):
-        _conda(path, found, fill=not (files or found.static))
+        conda(path, found, fill=not (files or found.static))
     _pipfile(folder, found)
     found.packages.dev = [asked for asked in found.packages.dev if not STYLE.fullmatch(asked.name)]
+    found.hold()
+    python_said(folder, found)
+    _say_extras(found)
+    say_unread(folder, found)
     return found
 
 
-def requirement_files(folder: Path, dev: bool = False) -> list[Path]:
-    """Return the requirements files at the root and in requirements/, those for development or the others."""
-    every = sorted(
-        [*folder.glob("*requirements*.txt"), *folder.glob("requirements/*.txt"), *folder.glob("*requirements*.in")]
-    )
-    wanted = [path for path in every if not NOT_OURS.search(path.name.lower())]
-    chosen = [path for path in wanted if bool(DEV_FILE.search(_words(path))) == dev]
-    if dev:
-        return chosen
-    main = [path for path in chosen if path.name == "requirements.txt"]
-    return main or [path for path in chosen if path.suffix == ".in"] or chosen[:1]
+def _say_extras(found: Packaging) -> None:
+    extras = {name: [one for one in names if one not in found.names()] for name, names in found.extras.items()}
+    told = [f"{name} ({named(sorted(set(names)), 4)})" for name, names in extras.items() if names]
+    if told:
+        found.notes.append(
+            f"extras are not locked: {named(told, 5)}; what the image needs of them goes into requirements.in"
+        )
 
 
-def _words(path: Path) -> str:
-    return path.stem.lower().replace("requirements", "")
+def _extra(found: Packaging, name: str, texts: Iterable[str], file: str) -> None:
+    """Take an extra: one of tests is for development, of another one the names of its packages are kept."""
+    for text in texts:
+        own = re.match(rf"{re.escape(found.name)}\[", text) if found.name else None
+        if TEST_GROUP.fullmatch(name) and not own:
+            found.packages.add(text, file, dev=True)
+        elif GPU_GROUP.fullmatch(name) and not own:
+            found.packages.add(text, f"{file}{EXTRA}{name}")
+        elif not (own or BESIDE.fullmatch(name)) and (start := re.match(r"[\w.-]+", text)):
+            plain = canonicalize_name(start[0])
+            found.extras.setdefault(name, []).extend([] if STYLE.fullmatch(plain) else [plain])
 
 
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        return tomllib.loads(decoded(path.read_bytes()))
+    except (OSError, tomllib.TOMLDecodeError):
         return {}
 
 
@@ -114,21 +93,30 @@ def _pyproject(folder: Path, found: Packaging) -> None:
         for text in project.get("dependencies", []):
             found.packages.add(text, "pyproject.toml")
         for name, texts in project.get("optional-dependencies", {}).items():
-            for text in texts if TEST_GROUP.fullmatch(name) else []:
-                if not re.match(rf"{re.escape(found.name)}\[", text):
-                    found.packages.add(text, "pyproject.toml", dev=True)
+            _extra(found, name, texts, "pyproject.toml")
         dynamic = tool.get("setuptools", {}).get("dynamic", {}).get("dependencies", {}).get("file", [])
         for name in [dynamic] if isinstance(dynamic, str) else dynamic:
-            _requirements(folder, folder / name, found, dev=False)
-    for name, group in data.get("dependency-groups", {}).items():
-        for text in group if TEST_GROUP.fullmatch(name) else []:
-            if isinstance(text, str):
-                found.packages.add(text, "pyproject.toml", dev=True)
+            Reader(folder, found).file(folder / name)
+    groups = data.get("dependency-groups", {})
+    for text in (text for name in groups if TEST_GROUP.fullmatch(name) for text in grouped(groups, name)):
+        found.packages.add(text, "pyproject.toml", dev=True)
     if poetry := tool.get("poetry"):
         _poetry(poetry, found)
     before = len(found.packages.left)
     leave_sourced(found.packages, tool.get("uv", {}).get("sources", {}), "pyproject.toml")
     found.static = found.static and len(found.packages.left) == before  # else uv would read the table itself
+
+
+def grouped(groups: dict[str, Any], name: str, above: tuple[str, ...] = ()) -> list[str]:
+    """Return what a group of PEP 735 asks for, with the groups that it includes."""
+    plain = canonicalize_name(name)
+    found: list[str] = []
+    for entry in next((group for key, group in groups.items() if canonicalize_name(key) == plain), []):
+        if isinstance(entry, str):
+            found.append(entry)
+        elif isinstance(entry, dict) and plain not in above:
+            found += grouped(groups, str(entry.get("include-group", "")), (*above, plain))
+    return found
 
 
 def _poetry(poetry: dict[str, Any], found: Packaging) -> None:
@@ -141,7 +129,11 @@ def _poetry(poetry: dict[str, Any], found: Packaging) -> None:
     for name, value in poetry.get("dependencies", {}).items():
         if name == "python":
             found.python, found.python_source = str(value), "pyproject.toml (poetry)"
-        elif not (isinstance(value, dict) and value.get("optional")):
+        elif isinstance(value, dict) and value.get("optional"):
+            extras = poetry.get("extras", {})
+            extra = next((extra for extra, names in extras.items() if name in names), "optional")
+            _extra(found, extra, [name], "pyproject.toml (poetry)")
+        else:
             for one in value[:1] if isinstance(value, list) else [value]:
                 _poetry_add(found, name, one, dev=False)
     for group, entries in groups.items():
@@ -159,8 +151,8 @@ def _poetry_add(found: Packaging, name: str, value: object, dev: bool) -> None:
 def _setup_cfg(folder: Path, found: Packaging) -> None:
     parser = configparser.ConfigParser(interpolation=None)
     try:
-        parser.read(folder / "setup.cfg", encoding="utf-8")
-    except (configparser.Error, UnicodeDecodeError):
+        parser.read_string(decoded((folder / "setup.cfg").read_bytes()))
+    except (OSError, configparser.Error):
         return
     if parser.has_section("metadata") and parser.has_option("metadata", "name"):
         found.kinds.append("setup.cfg")
@@ -170,19 +162,21 @@ def _setup_cfg(folder: Path, found: Packaging) -> None:
         found.explicit |= parser.has_option("options", "packages") or parser.has_option("options", "py_modules")
         found.python = found.python or parser.get("options", "python_requires", fallback="")
         found.python_source = found.python_source or "setup.cfg"
-        for line in lines_of(parser.get("options", "install_requires", fallback="")):
+        asked = parser.get("options", "install_requires", fallback="").strip()
+        for name in re.split(r"[,\s]+", asked.removeprefix("file:").strip()) if asked.startswith("file:") else []:
+            Reader(folder, found).file(folder / name)
+        for line in lines_of(asked) if not asked.startswith("file:") else []:
             found.packages.add(line, "setup.cfg")
     if parser.has_section("options.extras_require"):
         for name, text in parser.items("options.extras_require"):
-            for line in lines_of(text) if TEST_GROUP.fullmatch(name) else []:
-                found.packages.add(line, "setup.cfg", dev=True)
+            _extra(found, name, lines_of(text), "setup.cfg")
 
 
 def _setup_py(folder: Path, found: Packaging) -> None:
     path = folder / "setup.py"
     if not path.is_file():
         return
-    setup: Setup = read_setup(path.read_text(encoding="utf-8", errors="replace"), folder)
+    setup: Setup = read_setup(decoded(path.read_bytes()), folder)
     found.kinds.append("setup.py")
     found.extensions = setup.extensions
     found.explicit |= bool({"packages", "py_modules"} & setup.given)
@@ -193,71 +187,32 @@ def _setup_py(folder: Path, found: Packaging) -> None:
     if found.static:
         return
     listed = setup.known.get("install_requires")
-    if isinstance(listed, list) and all(isinstance(text, str) for text in listed):
-        for text in listed:
-            found.packages.add(text, "setup.py")
-    elif "install_requires" in setup.given:
-        for name in setup.files:
-            if not DEV_FILE.search(_words(folder / name)):
-                _requirements(folder, folder / name, found, dev=False)
+    texts = [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
+    for text in texts:
+        found.packages.add(text, "setup.py")
+    if "install_requires" in setup.given and setup.partial:
+        files = [name for name in setup.files if not DEV_FILE.search(words_of(folder / name))]
+        for name in files:
+            Reader(folder, found).file(folder / name)
+        if not files:
+            why = "it is computed, and only running setup.py would tell: write what it asks for into requirements.in"
+            found.packages.left.append(("install_requires", "setup.py", why))
     extras = setup.known.get("extras_require")
     for name, texts in extras.items() if isinstance(extras, dict) else ():
-        for text in texts if TEST_GROUP.fullmatch(str(name)) and isinstance(texts, list) else []:
-            found.packages.add(str(text), "setup.py", dev=True)
+        _extra(found, str(name), [str(text) for text in texts] if isinstance(texts, list) else [], "setup.py")
 
 
-def _requirements(folder: Path, path: Path, found: Packaging, dev: bool, seen: frozenset[Path] = frozenset()) -> None:
-    if not path.is_file() or path in seen:
-        return
-    source = str(path.relative_to(folder)) if path.is_relative_to(folder) else path.name
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
-    found.texts[source] = text
-    if source not in found.kinds:
-        found.kinds.append(source)
-    for line in lines_of(text):
-        if other := re.match(r"(?:-r|--requirement)[ =]*(\S+)", line):
-            _requirements(folder, path.parent / other[1], found, dev, seen | {path})
-        elif line.startswith(("-e", "--editable", ".", "/", "git+", "http:", "https:", "file:")):
-            if not re.fullmatch(r"(-e|--editable)?\s*\.(\[[\w,-]*\])?", line):
-                reason = "it comes from an address and not from an index, so it has no hash to lock"
-                found.packages.left.append((line, source, reason))
-        elif re.match(r"(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)\b", line):
-            found.packages.left.append((line, source, "an index is said with PIP_INDEX_URL or PIP_EXTRA_INDEX_URL"))
-        elif not line.startswith("-"):
-            found.packages.add(without_hashes(line), source, dev)
-
-
-def _conda(path: Path, found: Packaging, fill: bool) -> None:
-    text = path.read_text(encoding="utf-8", errors="replace")
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return
-    if not isinstance(data, dict) or not isinstance(data.get("dependencies"), list):
-        return
-    found.kinds.append(path.name)
-    found.texts[path.name] = text
-    for entry in data["dependencies"]:
-        if isinstance(entry, str):
-            python = re.fullmatch(r"python\s*([=<>~].*)", entry)
-            if python and not found.python:
-                found.python, found.python_source = re.sub(r"^=+([^=]+)(=.*)?$", r"==\1", python[1]), path.name
-            elif fill and not OF_THE_IMAGE.match(entry):
-                make = (conda_requirement(text) for text in [entry])
-                try_add(found.packages, make, entry, path.name)
-        elif fill and isinstance(entry, dict):
-            for line in entry.get("pip") or []:
-                _pip_line(str(line), path.name, found)
-
-
-def _pip_line(line: str, source: str, found: Packaging) -> None:
-    if re.fullmatch(r"-e\s*\.", line.strip()):
-        return
-    if line.startswith(("-e", "git+", "http")):
-        reason = "it comes from an address and not from an index, so it has no hash to lock"
-        found.packages.left.append((line, source, reason))
-    elif not line.startswith("-"):
-        found.packages.add(without_hashes(line), source)
+def python_said(folder: Path, found: Packaging) -> None:
+    """Take the Python of files that only tools for installing it read, where no packaging says one."""
+    said = {
+        ".python-version": r"\A\s*(\d+\.\d+)", "runtime.txt": r"\A\s*python-(\d+\.\d+)",
+        ".tool-versions": r"(?m)^python\s+(\d+\.\d+)", "Dockerfile": r"(?m)^FROM\s+(?:\S*/)?python:(\d+\.\d+)",
+    }  # fmt: skip
+    for name, pattern in said.items():
+        path = folder / name
+        version = re.search(pattern, decoded(path.read_bytes())) if path.is_file() and not found.python else None
+        if version:
+            found.python, found.python_source = f"=={version[1]}.*", name
 
 
 def _pipfile(folder: Path, found: Packaging) -> None:

@@ -7,9 +7,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from adoption.detect import Findings
+from adoption.findings import Findings
 from adoption.repository import AdoptError
-from adoption.tree import Tree
+from adoption.tree import PLAIN, Tree
 
 MERGED = {
     ".gitignore": "their lines, then those of the template that are missing",
@@ -25,7 +25,7 @@ OPTIONAL = re.compile(  # without them the scripts still work, so the owner's fi
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the template: `kind` is new, merged, kept, beside or same."""
+    """One file of the template: `kind` is new, merged, kept, beside, taken, moved or same."""
 
     path: str
     kind: str
@@ -62,12 +62,13 @@ def kept_paths(tree: Tree, rendered: list[str], taken: set[str]) -> dict[str, st
     theirs = {path.lower(): path for path in tree.paths}
     kept = {name: f"its settings stand in {where}" for name, where in other_settings(tree).items() if name in rendered}
     kept["pyproject.toml"] = "the packages to lock stand in a file of their own"
-    blocked = []
+    blocked = _wrongly_taken(tree, rendered, taken)
     for path in rendered:
         there = theirs.get(path.lower())
         above = next((part for part in _parents(path) if part.lower() in theirs), "")
         if above:
-            blocked.append(f"{above} is a file, and the template has a folder of that name")
+            what = "a link" if (tree.folder / theirs[above.lower()]).is_symlink() else "a file"
+            blocked.append(f"{above} is {what}, and the template has a folder of that name")
         elif there and not OPTIONAL.fullmatch(path):
             blocked.append(f"{there} is a file of the template, too")
         elif any(name.lower().startswith(path.lower() + "/") for name in tree.paths):
@@ -77,8 +78,20 @@ def kept_paths(tree: Tree, rendered: list[str], taken: set[str]) -> dict[str, st
     if "Dockerfile" in kept and ".dockerignore" in rendered:
         kept[".dockerignore"] = "it is about your Dockerfile"
     if blocked:
-        raise AdoptError(f"{'; '.join(blocked[:5])}: rename what is yours first (git mv), the scripts need theirs")
+        raise AdoptError(
+            f"{'; '.join([*dict.fromkeys(blocked)][:5])}: rename what is yours first (git mv), the scripts need theirs"
+        )
     return {path: why for path, why in kept.items() if path not in taken or path == "pyproject.toml"}
+
+
+def _wrongly_taken(tree: Tree, rendered: list[str], taken: set[str]) -> list[str]:
+    """Return what would go wrong with the files of theirs that are to make room. Raises AdoptError for no such file."""
+    may = {path for path in rendered if OPTIONAL.fullmatch(path) and path not in ("pyproject.toml", *MERGED)}
+    if strange := sorted(taken - may):
+        there = sorted(may & set(tree.paths)) or ["none of yours"]
+        raise AdoptError(f"TAKE={strange[0]}: this cannot make room; what can: {', '.join(there)}")
+    before = [f"{path}.before" for path in sorted(taken & set(tree.paths)) if path != "README.md"]
+    return [f"{path} is there already, where yours would go" for path in before if path in tree.paths]
 
 
 def _parents(path: str) -> list[str]:
@@ -88,7 +101,7 @@ def _parents(path: str) -> list[str]:
 
 def shell_scripts(tree: Tree) -> list[str]:
     """Return the owner's shell scripts in scripts/: the lint of the template reads all that lie there."""
-    here = [path for path in tree.paths if re.fullmatch(r"scripts/[^/]+", path)]
+    here = [path for path in tree.paths if re.fullmatch(rf"scripts/{PLAIN.pattern}", path)]
     return [path for path in here if re.match(r"#!.*sh\s*$", tree.text(path).partition("\n")[0])]
 
 
@@ -106,7 +119,8 @@ def entries(tree: Tree, render: Path, kept: dict[str, str], taken: set[str]) -> 
         elif path == "README.md":
             found.append(Entry(path, "merged", "all of yours, and a section about the scripts"))
         elif path in taken:
-            found.append(Entry(path, "new", f"yours goes to {path}.before"))
+            found.append(Entry(path, "taken", f"the template's; yours goes to {path}.before"))
+            found.append(Entry(f"{path}.before", "moved", f"your {path}, as it was"))
     for path, why in sorted(kept.items()):
         if path in BESIDE:
             found.append(Entry(path, "beside", f"{why}; the template's is {BESIDE[path]}"))

@@ -48,6 +48,7 @@ def check(repository: Path, branch: str) -> None:
         raise AdoptError(
             f"{repository} has a branch {branch} already: git branch -D {branch} there, or another name with TO=..."
         )
+    _check_beside(repository, branch)
     status = git(repository, "status", "--porcelain", "-z", "--ignore-submodules=dirty")
     changed = [row[3:] for row in status.split("\0") if row]
     if changed:
@@ -61,6 +62,14 @@ def check(repository: Path, branch: str) -> None:
         )
     _check_pyproject(repository)
     _check_answers(repository)
+
+
+def _check_beside(repository: Path, branch: str) -> None:
+    """Raise AdoptError where a branch stands in the way: for git, one is a file and the other its folder."""
+    above = ["/".join(branch.split("/")[:number]) for number in range(1, branch.count("/") + 1)]
+    names = git(repository, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").splitlines()
+    if other := next((name for name in names if name in above or name.startswith(f"{branch}/")), ""):
+        raise AdoptError(f"no branch {branch} can be beside the branch {other}: another name with TO=...")
 
 
 def _check_pyproject(repository: Path) -> None:
@@ -143,9 +152,18 @@ def publish(clone: Path, repository: Path, branch: str) -> None:
             f"HEAD:refs/heads/{branch}",
         )
     except subprocess.CalledProcessError as error:
-        raise AdoptError(
-            f"the branch {branch} cannot be written into {repository}: {last_line(error.stderr)}"
-        ) from error
+        there = not call(repository, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").returncode
+        why = "it is there by now, perhaps by another adoption at the same time" if there else last_line(error.stderr)
+        raise AdoptError(f"the branch {branch} cannot be written into {repository}: {why}") from error
+
+
+def unsigned(repository: Path) -> str:
+    """Return what is to be known where commits of this repository are signed: this one is not."""
+    if call(repository, "config", "--type=bool", "--get", "commit.gpgsign").stdout.strip() != b"true":
+        return ""
+    return (
+        "commit.gpgsign is set, and this commit is not signed: git commit --amend --no-edit -S on the branch signs it"
+    )
 
 
 def lost_lines(clone: Path, before: str, after: str = "HEAD") -> dict[str, int]:

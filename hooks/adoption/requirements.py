@@ -18,6 +18,12 @@ CONDA_ONLY = re.compile(  # what conda brings as a package and Python packages, 
 )
 
 
+SAME_AS = {  # builds of a framework under names of their own, none of which goes beside the image's
+    "tensorflow-gpu": "tensorflow", "tensorflow-cpu": "tensorflow", "tensorflow-intel": "tensorflow",
+    "tf-nightly": "tensorflow", "tf-nightly-gpu": "tensorflow", "pytorch": "torch", "torch-cpu": "torch",
+}  # fmt: skip
+
+
 @dataclass
 class Asked:
     """One package that the repository asks for, and the file that says so."""
@@ -29,6 +35,18 @@ class Asked:
     def name(self) -> str:
         """Return the name as indexes write it."""
         return canonicalize_name(self.requirement.name)
+
+    def is_about(self, other: Requirement) -> bool:
+        """Tell whether this is the package of another requirement."""
+        return self.name == canonicalize_name(other.name)
+
+    def hold(self, constraints: Iterable[tuple[Requirement, str]]) -> None:
+        """Take the bounds over that constraints, each with its file, give this package here."""
+        for one, file in constraints:
+            if self.is_about(one) and one.specifier and (one.marker is None or one.marker.evaluate({"extra": ""})):
+                self.requirement = Requirement(str(self.requirement))
+                self.requirement.specifier &= one.specifier
+                self.source = f"{self.source} with {file}" if file not in self.source else self.source
 
 
 SOURCES = ("path", "git", "url", "workspace", "index", "source")
@@ -115,18 +133,26 @@ def pipfile_requirement(name: str, value: object) -> str | None:
     return poetry_requirement(name, value)
 
 
+def conda_entry(text: str) -> tuple[str, str]:
+    """Return the name and the version of an entry of a conda environment, without its channel and its build."""
+    found = re.fullmatch(r"(?:[\w./-]+::)?([A-Za-z0-9_.-]+)\s*(.*)", text.strip())
+    return (found[1], found[2].strip()) if found else ("", "")
+
+
+def conda_version(version: str) -> str:
+    """Return what conda says of a version, and maybe of a build, as PEP 440: `=1.2` and `1.2` are 1.2.*."""
+    said = re.fullmatch(r"(={0,2})\s*([\w.!+]+)(\.?\*)?(?:\s*=\s*[\w.*]+|\s+[\w.*]+)?", version)
+    if not said:
+        return str(SpecifierSet(version.replace(" ", "")))
+    return str(SpecifierSet(f"=={said[2]}" if said[1] == "==" and not said[3] else f"=={said[2]}.*"))
+
+
 def conda_requirement(text: str) -> str | None:
     """Return an entry of a conda environment as PEP 508, None for what is not for pip. Raises InvalidSpecifier."""
-    found = re.fullmatch(r"(?:[\w.-]+::)?([A-Za-z0-9_.-]+)\s*(.*)", text.strip())
-    if not found or CONDA_ONLY.fullmatch(found[1].lower()):
+    name, version = conda_entry(text)
+    if not name or CONDA_ONLY.fullmatch(name.lower()):
         return None
-    name, version = CONDA_NAMES.get(found[1].lower(), found[1]), found[2].strip()
-    if version.startswith("=") and not version.startswith("=="):
-        number = version.lstrip("=").split("=")[0]
-        version = f"=={number.removesuffix('.*').removesuffix('*').rstrip('.')}.*"
-    elif version.startswith("=="):
-        version = f"=={version.lstrip('=').split('=')[0]}"
-    return f"{name}{SpecifierSet(version.replace(' ', ''))}"
+    return f"{CONDA_NAMES.get(name.lower(), name)}{conda_version(version)}"
 
 
 def leave_sourced(packages: Packages, sources: Mapping[str, object], file: str) -> None:
@@ -171,6 +197,9 @@ class Fitted:
 
 def fitted(asked: Asked, held: Mapping[str, str], image: str) -> Fitted:
     """Return what the image lets a requirement be: its own version where the repository asks for another."""
+    if (same := SAME_AS.get(asked.name)) in held and same:
+        note = f"{asked.source} asks for {asked.requirement}, the image {image} has {same} {held[same]} for it"
+        return Fitted(same, asked.source, note)
     wanted, version = asked.requirement, held.get(asked.name)
     if version is None or wanted.specifier.contains(version, prereleases=True):
         return Fitted(str(wanted), asked.source)
@@ -188,7 +217,7 @@ def loosened(text: str) -> str:
         if spec.operator in (">=", ">", "!="):
             lower.append(str(spec))
         elif spec.operator in ("==", "~=", "==="):
-            lower.append(f">={spec.version.removesuffix('.*')}")
+            lower.append(f">={spec.version.removesuffix('.*').partition('+')[0]}")  # a build has no later ones
     requirement.specifier = SpecifierSet(",".join(lower))
     return str(requirement)
 

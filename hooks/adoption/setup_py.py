@@ -17,6 +17,7 @@ class Setup:
     given: set[str] = field(default_factory=set)
     files: list[str] = field(default_factory=list)
     extensions: bool = False
+    partial: bool = False  # of what it asks for, only a part can be read
 
 
 class Unknown(Exception):
@@ -43,6 +44,24 @@ def value_of(node: ast.expr, names: dict[str, ast.expr]) -> Any:
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "dict":
         return {word.arg: known(word.value, names) for word in node.keywords if word.arg}
     raise Unknown
+
+
+def parts(node: ast.expr, names: dict[str, ast.expr]) -> tuple[list[Any], bool]:
+    """Return the lists in a sum that can be read, as one, and whether these are all of it."""
+    if isinstance(node, ast.Name) and node.id in names:
+        return parts(names[node.id], {key: value for key, value in names.items() if key != node.id})
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        (left, all_left), (right, all_right) = parts(node.left, names), parts(node.right, names)
+        return left + right, all_left and all_right
+    if isinstance(node, ast.List | ast.Tuple):
+        each = [
+            parts(item.value, names) if isinstance(item, ast.Starred) else ([known(item, names)], True)
+            for item in node.elts
+        ]
+        found = [text for texts, _ in each for text in texts]
+        return [text for text in found if text is not None], None not in found and all(whole for _, whole in each)
+    text = known(node, names)
+    return (text.splitlines(), True) if isinstance(text, str) else ([], False)
 
 
 def known(node: ast.expr, names: dict[str, ast.expr]) -> Any:
@@ -74,9 +93,13 @@ def read_setup(text: str, folder: Path) -> Setup:
                 if word.arg is None and isinstance(spread := known(word.value, names), dict):
                     found.known |= {key: value for key, value in spread.items() if value is not None}
                     found.given |= set(spread)
+                    found.partial |= spread.get("install_requires", []) is None
             found.given |= set(words)
             read = {name: known(value, names) for name, value in words.items()}
             found.known |= {name: value for name, value in read.items() if value is not None}
+            if "install_requires" in words:
+                found.known["install_requires"], whole = parts(words["install_requires"], names)
+                found.partial |= not whole
     found.extensions = bool({"ext_modules", "cmdclass", "cffi_modules", "rust_extensions"} & found.given) and bool(
         re.search(r"Extension|cythonize|cffi_modules|rust_extensions", text)
     )
@@ -85,7 +108,7 @@ def read_setup(text: str, folder: Path) -> Setup:
         {
             t.removeprefix("./")
             for t in texts
-            if re.fullmatch(r"[\w./-]*requirements[\w./-]*\.(txt|in)", t) and (folder / t).is_file()
+            if re.fullmatch(r"[\w./-]*(req|dep|install)[\w./-]*\.(txt|in)", t) and (folder / t).is_file()
         }
     )
     return found

@@ -28,6 +28,9 @@ from packaging.utils import canonicalize_name
 LARGEST = 64 << 20  # bytes of an archive, and of a file in it
 SECONDS = 60
 ONLY_SOURCE = re.compile(r"Wheels are required for `([\w.-]+)`")
+GONE = re.compile(  # what a setup.py of earlier times needs, and what builds it today has no more
+    r"(?m)^\s*(?:from|import)\s+(pkg_resources|numpy\.distutils|imp|pip)\b|\b(use_2to3)\b"
+)
 COMPILED = re.compile(r"\.(c|cc|cpp|cxx|cu|pyx|pxd|rs|f|f90|go)$")
 CHOOSE = ("--quiet", "--universal", "--python-version", "3.11", "--no-deps", "--no-header", "--format", "pylock.toml")
 
@@ -126,7 +129,7 @@ def _fetched(sdist: dict[str, object]) -> bytes:
 
 def contents(data: bytes) -> dict[str, str]:
     """Return the files of an archive by their names, with the text of those that tell what it is."""
-    told = re.compile(r"(^[^/]+/PKG-INFO|\.egg-info/requires\.txt)$")
+    told = re.compile(r"(^[^/]+/(PKG-INFO|setup\.py)|\.egg-info/requires\.txt)$")
     try:
         if data[:2] == b"PK":
             with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -146,6 +149,8 @@ def required(files: dict[str, str]) -> tuple[str, ...]:
     """Return what an archive of these files asks for. Raises UnreadableError where only running it would tell."""
     if compiled := next((name for name in files if COMPILED.search(name)), ""):
         raise UnreadableError(f"it has only a source archive, with code to compile ({compiled.partition('/')[2]})")
+    if gone := GONE.search(next((text for name, text in files.items() if re.fullmatch("[^/]+/setup.py", name)), "")):
+        raise UnreadableError(f"it has only a source archive, whose setup.py needs {gone[1] or gone[2]}, which is gone")
     about = message_from_string(next((text for name, text in files.items() if name.endswith("/PKG-INFO")), ""))
     said = about.get_all("Requires-Dist") or []
     if said or not any(".egg-info/" in name for name in files):

@@ -12,10 +12,17 @@ from pathlib import Path
 
 from gpu_repo_runtime.update.git_calls import git
 
+from adoption.notebooks import code_of, installed_by
+from adoption.texts import decoded
+
 ASIDE = {  # folders beside the code: what they import says little about what the code is
     "test", "tests", "testing", "doc", "docs", "docs_src", "example", "examples", "benchmark", "benchmarks",
     "notebook", "notebooks", "demo", "demos", "paper", "ci_scripts", "legacy", "tutorials", "evals",
 }  # fmt: skip
+APPS = (
+    "FastAPI", "Flask", "Starlette", "LitServer", "Sanic", "Quart", "Litestar", "Blocks", "Interface", "ChatInterface",
+)  # fmt: skip
+PLAIN = re.compile(r"\w[\w.+-]*")
 LARGEST = 1_000_000  # a larger file is not code that somebody wrote
 
 
@@ -31,14 +38,27 @@ class Tree:
         """Return a file as text, "" where there is none or it is not text."""
         file = self.folder / path
         try:
-            return file.read_text(encoding="utf-8-sig") if file.stat().st_size < LARGEST else ""
+            return decoded(file.read_bytes(), "strict") if file.stat().st_size < LARGEST else ""
         except (OSError, UnicodeDecodeError):
             return ""
 
     @cached_property
     def python(self) -> list[str]:
-        """Return the paths of all Python files."""
-        return [path for path in self.paths if path.endswith(".py") and (self.folder / path).is_file()]
+        """Return the paths of all Python files that lie under a plain name."""
+        return [path for path in self.paths if path.endswith(".py") and (self.folder / path).is_file() and plain(path)]
+
+    @cached_property
+    def odd(self) -> list[str]:
+        """Return what holds Python, or is a script beside the template's, and has no plain name; as git shows it."""
+        code = [path for path in self.paths if path.endswith(".py") and not plain(path)]
+        tops = {path.split("/")[0] if utf8(path) else path for path in code}
+        tops |= {path for path in self.paths if re.match(r"scripts/[^/]+$", path) and not PLAIN.fullmatch(path[8:])}
+        return sorted(path.encode(errors="surrogateescape").decode(errors="backslashreplace") for path in tops)
+
+    @cached_property
+    def notebooks(self) -> list[str]:
+        """Return the paths of all notebooks."""
+        return [p for p in self.paths if p.endswith(".ipynb") and ".ipynb_checkpoints" not in p and utf8(p)]
 
     @cached_property
     def core(self) -> list[str]:
@@ -53,12 +73,33 @@ class Tree:
 
     @cached_property
     def imports(self) -> Counter[str]:
-        """Return how many files of the core import which package."""
-        return Counter(name for one in self.modules.values() for name in one.imports)
+        """Return how many files of the core import which package; where there are only notebooks, how many of them."""
+        files = self.modules.values() if self.core else self.pages.values()
+        return Counter(name for one in files for name in one.imports)
+
+    @cached_property
+    def pages(self) -> dict[str, Module]:
+        """Return what each notebook holds."""
+        return {path: module(code_of(self.folder / path)) for path in self.notebooks}
+
+    @cached_property
+    def installed(self) -> dict[str, list[str]]:
+        """Return what each notebook gives to pip."""
+        return {path: texts for path in self.notebooks if (texts := installed_by(self.folder / path))}
 
     def root_folders(self) -> list[str]:
         """Return the folders at the root."""
         return sorted({path.split("/")[0] for path in self.paths if "/" in path})
+
+
+def utf8(path: str) -> bool:
+    """Tell whether a path can be written as UTF-8: git knows names as bytes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in path)
+
+
+def plain(path: str) -> bool:
+    """Tell whether a path can be said in a shell script and a Dockerfile, which name what lies at the root."""
+    return utf8(path) and bool(PLAIN.fullmatch(path.split("/")[0]))
 
 
 @dataclass(frozen=True)
@@ -83,11 +124,23 @@ def module(text: str) -> Module:
             imports |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             imports.add(node.module.split(".")[0])
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
-            called = ast.unparse(node.value.func).split(".")[-1]
-            if called in ("FastAPI", "Flask", "Starlette", "LitServer") and isinstance(node.targets[0], ast.Name):
-                apps.append(f"{node.targets[0].id} = {called}()")
+        else:
+            apps += [f"{name} = {called}()" for called, name in _made(node) if called in APPS]
     return Module(frozenset(imports - set(sys.stdlib_module_names)), tuple(apps), "__main__" in text)
+
+
+def _made(node: ast.AST) -> list[tuple[str, str]]:
+    """Return what a statement calls to make something, and the name that it gets."""
+    pairs: list[tuple[ast.expr, ast.expr | None]] = []
+    if isinstance(node, ast.Assign):
+        pairs = [(node.value, node.targets[0])]
+    elif isinstance(node, ast.With | ast.AsyncWith):
+        pairs = [(item.context_expr, item.optional_vars) for item in node.items]
+    return [
+        (ast.unparse(made.func).split(".")[-1], name.id)
+        for made, name in pairs
+        if isinstance(made, ast.Call) and isinstance(name, ast.Name)
+    ]
 
 
 def read_tree(folder: Path) -> Tree:

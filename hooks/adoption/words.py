@@ -6,12 +6,17 @@ import json
 from collections import Counter
 
 from adoption.adopting import Adoption
+from adoption.texts import masked, masked_all
 
-FIRST = ("merged", "beside", "kept")
+FIRST = ("merged", "beside", "taken", "moved", "kept")
 
 
 def told(done: Adoption, dry_run: bool) -> str:
     """Return what was found, planned and done."""
+    return masked(_told(done, dry_run))
+
+
+def _told(done: Adoption, dry_run: bool) -> str:
     lines = [f"{done.repository}, as the template {done.version} sees it:", ""]
     width = max(map(len, done.findings.answers))
     lines += [f"  {name:{width}}  {_plain(a.value)}  ({a.reason})" for name, a in done.findings.answers.items()]
@@ -59,4 +64,4 @@ def as_json(done: Adoption, dry_run: bool) -> str:
         "to_know": [*done.findings.warnings, *done.notes],
         "to_do": done.open,
     }
-    return json.dumps(found, indent=2, ensure_ascii=False)
+    return json.dumps(masked_all(found), indent=2, ensure_ascii=False)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
-from adoption import merge
+from adoption import merge, plan
 from adoption.adopting import refused_line
-from adoption.locks import masked
+from adoption.baseline import NAME, RUFF, write_baseline
 from adoption.repository import AdoptError, check
 from adoption.tree import read_tree
 
@@ -49,6 +53,24 @@ def test_a_search_that_would_find_the_template_is_named(name: str, text: str, ol
     assert name in merge.searched(read_tree(folder), findings(folder), "x_gpu")
 
 
+@pytest.mark.parametrize(
+    ("find", "said"),
+    [
+        ("exclude = ['tests*']\nnamespaces = false", ""),
+        ("include = ['x*']", ""),
+        ("exclude = ['tests*']", "let it exclude src*"),
+        ("exclude = ['tests*', 'src*']", ""),
+        ("where = ['src']", "let it exclude x_gpu*"),
+        ("where = ['src']\nexclude = ['x_gpu*']", ""),
+        ("where = ['src']\ninclude = ['x']", ""),
+    ],
+)
+def test_only_a_search_that_finds_the_template_is_named(find: str, said: str, old: Make) -> None:
+    folder = old({"pyproject.toml": f"{SETUPTOOLS}[tool.setuptools.packages.find]\n{find}\n", "x/__init__.py": ""})
+    told = merge.searched(read_tree(folder), findings(folder), "x_gpu")
+    assert (said in told) if said else not told, told
+
+
 def test_tests_at_the_root_are_run(old: Make) -> None:
     tree = read_tree(old({"test_root.py": "", "pkg/tests/test_a.py": ""}))
     assert merge.test_settings(tree, "testpaths = tests\n") == "testpaths = tests pkg/tests test_root.py\n"
@@ -80,11 +102,48 @@ def test_what_the_scripts_could_not_live_with_is_refused(path: str, text: str, s
     assert git(folder, "status", "--porcelain") == ""
 
 
-@pytest.mark.parametrize(
-    "text", ["--index-url https://bob:s3cret@host/simple", "git+https://s3cret@host/x.git", "https://h/?token=s3cret"]
-)
-def test_no_secret_is_printed(text: str) -> None:
-    assert "s3cret" not in masked(text)
+@pytest.mark.parametrize("theirs", [b"a\r\nb\r\n", b"a\r\nb"])
+def test_a_file_of_crlf_stays_one(theirs: bytes, old: Make) -> None:
+    folder = old({"a.py": ""})
+    (folder / ".gitignore").write_bytes(theirs)
+    text = merge.united(merge.read(folder / ".gitignore"), "a\nwheels/\n")
+    merge.write(folder / ".gitignore", text)
+    (folder / "b").write_text("x")
+    merge.unignored(folder, ["b"])
+    done = (folder / ".gitignore").read_bytes()
+    assert done.startswith(theirs), done
+    assert done.count(b"\r\n") == done.count(b"\n"), done
+    assert b"wheels/\r\n" in done
+    assert b"!/b\r\n" in done
+
+
+def test_a_file_of_both_line_ends_stays_as_it_is(old: Make) -> None:
+    assert merge.united("a\r\nb\n", "c\n") == f"a\r\nb\n\n{merge.HEAD}\nc\n"
+
+
+@pytest.mark.parametrize("name", ["$(touch x).py", "a b.py", 'q"`.py', "week 1/run.py", "-x.py", "scripts/a b.sh"])
+def test_a_name_that_a_shell_would_read_otherwise_is_in_no_script_and_named(name: str, old: Make) -> None:
+    folder = old({"a.py": "", name: "#!/bin/sh\n"})
+    tree, found = read_tree(folder), findings(folder)
+    assert found.layout.code == ["a.py"]
+    assert plan.adopted(tree, found, {})["kept"] == []
+    [said] = found.open
+    assert said.startswith(name if "scripts" in name else name.split("/")[0])
+
+
+def test_a_name_that_is_not_utf8_stops_nothing_and_is_named(old: Make) -> None:
+    folder = old({"a.py": "import torch\n", "ruff.toml": ""})
+    for name in (b"caf\xe9.py", b"caf\xe9.txt"):
+        Path(os.fsdecode(bytes(folder) + b"/" + name)).write_text("import os\n")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=Odd")
+    found = findings(folder)
+    assert found.layout.code == ["a.py"]
+    [said] = found.open
+    assert said.startswith("caf\\xe9.py: the name has letters")
+    assert "1 not read" in write_baseline(folder, "ruff.toml", [])
+    done = subprocess.run([RUFF, "check", "--no-cache", "--config", NAME, "."], cwd=folder, capture_output=True)
+    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize(

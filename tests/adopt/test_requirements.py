@@ -55,6 +55,7 @@ def test_entries_of_conda(text: str, expected: str | None) -> None:
     [
         ("a==1.2.*", "a>=1.2"),
         ("a>=1,<2", "a>=1"),
+        ("a==1.2+cu126", "a>=1.2"),
         ("a~=1.4; python_version < '3.12'", 'a>=1.4; python_version < "3.12"'),
     ],
 )

@@ -78,7 +78,15 @@ def test_a_pure_archive_is_read(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("files", "why"),
-    [({"x-1/src/x.pyx": ""}, "code to compile"), ({"x-1/PKG-INFO": OLD_FORM, "x-1/setup.py": ""}, "running it alone")],
+    [
+        ({"x-1/src/x.pyx": ""}, "code to compile"),
+        ({"x-1/PKG-INFO": OLD_FORM, "x-1/setup.py": ""}, "running it alone"),
+        (
+            {"x-1/setup.py": "import os\nfrom pkg_resources import parse_version\n"},
+            "needs pkg_resources, which is gone",
+        ),
+        ({"x-1/setup.py": "setup(use_2to3=True)\n"}, "needs use_2to3"),
+    ],
 )
 def test_an_archive_that_would_have_to_run_is_of_no_use(files: dict[str, str], why: str) -> None:
     with pytest.raises(UnreadableError, match=why):

@@ -1,0 +1,193 @@
+"""No package is lost in silence: it is asked for, or a line says that it is not and where it would go."""
+
+from __future__ import annotations
+
+import codecs
+from pathlib import Path
+
+import pytest
+from adoption.locks import reason_of, wanted_of
+from adoption.packaged import Packaging
+from adoption.packaging_found import read_packaging
+from adoption.requirements import Asked, fitted
+from packaging.requirements import Requirement
+
+from tests.adopt.conftest import Make
+from tests.adopt.test_detect import findings
+from tests.updates.tiny import write_files
+
+PROJECT = "[project]\nname = 'x'\ndependencies = ['a']\n"
+ASKED: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
+    "constraints hold what is asked for": (
+        {"requirements.txt": "-c pins/all.txt\ntqdm\n", "pins/all.txt": "tqdm==4.60.0\n"},
+        ["tqdm==4.60.0"],
+        [],
+    ),
+    "constraints that name others": (
+        {"requirements.txt": "-c a.txt\ntqdm\n", "a.txt": "-c b.txt\n", "b.txt": "tqdm<5\n"},
+        ["tqdm<5"],
+        [],
+    ),
+    "constraints for another system": (
+        {"requirements.txt": "-c a.txt\nb\n", "a.txt": "b<2; sys_platform == 'win32'\n"},
+        ["b"],
+        [],
+    ),
+    "pip's part of conda names a file": (
+        {"environment.yml": "dependencies: [python=3.9, {pip: ['-r req.txt']}]\n", "req.txt": "einops\n"},
+        ["einops"],
+        [],
+    ),
+    "pip's part of conda has constraints": (
+        {"environment.yml": "dependencies: [{pip: ['-c c.txt', a]}]\n", "c.txt": "a<2\n"},
+        ["a<2"],
+        [],
+    ),
+    "a group includes a group": (
+        {
+            "pyproject.toml": PROJECT + "[dependency-groups]\ndev=[{include-group='Unit_Tests'}]\n"
+            "unit-tests=['pytest-mock', {include-group='dev'}]\n"
+        },
+        ["a"],
+        ["pytest-mock"],
+    ),
+    "UTF-16, as PowerShell writes it": ({"requirements.txt": "torch==1.9\nb\n"}, ["torch==1.9", "b"], []),
+    "two that belong together": (
+        {"requirements/base.txt": "a\n", "requirements/prod.txt": "fastapi\n"},
+        ["a", "fastapi"],
+        [],
+    ),
+    "those of a GPU": ({"requirements.txt": "a\n", "requirements-gpu.txt": "torch\n"}, ["a", "torch"], []),
+    "an extra for a GPU": (
+        {"pyproject.toml": PROJECT + "[project.optional-dependencies]\ngpu=['onnxruntime-gpu']\n"},
+        ["a", "onnxruntime-gpu"],
+        [],
+    ),
+    "the one in a folder": ({"backend/requirements.txt": "a\n", "docs/requirements.txt": "b\n"}, ["a"], []),
+    "a setup.py with a part that is computed": (
+        {"setup.py": "R = ['a']\nsetup(name='x', install_requires=R + rd('reqs/core.txt'))\n", "reqs/core.txt": "b\n"},
+        ["a", "b"],
+        [],
+    ),
+    "a setup.py with a list that is computed in part": (
+        {"setup.py": "M = ['b']\nsetup(name='x', install_requires=['a', f'torch=={V}', *M])\n"},
+        ["a", "b"],
+        [],
+    ),
+    "a setup.py with a mark at its start": (
+        {"setup.py": "\ufeffsetup(name='x', install_requires=['a'])\n"},
+        ["a"],
+        [],
+    ),
+    "a setup.cfg that names a file": (
+        {"setup.cfg": "[metadata]\nname = x\n[options]\ninstall_requires = file: need.txt\n", "need.txt": "a\n"},
+        ["a"],
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_what_is_asked_for_by_a_detour_is_asked_for(kind: str, tmp_path: Path) -> None:
+    files, run, dev = ASKED[kind]
+    write_files(tmp_path, files)
+    if "UTF-16" in kind:
+        path = tmp_path / "requirements.txt"
+        path.write_bytes(codecs.BOM_UTF16_LE + path.read_text().encode("utf-16-le"))
+    found = read_packaging(tmp_path)
+    assert sorted(str(asked.requirement) for asked in found.packages.run) == sorted(run), f"{kind}: {found}"
+    assert sorted(asked.name for asked in found.packages.dev) == sorted(dev), f"{kind}: {found}"
+
+
+TOLD: dict[str, tuple[dict[str, str], str]] = {
+    "another requirements file": (
+        {"requirements.txt": "a\n", "requirements-cpu.txt": "a\nb\n"},
+        "not read: requirements-cpu.txt (b)",
+    ),
+    "requirements files in folders": (
+        {"requirements.txt": "a\n", "one/requirements.txt": "b\n", "two/requirements.txt": "a\n"},
+        "not read: one/requirements.txt (b);",
+    ),
+    "extras": (
+        {"pyproject.toml": PROJECT + "[project.optional-dependencies]\nvision=['pillow', 'x[all]']\ndocs=['mkdocs']\n"},
+        "extras are not locked: vision (pillow);",
+    ),
+    "extras of Poetry": (
+        {
+            "pyproject.toml": "[tool.poetry]\nname='x'\n[tool.poetry.dependencies]\nb={version='*', optional=true}\n"
+            "[tool.poetry.extras]\nmore=['b']\n"
+        },
+        "extras are not locked: more (b);",
+    ),
+    "extras of setup.py": (
+        {"setup.py": "setup(name='x', install_requires=[], extras_require={'vis': ['pillow>=9'], 'lint': ['c']})\n"},
+        "extras are not locked: vis (pillow);",
+    ),
+    "constraints for nothing": (
+        {"requirements.txt": "-c c.txt\na\n", "c.txt": "a<3\nnumpy<2\n"},
+        "c.txt holds packages that nothing asks for (numpy)",
+    ),
+    "computed, and no file is named": ({"setup.py": "setup(name='x', install_requires=rd())\n"}, "it is computed"),
+    "computed before": (
+        {"setup.py": "kw = dict(install_requires=rd())\nsetup(name='x', **kw)\n"},
+        "it is computed",
+    ),
+    "a file that is not there": ({"requirements.txt": "-r https://h/r.txt\n-c none.txt\na\n"}, "no such file is here"),
+}
+
+
+def told(found: Packaging) -> str:
+    """Return all that is said of what is not asked for."""
+    return "\n".join([*found.notes, *(f"{text}: {file}: {why}" for text, file, why in found.packages.left)])
+
+
+@pytest.mark.parametrize("kind", TOLD)
+def test_what_is_not_asked_for_is_named(kind: str, tmp_path: Path) -> None:
+    files, said = TOLD[kind]
+    write_files(tmp_path, files)
+    assert said in told(read_packaging(tmp_path)), kind
+
+
+@pytest.mark.parametrize("files", [{"requirements.txt": "a\n", "requirements.in": "a\n"}, {"requirements.txt": "a\n"}])
+def test_where_all_is_asked_for_nothing_is_said(files: dict[str, str], tmp_path: Path) -> None:
+    write_files(tmp_path, files)
+    assert told(read_packaging(tmp_path)) == "", files
+
+
+PYTHONS = {
+    "environment.yml": ("dependencies: [python=3.8.12=h12debd9_0]\n", "==3.8.12.*"),
+    "environment.yaml": ("dependencies: ['conda-forge::python 3.9']\n", "==3.9.*"),
+    ".python-version": ("3.10.4\n", "==3.10.*"),
+    "runtime.txt": ("python-3.9.7\n", "==3.9.*"),
+    ".tool-versions": ("nodejs 20\npython 3.11.2\n", "==3.11.*"),
+    "Dockerfile": ("FROM docker.io/library/python:3.12-slim\n", "==3.12.*"),
+}
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_its_python_is_read_wherever_it_is_said(name: str, tmp_path: Path) -> None:
+    write_files(tmp_path, {name: PYTHONS[name][0]})
+    found = read_packaging(tmp_path)
+    assert (found.python, found.python_source) == (PYTHONS[name][1], name)
+
+
+@pytest.mark.parametrize("name", ["tensorflow-gpu==2.4", "tensorflow-cpu", "tf-nightly"])
+def test_another_build_of_the_framework_gives_way_to_the_image(name: str) -> None:
+    line = fitted(Asked(Requirement(name), "setup.py"), {"tensorflow": "2.20.0"}, "tensorflow-cu12")
+    assert (line.text, "tensorflow 2.20.0" in line.note) == ("tensorflow", True)
+    assert fitted(Asked(Requirement(name), "setup.py"), {}, "plain-cu13").text == name
+
+
+def test_a_reason_is_not_cut_at_the_dot_of_a_version() -> None:
+    said = "  × Failed to build `old==2.4.1`, which has no wheel.\n  ╰─▶ more"
+    assert reason_of(said) == "Failed to build `old==2.4.1`, which has no wheel."
+
+
+def test_an_extra_for_a_gpu_is_locked_beside_what_pyproject_says_itself(old: Make, tmp_path: Path) -> None:
+    text = PROJECT + "[project.optional-dependencies]\ngpu=['onnxruntime-gpu']\n[dependency-groups]\ndev=[]\n"
+    (tmp_path / "constraints.txt").write_text("")
+    wanted, asks = wanted_of(
+        tmp_path, PROJECT + "[dependency-groups]\ndev=[]\n", findings(old({"pyproject.toml": text})), "image"
+    )
+    assert asks
+    assert [line.text for line in wanted.run if line.source != "the template"] == ["onnxruntime-gpu"]
