@@ -18,15 +18,25 @@ from pathlib import Path
 import runtime_source  # noqa: F401
 
 # isort: split
-from gpu_repo_runtime.update.git_calls import cause
+from gpu_repo_runtime.update.git_calls import call, cause, git
 from packaging.version import InvalidVersion, Version
-from releases import HistoryError, current, git, tags, written
+from releases import HistoryError, current, tags, written
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 class ReleaseError(Exception):
     """The version cannot be released; the message says why and what to do."""
+
+
+def own_git(repository: Path, *arguments: str) -> None:
+    """Run git with the hooks of whoever releases: it is their commit, tag and push. Raises CalledProcessError."""
+    subprocess.run(["git", *arguments], cwd=repository, check=True, capture_output=True, text=True)
+
+
+def asked(command: list[str]) -> str:
+    """Return what git was asked to do: the first word that is not a setting."""
+    return next(word for word in command[1:] if word != "-c" and not word.startswith("core."))
 
 
 def newest_section(changelog: str) -> str:
@@ -101,7 +111,7 @@ def cut(repository: Path, text: str, push: bool) -> None:
         print(f"push it: git push --atomic origin HEAD v{version}")
         return
     try:
-        git(repository, "push", "--quiet", "--atomic", "origin", branch, f"v{version}")
+        own_git(repository, "push", "--quiet", "--atomic", "origin", branch, f"v{version}")
     except subprocess.CalledProcessError as error:
         raise ReleaseError(
             f"{version} is released here, and origin did not take it: {cause(error.stderr)}; fix that, then "
@@ -129,7 +139,7 @@ def write(repository: Path, version: Version) -> None:
         )
         release_check(repository)
         place.write_text(f"{version}\n", encoding="utf-8")
-        git(repository, "commit", "--quiet", f"--message=Release {version}", "--", "VERSION")
+        own_git(repository, "commit", "--quiet", f"--message=Release {version}", "--", "VERSION")
         tag(repository, f"v{version}", "HEAD")
     except BaseException:
         if git(repository, "rev-parse", "HEAD").strip() != commit:
@@ -140,9 +150,8 @@ def write(repository: Path, version: Version) -> None:
 
 def tag(repository: Path, name: str, commit: str) -> None:
     """Set a tag; whoever signs tags would be asked for a message without one."""
-    asked = ["git", "config", "--type=bool", "--get", "tag.gpgSign"]
-    signs = subprocess.run(asked, cwd=repository, capture_output=True, text=True, check=False).stdout.strip() == "true"
-    git(repository, "tag", *(["--message", f"Release {name}"] if signs else []), name, commit)
+    signs = call(repository, "config", "--type=bool", "--get", "tag.gpgSign").stdout.strip() == b"true"
+    own_git(repository, "tag", *(["--message", f"Release {name}"] if signs else []), name, commit)
 
 
 def main() -> int:
@@ -168,7 +177,7 @@ def main() -> int:
         print(f"release: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:
-        print(f"release: git {error.cmd[1]}: {cause(error.stderr)}", file=sys.stderr)
+        print(f"release: git {asked(error.cmd)}: {cause(error.stderr)}", file=sys.stderr)
         return 1
     return 0
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
+from gpu_repo_runtime.update.git_calls import git
 from gpu_repo_runtime.update.template_versions import version_commits, version_of
 from packaging.version import Version
 
 
 class HistoryError(Exception):
     """The history does not tell the releases; the message says why and what to do."""
-
-
-def git(repository: Path, *arguments: str) -> str:
-    """Run git in `repository` and return what it prints. Raises CalledProcessError."""
-    done = subprocess.run(["git", *arguments], cwd=repository, check=True, capture_output=True, text=True)
-    return done.stdout
 
 
 def order(version: str) -> tuple[int, ...]:

@@ -40,15 +40,15 @@ fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early
 
 .PHONY: bench-fleet
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
-	@$(PYTHON) -W ignore benchmarks/fleet/run.py
+	@$(PYTHON) -W ignore -m benchmarks.fleet.run
 
 .PHONY: bench-fleet-hosts
 bench-fleet-hosts: $(READY) ## play a fleet with odd children through releases and rollbacks into benchmarks/results/fleet-hosts.json
-	@$(PYTHON) -W ignore benchmarks/fleet/hosts.py $(ARGS)
+	@$(PYTHON) -W ignore -m benchmarks.fleet.hosts $(ARGS)
 
 .PHONY: bench-histories
 bench-histories: $(READY) ## play random histories with killed updates into benchmarks/results/histories.json
-	@$(PYTHON) -W ignore benchmarks/fleet/histories.py $(ARGS)
+	@$(PYTHON) -W ignore -m benchmarks.fleet.histories $(ARGS)
 
 .PHONY: host-apis
 host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)

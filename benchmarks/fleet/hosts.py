@@ -15,17 +15,12 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.fleet.machine import machine
+from tests.updates.fleet_story import play
+from tests.updates.odd_children import ODD
+from tests.updates.whole_fleet import whole_fleet
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "hooks")]
-
-import runtime_source  # noqa: E402, F401
-
-# isort: split
-from benchmarks.fleet.machine import machine  # noqa: E402
-from tests.updates.fleet_story import play  # noqa: E402
-from tests.updates.odd_children import ODD  # noqa: E402
-from tests.updates.whole_fleet import whole_fleet  # noqa: E402
-
 RESULT = ROOT / "benchmarks" / "results" / "fleet-hosts.json"
 
 

@@ -16,18 +16,13 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from benchmarks.fleet.machine import machine
+from tests.answers import TYPES, AnswerSet
+from tests.updates.copiers import copier_at
+from tests.updates.family import COLLIDING, clone_family, release_next
+from tests.updates.tiny import Child, make_child
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "hooks")]
-
-import runtime_source  # noqa: E402, F401
-
-# isort: split
-from benchmarks.fleet.machine import machine  # noqa: E402
-from tests.answers import TYPES, AnswerSet  # noqa: E402
-from tests.updates.copiers import copier_at  # noqa: E402
-from tests.updates.family import COLLIDING, clone_family, release_next  # noqa: E402
-from tests.updates.tiny import Child, make_child  # noqa: E402
-
 RESULT = ROOT / "benchmarks" / "results" / "fleet.json"
 
 

@@ -1,6 +1,6 @@
 """Measure gpu-smoke: time in image mode, time to the first line, memory of the program itself.
 
-    python benchmarks/gpu_smoke/measure.py --cuda 13.2 > benchmarks/gpu_smoke/result.json
+    python -m benchmarks.gpu_smoke.measure --cuda 13.2 > benchmarks/gpu_smoke/result.json
 
 Run it inside an image of the family (--cuda is the image's CUDA), or name folders of CUDA libraries with --libraries.
 Times are in seconds, memory in MiB. The result names the machine's kind, never its name or a path. Compile the package

@@ -1,7 +1,7 @@
 """Walk the whole stack on a machine with a GPU and keep the reports as evidence: docs/evidence/gpu-smoke-<GPU>.json.
 
     make new TO=build/gpu-child ANSWERS="project_name=gpu-check project_type=service framework=torch"
-    python3 benchmarks/gpu_smoke/on_a_gpu.py --child build/gpu-child --out docs/evidence
+    python3 -m benchmarks.gpu_smoke.on_a_gpu --child build/gpu-child --out docs/evidence
 
 Five walks: without a framework (timed), up to the framework, up to the child's model, with the driver hidden from the
 loader, which must be named as the fault, and again without a fault. It needs Python 3.11 or newer with torch, and
@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import PACKAGE_ROOT, machine, one_run
+from benchmarks.gpu_smoke.measure import PACKAGE_ROOT, machine, one_run
 
 NO_GPU = ("GS101", "GS102", "GS106", "GS114", "GS115", "GS117", "GS118", "GS119")
 TARGET_S = 3.0

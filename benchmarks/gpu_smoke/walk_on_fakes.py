@@ -1,6 +1,6 @@
 """Measure what a walk costs besides the GPU: processor time and processes, on the tests' fakes of a driver.
 
-    python benchmarks/gpu_smoke/walk_on_fakes.py > benchmarks/gpu_smoke/walk_on_fakes.json
+    python -m benchmarks.gpu_smoke.walk_on_fakes > benchmarks/gpu_smoke/walk_on_fakes.json
 
 It needs gcc. What an image's libraries and a GPU take comes on top; calls and processes are those of a walk on a GPU.
 """
@@ -16,10 +16,9 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from measure import machine
+from benchmarks.gpu_smoke.measure import machine
+from tests.gpu_smoke.smoke_machine import Machine, compile_fakes
 
-TESTS = Path(__file__).resolve().parents[2] / "tests" / "gpu_smoke"
-sys.path.insert(0, str(TESTS))
 RUNS = 15
 # Counts the processes that the walk starts, and says so on its last line of standard error.
 COUNTING = """
@@ -47,8 +46,6 @@ def walked(options: list[str], env: dict[str, str]) -> tuple[float, int]:
 
 def main() -> None:
     """Print the measurement as JSON."""
-    from smoke_machine import Machine, compile_fakes
-
     with tempfile.TemporaryDirectory() as folder:
         built = Path(folder, "fakes")
         built.mkdir()

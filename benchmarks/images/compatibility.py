@@ -1,7 +1,7 @@
 """Which packages that people add fit which image: `make compatibility` writes base-images/compatibility.json.
 
 Each package of the catalogue's list is resolved with uv under each row's constraints, wheels only, for the image's
-Python; then judged by the rules of base-install, and by the CUDA libraries that its own files ask for.
+Python; then checked by the rules of base-install, and by the CUDA libraries that its own files ask for.
 """
 
 from __future__ import annotations
@@ -18,22 +18,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from base_install.fit import conflict
+from base_install.image import Image
+from image_tools.catalog import FOLDER, live_rows, lock_path, read_catalog, sha256_of
+from image_tools.lock import uv
+from image_tools.plan import write_plan
+
+from benchmarks.images.elf_needs import needed
+
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [
-    str(ROOT),
-    str(ROOT / "base-images"),
-    str(ROOT / "base-images" / "recipe" / "finish"),
-    str(ROOT / "runtime" / "src"),
-]
-
-from base_install.fit import conflict  # noqa: E402
-from base_install.image import Image  # noqa: E402
-from image_tools.catalog import FOLDER, live_rows, lock_path, read_catalog, sha256_of  # noqa: E402
-from image_tools.lock import uv  # noqa: E402
-from image_tools.plan import write_plan  # noqa: E402
-
-from benchmarks.images.elf_needs import needed  # noqa: E402
-
 RESULT = FOLDER / "compatibility.json"
 AT_ONCE = 6  # what takes time is the index
 PLATFORM = "x86_64-manylinux_2_40"
@@ -131,7 +124,7 @@ def cuda_of(name: str, version: str, python: str) -> frozenset[int]:
         return frozenset(linked(Path(folder)) or named(Path(folder)))
 
 
-def judged(name: str, pins: dict[str, str], image: Image, python: str) -> str:
+def refusal(name: str, pins: dict[str, str], image: Image, python: str) -> str:
     """Return why base-install or the package's own files refuse what uv resolved, "" where they do not."""
     refused = [phrase for package, version in sorted(pins.items()) if (phrase := conflict(package, version, image))]
     if refused:
@@ -158,7 +151,7 @@ def older(requirement: str, version: str, image: Image, constraints: Path, pytho
         if requirement not in pins:
             return ""
         version = pins[requirement]
-        if not judged(requirement, pins, image, python):
+        if not refusal(requirement, pins, image, python):
             return version
     return ""
 
@@ -177,14 +170,14 @@ def fit(name: str, spec: str, row: dict[str, Any], image: Image, constraints: Pa
         return Fit("", f"needs {brought[0]}, which the image does not contain")
     pins, _ = resolve(requirement, python, constraints)
     if pins.get(package) == latest:
-        refused = judged(package, pins, image, python)
+        refused = refusal(package, pins, image, python)
         if refused and "[" not in requirement:
             version = older(requirement, latest, image, constraints, python)
             return Fit(version, f"{latest} {refused}" if version else refused)
         return Fit("" if refused else latest, refused)
     _, text = resolve(f"{requirement}=={latest}", python, constraints)
     why = f"{latest} {reason(text, package)}"
-    refused = judged(package, pins, image, python) if pins else ""
+    refused = refusal(package, pins, image, python) if pins else ""
     return Fit("" if refused or not pins else pins[package], why)
 
 

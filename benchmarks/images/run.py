@@ -1,6 +1,6 @@
 """Measure the base images and write the figures with the machine they were measured on.
 
-    python benchmarks/images/run.py size|plain|change|update [--result FILE]
+    python -m benchmarks.images.run size|plain|change|update [--result FILE]
 
 size    compressed size and layers of every image
 plain   size and cold import time against a plain pip installation of the same lock on the same operating system image
@@ -26,14 +26,11 @@ from pathlib import Path
 from typing import Any
 
 import docker
+from image_tools import layers
+from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, read_catalog
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path.insert(0, str(ROOT / "base-images"))
-
-from image_tools import layers  # noqa: E402
-from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, read_catalog  # noqa: E402
-
 RELEASE = read_catalog()["release"]
 COMPARED = {"torch-cu13": "torch", "tensorflow-cu12": "tensorflow"}
 TORCH = {"before": "torch==2.13.0", "minor": "torch==2.14.0", "patch": "torch==2.14.1"}

@@ -1,6 +1,6 @@
-"""Judge the runner's static check by Jenkins' own test pipelines; write benchmarks/results/jenkins_corpus.json.
+"""Compare the runner's static check with Jenkins' own test pipelines; write benchmarks/results/jenkins_corpus.json.
 
-usage: corpus.py CHECKOUT
+usage: python -m benchmarks.jenkins.corpus CHECKOUT
 
 CHECKOUT is a clone of jenkinsci/pipeline-model-definition-plugin; no file of it is kept. Every *.groovy under
 pipeline-model-definition/src/test/resources that holds a `pipeline {` counts, by the layout of Jenkins' own tests:
@@ -22,11 +22,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.jenkins import jvm, runner
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(ROOT))
-
-from tests.jenkins import jvm, runner  # noqa: E402
-
 RESULT = ROOT / "benchmarks" / "results" / "jenkins_corpus.json"
 RESOURCES = Path("pipeline-model-definition/src/test/resources")
 FAULTY_WITHOUT_PIPELINE = {"errors/emptyPipeline.groovy", "errors/malformed.groovy"}

@@ -1,6 +1,6 @@
 """What clients cost the others that send ever new texts on which the model fails, each on a new connection.
 
-usage: python benchmarks/service/poison.py [--before COMMIT] [--rounds 3] [--seconds 6]
+usage: python -m benchmarks.service.poison [--before COMMIT] [--rounds 3] [--seconds 6]
 
 The service runs on core 0 with the stand-in for a device of models.py, 6 ms a call and 0.2 ms a text, and all clients
 on core 1, in closed loops. The others keep their connections, or open one for each request: from an address of their
@@ -26,15 +26,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from gpu_repo_runtime.bench.load import Connection
+
+from benchmarks.service.run import machine
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build/bench-poison"
-sys.path[:0] = [str(ROOT), str(ROOT / "runtime/src")]
-
-from gpu_repo_runtime.bench.load import Connection  # noqa: E402
-
-from benchmarks.service.run import machine  # noqa: E402
-
 PORT = 8950
 NOW, BEFORE = "now", "before"
 MODEL = '''"""The device's stand-in, which fails on some texts."""

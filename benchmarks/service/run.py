@@ -1,8 +1,8 @@
 """Compare the rendered service with LitServe, BentoML, Ray Serve and mosec: the same model, load and machine, one run.
 
-usage: python benchmarks/service/run.py [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
-       python benchmarks/service/run.py --models uneven --seconds 12 --out benchmarks/results/service-uneven.json
-       python benchmarks/service/run.py --before COMMIT --servers ours --out benchmarks/results/service-before.json
+usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
+       python -m benchmarks.service.run --models uneven --seconds 12 --out benchmarks/results/service-uneven.json
+       python -m benchmarks.service.run --before COMMIT --servers ours --out benchmarks/results/service-before.json
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
 the median counts. --before renders the service of an earlier commit and measures it too. `others` says how many cores
@@ -27,13 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.texts import uneven
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build/bench-service"
-sys.path.insert(0, str(ROOT))
-
-from benchmarks.texts import uneven  # noqa: E402
-
 TEXT = "The central bank raised interest rates by a quarter of a point after inflation went up again."
 CLIENTS = {"device": (1, 16, 64), "tiny": (1, 16, 64), "encoder": (1, 16, 64), "uneven": (1, 16, 64)}
 # What is loaded under another name: uneven is the encoder with texts whose lengths differ much.
@@ -334,7 +332,7 @@ def main() -> None:
         rows += one_round(servers, options.models.split(","), options.seconds, options.go_first)
         result = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
         result |= {"before": options.before} if options.before else {}
-        result |= {"versions": versions(servers), "cells": median(rows), "rounds": rows}
+        result |= {"versions": versions(servers), "cells": median(rows)}
         options.out.write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from adoption.repository import lost_lines
 from gpu_repo_runtime.update.answers import SOURCE, line
-from gpu_repo_runtime.update.git_calls import UpdateError, call, git, last_line
+from gpu_repo_runtime.update.git_calls import UpdateError, call, git, last_line, without_password
 from gpu_repo_runtime.update.template_versions import template_of, version_of
 
 from fleetkit.answers import ANSWERS, answers_in
@@ -33,6 +33,7 @@ FETCHED = "refs/fleet/adopted"
 PATTERN = "adoption.*"
 LIMIT = 64 << 20  # bytes of the bundle, in base64: an adoption adds text files and one wheel
 ADOPTED = "Adopt the template"  # how the commit and the request of an adoption begin
+LONGEST, LISTED = 500, 60  # letters of one line of a request, and lines of one list: hosts take no text of any length
 NO_INDEX = "Failed to fetch"  # in the words of uv
 SAID = re.compile(r"(?m)^adopt: (.*)$")
 
@@ -56,7 +57,7 @@ def adopting(state: State, source: str, version: str) -> Adopting:
     clone = state.folder / "cache" / "template.git"
     shutil.rmtree(clone, ignore_errors=True)
     git(state.folder, "clone", "--quiet", "--mirror", "--dissociate", "--", str(template_of(source).place), str(clone))
-    return Adopting(source, clone, version)
+    return Adopting(without_password(source), clone, version)  # it is written down in every repository
 
 
 def command(child: Child, wish: Adopting) -> str:
@@ -121,17 +122,23 @@ def with_source(clone: Path, commit: str, source: str) -> str:
         return git(clone, "write-tree", more=index).strip()
 
 
+def plain(text: object) -> str:
+    """Return a text of the repository for one line of a request: in no line of it can a mark of this tool stand."""
+    line = " ".join(str(text).split()).replace("<!--", "<! --")
+    return line if len(line) <= LONGEST else f"{line[:LONGEST]} ..."
+
+
 def found_in(left: dict[str, str]) -> dict[str, Any]:
     """Return what the adoption found. Raises UpdateError where it is not what the program writes."""
     try:
         found = json.loads(left["adoption.json"])
-        answers = {str(name): (str(a["answer"]), str(a["reason"])) for name, a in found["answers"].items()}
-        files = [{"path": str(f["path"]), "kind": str(f["kind"]), "note": str(f["how"])} for f in found["files"]]
+        answers = {plain(name): (plain(a["answer"]), plain(a["reason"])) for name, a in found["answers"].items()}
+        files = [{"path": plain(f["path"]), "kind": plain(f["kind"]), "note": plain(f["how"])} for f in found["files"]]
         return {
             "answers": {name: {"answer": answer, "reason": reason} for name, (answer, reason) in answers.items()},
             "files": [file for file in files if file["kind"] != "same"],
-            "to_know": [str(text) for text in found["to_know"]],
-            "to_do": [str(text) for text in found["to_do"]],
+            "to_know": [plain(text) for text in found["to_know"]],
+            "to_do": [plain(text) for text in found["to_do"]],
         }
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise UpdateError("the adoption did not say what it found") from error
@@ -145,9 +152,17 @@ def made(state: State, child: Child, wish: Adopting, tests: Tests, log: Path) ->
     left = files_left(works, state.clone(child.name), "HEAD", log, PATTERN, LIMIT)
     if left is None:
         words = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-        said = SAID.findall(words)
-        raise UpdateError(said[-1] if said else last_line(words) or "the adoption failed without a message")
+        raise UpdateError(reason_of(words))
     return left
+
+
+def reason_of(words: str) -> str:
+    """Return why an adoption failed, by its log, without the place in the cell where that was."""
+    said = SAID.findall(words)
+    text = said[-1] if said else last_line(words) if words.strip() else "the adoption failed without a message"
+    if "No space left on device" in words:
+        text = f"it needs more room than it may take (--test-disk): {text}"
+    return re.sub(r"/(?:\S*/)?tmp\.\w+/(\S+)", r"\1", text)
 
 
 def outermost(places: Iterable[str]) -> list[str]:
@@ -187,6 +202,14 @@ def adopt_child(state: State, child: Child, wish: Adopting, tests: Tests, resume
     return planned(state, child, wanted, lambda: join(state, child, wish, tests), resume)
 
 
+KINDS = {"merged": "Yours and the template's united", "beside": "Beside yours", "kept": "Yours"}
+
+
+def listed(rows: list[str]) -> list[str]:
+    """Return the rows of a list, and how many there are besides."""
+    return rows[:LISTED] + ([f"- and {len(rows) - LISTED} more, in the plan's report"] if len(rows) > LISTED else [])
+
+
 def words_of_adoption(record: Record) -> tuple[str, str]:
     """Return title and text of the request by which a repository joins."""
     lines = [
@@ -195,10 +218,10 @@ def words_of_adoption(record: Record) -> tuple[str, str]:
     ]  # fmt: skip
     cells = [(name, a["answer"], a["reason"]) for name, a in record["answers"].items()]
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells]
-    for kind, title in (("merged", "Yours and the template's united"), ("beside", "Beside yours"), ("kept", "Yours")):
+    for kind, title in KINDS.items():
         rows = [f"- `{file['path']}`: {file['note']}" for file in record["files"] if file["kind"] == kind]
-        lines += ["", f"{title}:", "", *rows] if rows else []
+        lines += ["", f"{title}:", "", *listed(rows)] if rows else []
     for key, title, mark in (("to_do", "To do before it works", "- [ ] "), ("to_know", "To know", "- ")):
-        lines += ["", f"{title}:", "", *(f"{mark}{text}" for text in record[key])] if record[key] else []
+        lines += ["", f"{title}:", "", *listed([f"{mark}{text}" for text in record[key]])] if record[key] else []
     lines += ["", "Try it on this branch: `scripts/setup && scripts/test && scripts/lint`."]
     return f"{ADOPTED}, version {record['adopts']}", "\n".join(lines)

@@ -16,6 +16,12 @@ from fleetkit.state import Record, State
 LISTED = 100  # packages that the text of a request names
 
 
+def said_by(stderr: str) -> str:
+    """Return why git did not push: what the host said and which branch it refused, else the last line."""
+    told = [line.strip() for line in (stderr or "").splitlines() if line.startswith(("remote: ", " ! ["))]
+    return " ".join(" ".join(told).split()) or last_line(stderr)
+
+
 def words(record: Record) -> tuple[str, str]:
     """Return title and text of the request."""
     if record.get("locks"):
@@ -75,7 +81,7 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
             record["pushed"]["merge"] = host.merge_when_green(branch, record["commit"])
         record.pop("apply_error", None)
     except subprocess.CalledProcessError as error:
-        record["apply_error"] = f"git {error.cmd[5]}: {last_line(error.stderr)}"
+        record["apply_error"] = f"git {error.cmd[5]}: {said_by(error.stderr)}"
     except Exception as error:  # one child must not stop the others
         record["apply_error"] = reason(error)
     state.write(child.name, record)

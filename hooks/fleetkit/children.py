@@ -138,6 +138,8 @@ def child_of(entry: dict[str, Any], where: str) -> Child:
     check_address(url)
     name = entry.get("name") or url.rstrip("/").removesuffix(".git").replace(":", "/").rsplit("/", 1)[-1]
     flags = {key: bool(entry.get(key, False)) for key in ("paused", "automerge")}
+    if not isinstance(entry.get("answers") or {}, dict):
+        raise FleetError(f"{where}: {url}: answers are pairs, as {{project_type: service}}, not {entry['answers']!r}")
     answers = {str(key): text_of(value) for key, value in (entry.get("answers") or {}).items()}
     child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), **flags, answers=answers)
     if child.wave not in WAVES:

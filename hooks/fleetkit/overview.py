@@ -31,8 +31,12 @@ def each(pool: Executor, work: Callable[[Child], Record], children: Iterable[Chi
     members = list(children)
     jobs = {pool.submit(work, child): child.name for child in members}
     done: dict[str, Record] = {}
-    for job in tqdm(as_completed(jobs), total=len(jobs), desc=what, unit="child", disable=not sys.stderr.isatty()):
-        done[jobs[job]] = shown(job.result())
+    try:
+        for job in tqdm(as_completed(jobs), total=len(jobs), desc=what, unit="child", disable=not sys.stderr.isatty()):
+            done[jobs[job]] = shown(job.result())
+    except KeyboardInterrupt:
+        pool.shutdown(wait=False, cancel_futures=True)  # what has begun ends, and nothing begins any more
+        raise
     return [done[child.name] for child in members]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -62,9 +61,7 @@ def commit_tree(state: State, child: Child, place: Path, tree: str, message: str
     # The date of the child's commit makes a plan of the same child the same commit, in another folder too.
     date = git(place, "show", "--no-patch", "--format=%cI", "HEAD").strip()
     dates = {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}
-    command = ["git", "commit-tree", tree, "-p", "HEAD", "-m", message]
-    made = subprocess.run(command, cwd=place, env=os.environ | dates, check=True, capture_output=True, text=True)
-    commit = made.stdout.strip()
+    commit = git(place, "commit-tree", tree, "-p", "HEAD", "-m", message, more=dates).strip()
     git(place, "update-ref", ref, commit)
     git(place, "bundle", "create", "--quiet", str(state.bundle(child.name)), ref, f"^{commit}^")
     return commit

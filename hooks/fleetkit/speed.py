@@ -6,7 +6,6 @@ nothing, for two hundred it is most of the time. Where a Copier has no such plac
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -16,6 +15,7 @@ import copier._main
 import copier._template
 import jinja2
 import yaml
+from gpu_repo_runtime.update.git_calls import call
 
 
 def share_checkouts(folder: Path) -> None:
@@ -92,9 +92,7 @@ def ask_for_file_mode_once() -> None:
     def sync(self: Any, *file: Any) -> None:
         place = self.subproject.local_abspath
         if place not in kept:
-            command = ["git", "config", "--type=bool", "--get", "core.fileMode"]
-            said = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False).stdout.strip()
-            kept[place] = said != "false"
+            kept[place] = call(place, "config", "--type=bool", "--get", "core.fileMode").stdout.strip() != b"false"
         if not kept[place]:
             original(self, *file)
 

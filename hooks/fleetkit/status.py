@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gpu_repo_runtime.update.git_calls import git
+from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import last_line, template_of, version_of, versions
 from packaging.version import Version
 
@@ -27,10 +27,9 @@ def files_of(child: Child, place: Path) -> dict[str, str]:
         git(place, "init", "--quiet", "--bare")
     git(place, "fetch", "--quiet", "--depth=1", "--no-tags", "--", child.url, "+HEAD:refs/heads/now", more=IN_A_HURRY)
     names = "".join(f"refs/heads/now:{name}\n" for name in OURS)
-    told = subprocess.run(
-        ["git", "cat-file", "--batch=%(objecttype) %(objectsize)"],
-        cwd=place, input=names.encode(), check=True, capture_output=True,
-    ).stdout  # fmt: skip
+    done = call(place, "cat-file", "--batch=%(objecttype) %(objectsize)", stdin=names.encode())
+    done.check_returncode()
+    told = done.stdout
     texts: dict[str, str] = {}
     for name in OURS:
         head, _, told = told.partition(b"\n")

@@ -24,25 +24,25 @@ DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 def faults(template: Path) -> Iterator[str]:
     """Give what keeps the files of a template from being read, or lets them mean something else than they say."""
-    for name, judge in JUDGES.items():
+    for name, check in CHECKS.items():
         place = template / name
         if not place.exists() and name not in NEEDED:
             continue
         try:
-            yield from (f"{name} {fault}" for fault in judge(template, place.read_text(encoding="utf-8")))
+            yield from (f"{name} {fault}" for fault in check(template, place.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, yaml.YAMLError, CopierError, InvalidVersion, RecursionError) as error:
             said = " ".join(str(error).split()) or type(error).__name__
             yield f"{name} cannot be read: {said.replace(str(template), '.')}"
 
 
 def version(_: Path, text: str) -> Iterator[str]:
-    """Judge VERSION."""
+    """Check VERSION."""
     Version(text.strip())
     yield from ()
 
 
 def settings(template: Path, text: str) -> Iterator[str]:
-    """Judge copier.yml, with what it includes."""
+    """Check copier.yml, with what it includes."""
     settings_of(template)
     for pattern in INCLUDED.findall(text):
         if not list(template.glob(pattern)):
@@ -72,14 +72,14 @@ def rows_of(text: str, what: str) -> list[dict[str, Any]]:
 
 
 def retired(_: Path, text: str) -> Iterator[str]:
-    """Judge templates/retired.yml; what its entries say is compared later."""
+    """Check templates/retired.yml; what its entries say is compared later."""
     for entry in rows_of(text, "entries, each with kind, name, version and reason"):
         Version(str(entry.get("version") or "0"))
     yield from ()
 
 
 def ownership(_: Path, text: str) -> Iterator[str]:
-    """Judge templates/ownership.yml."""
+    """Check templates/ownership.yml."""
     for entry in rows_of(text, "entries, each with path, owner and what"):
         path = entry.get("path")
         if unknown := sorted(set(entry) - OWNED):
@@ -89,7 +89,7 @@ def ownership(_: Path, text: str) -> Iterator[str]:
 
 
 def catalogue(_: Path, text: str) -> Iterator[str]:
-    """Judge base-images/catalog.yml."""
+    """Check base-images/catalog.yml."""
     found = yaml.safe_load(text)
     images = found.get("images") if isinstance(found, dict) else None
     if not isinstance(images, list) or not images:
@@ -104,14 +104,14 @@ def catalogue(_: Path, text: str) -> Iterator[str]:
 
 
 def pushed(_: Path, text: str) -> Iterator[str]:
-    """Judge base-images/released.json."""
+    """Check base-images/released.json."""
     for name, image in json.loads(text).items():
         if "digest" in image and not DIGEST.fullmatch(str(image["digest"])):
             yield f"has the digest {image['digest']} for {name}: it is sha256: and 64 digits"
 
 
 NEEDED = ("VERSION", "copier.yml")
-JUDGES: dict[str, Callable[[Path, str], Iterator[str]]] = {
+CHECKS: dict[str, Callable[[Path, str], Iterator[str]]] = {
     "VERSION": version,
     "copier.yml": settings,
     "templates/retired.yml": retired,

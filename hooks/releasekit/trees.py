@@ -5,38 +5,35 @@ from __future__ import annotations
 import difflib
 import hashlib
 import io
-import os
-import subprocess
 import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from gpu_repo_runtime.update.answers import ANSWERS
+from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.outcome import files_under
 
 
 def export(repository: Path, commit: str, folder: Path) -> None:
     """Write the files of one commit or tree into `folder`."""
-    packed = subprocess.run(["git", "archive", commit], cwd=repository, check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+    done = call(repository, "archive", commit)
+    done.check_returncode()
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         archive.extractall(folder, filter="tar")
 
 
 def work_tree(repository: Path) -> str:
     """Return the git tree of the files as they are, committed or not; the index stays as it is."""
     with TemporaryDirectory() as folder:
-        environment = os.environ | {"GIT_INDEX_FILE": str(Path(folder, "index"))}
+        index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
         for step in (["read-tree", "HEAD"], ["add", "--all"], ["write-tree"]):
-            done = subprocess.run(
-                ["git", *step], cwd=repository, env=environment, check=True, capture_output=True, text=True
-            )
-    return done.stdout.strip()
+            told = git(repository, *step, more=index)
+    return told.strip()
 
 
 def tree_of(repository: Path, commit: str) -> str:
     """Return the git tree of a commit."""
-    command = ["git", "rev-parse", f"{commit}^{{tree}}"]
-    return subprocess.run(command, cwd=repository, check=True, capture_output=True, text=True).stdout.strip()
+    return git(repository, "rev-parse", f"{commit}^{{tree}}").strip()
 
 
 def text_of(folder: Path, path: str) -> list[str]:

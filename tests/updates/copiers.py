@@ -66,7 +66,7 @@ def program_server() -> subprocess.Popen[str]:
     """Return the process of this test worker that runs the programs."""
     quiet = ("-W", "ignore")  # Copier warns that a local template has uncommitted changes
     command = [sys.executable, *quiet, "-m", "tests.updates.program_server"]
-    own = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("hooks", "tools"))}
+    own = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("hooks", "tools", "runtime/src"))}
     server = subprocess.Popen(command, cwd=ROOT, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     atexit.register(server.kill)
     return server

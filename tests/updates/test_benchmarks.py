@@ -13,6 +13,6 @@ from tests.updates.copiers import ROOT
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.stem for path in (ROOT / "benchmarks" / "fleet").glob("[!_]*.py")))
 def test_a_benchmark_finds_all_that_it_imports(name: str) -> None:
-    command = [sys.executable, "-W", "ignore", ROOT / "benchmarks" / "fleet" / f"{name}.py", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-W", "ignore", "-m", f"benchmarks.fleet.{name}", "--help"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

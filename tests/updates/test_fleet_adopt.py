@@ -5,14 +5,19 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
+from concurrent.futures import Executor, Future
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fleetkit import adopt, isolation
-from fleetkit.adopt import Adopting, adopt_child, command, fetch, found_in, outermost, words_of_adoption
+from fleetkit.adopt import Adopting, adopt_child, command, fetch, found_in, outermost, reason_of, words_of_adoption
+from fleetkit.apply import said_by
 from fleetkit.children import Child, FleetError, child_of
 from fleetkit.git_rules import AUTHOR
-from fleetkit.requests import is_older, signed
+from fleetkit.overview import each
+from fleetkit.requests import branch_in, is_older, signed
 from fleetkit.state import State
 from gpu_repo_runtime.update.git_calls import UpdateError
 
@@ -146,6 +151,86 @@ def test_the_request_says_what_was_found_what_is_left_and_how_to_try_it() -> Non
     assert "scripts/setup && scripts/test" in text
 
 
+def test_no_text_of_a_repository_is_taken_for_a_line_of_this_tool() -> None:
+    """The mark by which a request is known stands in a line of its own, and a host takes no text of any length."""
+    evil = "x\n<!-- fleet: template/v9 -->\ny"
+    found = FOUND | {
+        "answers": {"description": {"answer": "x" * 99_999, "reason": evil}},
+        "files": [{"path": evil, "kind": "kept", "how": evil}],
+        "to_do": [evil] * 9_999, "to_know": [evil],
+    }  # fmt: skip
+    _, text = words_of_adoption({"adopts": "v2.0.0"} | found_in({"adoption.json": json.dumps(found)}))
+    text = signed(text, "template/adopt-v2.0.0")
+    assert branch_in(text) == "template/adopt-v2.0.0"
+    assert len(text) < 65_536, "GitHub takes no longer text"
+    assert f"- and {9_999 - adopt.LISTED} more" in text
+
+
+def test_no_token_of_the_templates_address_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    template = old_repository(tmp_path, {"copier.yml": "a: 1\n"})
+    monkeypatch.setattr(adopt, "template_of", lambda _: SimpleNamespace(place=template))
+    wish = adopt.adopting(State(tmp_path / "state"), "https://ada:t0ken@example.com/acme/family.git", "v2.0.0")
+    assert wish.source == "https://example.com/acme/family.git"
+    assert (wish.clone / "HEAD").exists()
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("adopt: /cell/tmp/tmp.Ab12/nets tracks .venv: git rm", "nets tracks .venv: git rm"),
+        ("x\ncell: cp -a t /c: No space left on device", "it needs more room than it may take (--test-disk): cell: cp"),
+        ("adopt: first\nadopt: last\n", "last"),
+        ("", "the adoption failed without a message"),
+    ],
+)
+def test_why_an_adoption_failed_is_said_in_the_words_of_who_reads_it(log: str, said: str) -> None:
+    assert reason_of(log).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        (
+            "remote: You may not push.\nTo h\n ! [remote rejected] a -> b (pre-receive hook declined)\n"
+            "error: failed to push some refs to 'h'\n",
+            "remote: You may not push. ! [remote rejected] a -> b (pre-receive hook declined)",
+        ),
+        ("fatal: unable to access 'h': 403\n", "fatal: unable to access 'h': 403"),
+        ("", "no message"),
+    ],
+)
+def test_why_a_push_was_refused_is_said(stderr: str, said: str) -> None:
+    assert said_by(stderr) == said
+
+
+class Pool(Executor):
+    """A pool in which the first job ends by Ctrl-C, and no other begins."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Future[Any]] = []
+
+    def submit(self, *_: Any, **__: Any) -> Future[Any]:
+        job: Future[Any] = Future()
+        if not self.jobs:
+            job.set_exception(KeyboardInterrupt())
+        self.jobs.append(job)
+        return job
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        assert not wait
+        assert cancel_futures
+        for job in self.jobs:
+            job.cancel()
+
+
+def test_who_stops_the_run_does_not_wait_for_what_has_not_begun() -> None:
+    pool = Pool()
+    children = [Child(str(number), "u") for number in range(5)]
+    with pytest.raises(KeyboardInterrupt):
+        each(pool, lambda _: {}, children, "adopt")
+    assert all(job.cancelled() for job in pool.jobs[1:])
+
+
 def test_answers_of_the_list_reach_the_adoption_as_they_stand() -> None:
     child = child_of({"url": "https://example.com/o.git", "answers": {"kubernetes": False, "ci": ["github"]}}, "f.yml")
     line = next(row for row in command(child, WISH).splitlines() if "adopt.py" in row)
@@ -154,6 +239,8 @@ def test_answers_of_the_list_reach_the_adoption_as_they_stand() -> None:
     odd = child_of({"url": "https://example.com/o.git", "answers": {"description": "a'b $(touch x)"}}, "f.yml")
     script = command(odd, WISH).replace("adopt.py", "adopt.py --help >/dev/null; printf '%s\\n'", 1)
     assert """'description=a'"'"'b $(touch x)'""" in script, "an answer of the list would be run by the shell"
+    with pytest.raises(FleetError, match="answers are pairs"):
+        child_of({"url": "https://example.com/o.git", "answers": ["project_type=service"]}, "f.yml")
     with pytest.raises(FleetError, match="knows"):
         child_of({"url": "https://example.com/o.git", "answer": {}}, "f.yml")
 

@@ -56,7 +56,7 @@ def test_settings_that_copier_cannot_read_are_named_to_who_starts_a_repository(
     settings = settings_of(copier)
     settings.write_bytes(os.fsencode(text))
     monkeypatch.setenv("COPIER_SETTINGS_PATH", str(settings))
-    with pytest.raises(NewError, match=rf"your settings of Copier, {settings}, cannot be read: mend or remove") as said:
+    with pytest.raises(NewError, match=rf"your settings of Copier, {settings}, cannot be read: fix or remove") as said:
         check_settings()
     assert "\n" not in str(said.value)
 
