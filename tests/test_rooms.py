@@ -9,6 +9,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
+from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -16,6 +19,7 @@ import yaml
 
 from tests.conftest import ROOT
 
+PLACES = (".", "hooks", "tools", "runtime/src", "base-images", "base-images/recipe/finish")
 OURS = ("tests", "benchmarks", "fleetkit", "adoption", "releasekit", "image_tools", "gpu_repo_runtime")
 PATHS = ("base-images", "runtime/src")
 
@@ -38,6 +42,52 @@ def test_benchmarks_take_only_what_is_there() -> None:
     assert len(named) > 20, named
     missing = [one for one in sorted(named) if not is_there(*one[1:])]
     assert not missing, f"imported and not there: {missing}"
+
+
+@cache
+def file_of(module: str) -> Path | None:
+    """Return the file of this repository that a module's name leads to, None for what is not ours."""
+    stems = [ROOT / place / module.replace(".", "/") for place in PLACES]
+    found = [file for stem in stems for file in (stem.with_suffix(".py"), stem / "__init__.py") if file.is_file()]
+    return Path(os.path.normpath(found[0])) if found else None
+
+
+def imported(file: Path, nodes: Iterable[ast.AST]) -> set[str]:
+    """Return the names of the modules that a file imports in these parts of it, and of what it takes from them."""
+    place = next(ROOT / place for place in reversed(PLACES) if file.is_relative_to(ROOT / place))
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = file.relative_to(place).parts[: -node.level] if node.level else ()
+            module = ".".join([*above, *filter(None, [node.module])])
+            found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_a_module_has_one_name() -> None:
+    """Imported by two names it is there twice: what is set in one is not seen in the other."""
+    names: dict[Path, set[str]] = {}
+    rooms = ("tests", "benchmarks", "docs", "hooks", "tools", "base-images")
+    files = [file for room in rooms for file in (ROOT / room).rglob("*.py")]
+    for name in {name for file in files for name in imported(file, ast.walk(ast.parse(file.read_text())))}:
+        if file := file_of(name):
+            names.setdefault(file, set()).add(name)
+    assert len(names) > 200, names
+    twice = {str(file.relative_to(ROOT)): sorted(found) for file, found in names.items() if len(found) > 1}
+    assert not twice, f"imported by two names: {twice}"
+
+
+def test_imports_run_in_no_circle() -> None:
+    """What a module calls lies below it: the walk of an update, or of a child of a fleet, goes down only."""
+    rooms = ("hooks", "tools", "runtime/src", "base-images/image_tools", "base-images/gpu_smoke")
+    below = {}
+    for file in (file for room in rooms for file in (ROOT / room).rglob("*.py")):
+        found = {file_of(name) for name in imported(file, ast.parse(file.read_text()).body)}
+        below[file] = {one for one in found - {None, file} if one and one.name != "__init__.py"}
+    assert sum(map(len, below.values())) > 500, below
+    TopologicalSorter(below).prepare()
 
 
 UPWARDS = [

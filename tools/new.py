@@ -23,7 +23,7 @@ from copier import load_settings
 from copier.errors import CopierError
 from family import asked_questions, catalog
 from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
-from gpu_repo_runtime.update.git_calls import UpdateError, without_password
+from gpu_repo_runtime.update.git_calls import UpdateError, call, without_password
 from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
 from gpu_repo_runtime.update.utf8 import in_utf8
 from image_tools.check import end_warnings
@@ -98,8 +98,7 @@ def shared_address(template: str) -> str:
     """Return the address that others know `template` by: the URL its clone came from, "" where there is none."""
     if not Path(template).is_dir():
         return ""
-    command = ["git", "-C", template, "config", "--get", "remote.origin.url"]
-    origin = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    origin = os.fsdecode(call(Path(template), "config", "--get", "remote.origin.url").stdout).strip()
     return origin if re.match(r"(https?|ssh|git)://|[^/]+@[^/]+:", origin) else ""
 
 
@@ -135,7 +134,7 @@ def check_settings() -> None:
         load_settings(place)
     except (CopierError, OSError, RecursionError) as error:
         said = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise NewError(f"your settings of Copier, {place}, cannot be read: mend or remove them ({said})") from error
+        raise NewError(f"your settings of Copier, {place}, cannot be read: fix or remove them ({said})") from error
 
 
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.figures import catalogue, drawings, fleets, measured, plots
+from docs.figures import adoptions, catalogue, drawings, fleets, measured, plots
 from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
@@ -25,6 +25,7 @@ MAKERS = {
     "fleet": measured.fleet,
     "fleet-hosts": fleets.fleet_hosts,
     "histories": fleets.histories,
+    "adoptions": adoptions.adoptions,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,
 }

@@ -130,7 +130,7 @@ def batch_padding() -> str:
     lines = [[name, *(f"{factors[way]:.2f}" for way in ways)] for name, factors in found.items()]
     return (
         "Tokens that a sentence encoder computes for each that a text has, by what the texts of a part are sorted "
-        "(`python benchmarks/batch/padding.py`):\n\n" + table(["texts", *ways], lines)
+        "(`python -m benchmarks.batch.padding`):\n\n" + table(["texts", *ways], lines)
     )
 
 
@@ -162,7 +162,7 @@ def batch() -> str:
     result = load("benchmarks/results/batch.json")
     first = next(entry["machine"] for entry in result.values())
     parts = [
-        f"Measured by `python benchmarks/batch/run.py` on {machine_of(first)}; the median of the rounds. The model has "
+        f"Measured by `python -m benchmarks.batch.run` on {machine_of(first)}; the median of the rounds. The model has "
         'one thread. Under "every core" bare and this template have one for each core, Ray has an actor for each, and '
         "workers share the cores.\n"
     ]
@@ -191,7 +191,7 @@ def images() -> str:
     result = load("benchmarks/images/results.json")
     any_part = next(iter(result.values()))["machine"]
     parts = [
-        f"Measured by `python benchmarks/images/run.py` on {machine_of(any_part)}, Docker {any_part['docker']}; "
+        f"Measured by `python -m benchmarks.images.run` on {machine_of(any_part)}, Docker {any_part['docker']}; "
         f"the machine of each part is in `benchmarks/images/results.json`.\n"
     ]
     if "plain" in result:

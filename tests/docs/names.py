@@ -40,7 +40,7 @@ OPTIONS = {
     r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py", "hooks/fleetkit/options.py"),
     r"(?:^|/)hooks/\w+\.py": ("hooks/*.py", "hooks/fleetkit/options.py"),
     r"(?:^|/)tools/\w+\.py": ("tools/*.py",),
-    r"^benchmarks/|\bbenchmarks/": ("benchmarks/**/*.py",),
+    r"\bbenchmarks[/.]": ("benchmarks/**/*.py",),
     r"^scripts/": CHILD,
     r"^gpu-smoke\b|gpu-smoke\.pyz": (),
 }
@@ -64,6 +64,9 @@ def faults(command: str) -> list[str]:
     for name in re.findall(r"(?:^|[;&|] *)make ([a-z-]+)", command):
         if name not in targets():
             found.append(f"there is no target {name}")
+    for name in re.findall(r"-m (benchmarks\.[\w.]+)", command):
+        if not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file():
+            found.append(f"there is no program {name}")
     for pattern, programs in OPTIONS.items():
         if re.search(pattern, command):
             known = sources(*programs) if programs else gpu_smoke_help()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoke_setups import (
+from tests.gpu_smoke.smoke_setups import (
     BROKEN,
     Case,
     bare_docker,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from smoke_setups import Case, compat, deleted_copy, own_copy, second_copy, shadowed_jitlink, unset, wheel_only
+from tests.gpu_smoke.smoke_setups import (
+    Case,
+    compat,
+    deleted_copy,
+    own_copy,
+    second_copy,
+    shadowed_jitlink,
+    unset,
+    wheel_only,
+)
 
 SOFTWARE = [
     Case("runtime-newer-call", "the runtime needs a newer driver", lambda m: m.good().set(RUNTIME_RC=36), "GS503",

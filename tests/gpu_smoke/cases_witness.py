@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smoke_machine import Machine
-from smoke_setups import Case, gke, opens, pci, unset, void, without
+from tests.gpu_smoke.smoke_machine import Machine
+from tests.gpu_smoke.smoke_setups import Case, gke, opens, pci, unset, void, without
 
 GVISOR = "Linux version 4.4.0 Sun Jan 10 15:06:54 PST 2016"
 KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from smoke_machine import MODELS
-from smoke_setups import JAX, TENSORFLOW, TORCH, Case, jax, model_case, tensorflow, unset
+from tests.gpu_smoke.smoke_machine import MODELS
+from tests.gpu_smoke.smoke_setups import JAX, TENSORFLOW, TORCH, Case, jax, model_case, tensorflow, unset
 
 WORKLOAD = [
     Case("framework-absent", "torch does not import", lambda m: m.good().set(TORCH_IMPORT="libc10.so: cannot open"),

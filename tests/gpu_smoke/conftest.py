@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, compile_fakes, fakes_in
 
+from tests.gpu_smoke.smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, compile_fakes, fakes_in
 from tests.shared import once
 
 

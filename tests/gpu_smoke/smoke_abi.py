@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from smoke_machine import HERE, Machine
+from tests.gpu_smoke.smoke_machine import HERE, Machine
 
 Call = dict[str, Any]
 # Which header declares the functions that begin with these letters; the longest beginning counts.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cases_driver import DRIVER
-from cases_software import SOFTWARE
-from cases_witness import WITNESS
-from cases_workload import WORKLOAD
-from smoke_setups import TF_ROW, Case
+from tests.gpu_smoke.cases_driver import DRIVER
+from tests.gpu_smoke.cases_software import SOFTWARE
+from tests.gpu_smoke.cases_witness import WITNESS
+from tests.gpu_smoke.cases_workload import WORKLOAD
+from tests.gpu_smoke.smoke_setups import TF_ROW, Case
 
 __all__ = ["CASES", "CUDA_CODES", "NVML_CODES", "TF_ROW", "Case"]
 CASES = [*DRIVER, *WITNESS, *SOFTWARE, *WORKLOAD]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from smoke_machine import MODELS, Machine
+from tests.gpu_smoke.smoke_machine import MODELS, Machine
 
 GIB = 1 << 30
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from smoke_cases import CASES, CUDA_CODES, NVML_CODES, Case
-from smoke_machine import Machine, Result
 
+from tests.gpu_smoke.smoke_cases import CASES, CUDA_CODES, NVML_CODES, Case
+from tests.gpu_smoke.smoke_machine import Machine, Result
 from tests.sampling import every, first_of_each, sampled
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from cases_witness import GVISOR, mig, no_nodes
-from smoke_cases import TF_ROW
-from smoke_machine import MODELS, ROW, TOOLKIT, Machine
-from smoke_setups import jax, opens, pci, without
 
+from tests.gpu_smoke.cases_witness import GVISOR, mig, no_nodes
+from tests.gpu_smoke.smoke_cases import TF_ROW
+from tests.gpu_smoke.smoke_machine import MODELS, ROW, TOOLKIT, Machine
+from tests.gpu_smoke.smoke_setups import jax, opens, pci, without
 from tests.sampling import every, sampled
 
 

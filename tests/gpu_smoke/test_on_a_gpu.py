@@ -6,20 +6,21 @@ import json
 import shutil
 import subprocess
 import sys
-from importlib import util
 from pathlib import Path
 
 import pytest
-from smoke_machine import MODELS, PACKAGE_ROOT, Machine
 
-PROGRAM = PACKAGE_ROOT.parent / "benchmarks" / "gpu_smoke" / "on_a_gpu.py"
+from benchmarks.gpu_smoke import on_a_gpu as program
+from tests.gpu_smoke.smoke_machine import MODELS, PACKAGE_ROOT, Machine
+
+ROOT = PACKAGE_ROOT.parent
 
 
 def run(machine: Machine, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the program on a pretended machine."""
     machine.root.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(PROGRAM), "--out", str(machine.home / "evidence"), *options]
-    return subprocess.run(command, env=machine.environment(), cwd=machine.home, capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.gpu_smoke.on_a_gpu", "--out", str(machine.home / "evidence"), *options]
+    return subprocess.run(command, env=machine.environment(), cwd=ROOT, capture_output=True, text=True)
 
 
 def child(machine: Machine) -> Path:
@@ -73,10 +74,6 @@ def test_a_walk_that_ends_wrong_is_told_and_kept(machine: Machine) -> None:
 def test_driver_that_cannot_be_hidden_gets_an_empty_file_before_it(
     machine: Machine, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
-    monkeypatch.syspath_prepend(PROGRAM.parent)
-    spec = util.spec_from_file_location("on_a_gpu", PROGRAM)
-    program = util.module_from_spec(spec)
-    spec.loader.exec_module(program)
     for name, value in machine.good().environment().items():
         monkeypatch.setenv(name, value)
     if reason == "python":

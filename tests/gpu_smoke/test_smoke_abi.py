@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 from gpu_smoke import errors, witness
 from gpu_smoke.layers import driver_init, nvml
-from smoke_abi import DRIVER, HEADERS, Call, declared, header_of, misfits, record
-from smoke_machine import PACKAGE_ROOT, Machine
+
+from tests.gpu_smoke.smoke_abi import DRIVER, HEADERS, Call, declared, header_of, misfits, record
+from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine
 
 CUDA_13, CUDA_12 = "nvidia/cu13/include", "nvidia/cuda_runtime/include"
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not on PATH: it reads NVIDIA's headers")

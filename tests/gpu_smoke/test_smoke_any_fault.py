@@ -18,8 +18,8 @@ from gpu_smoke.reports.build import jsonable, xml_safe
 from gpu_smoke.row import read_row
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from smoke_machine import NVRM, PACKAGE_ROOT, ROW, Machine
 
+from tests.gpu_smoke.smoke_machine import NVRM, PACKAGE_ROOT, ROW, Machine
 from tests.sampling import sampled
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 from gpu_smoke.frameworks import FRAMEWORKS
-from smoke_machine import MODELS, PACKAGE_ROOT, Machine
 
 from benchmarks.gpu_smoke.measure import one_run
+from tests.gpu_smoke.smoke_machine import MODELS, PACKAGE_ROOT, Machine
 
 PACKAGE = PACKAGE_ROOT / "gpu_smoke"
 

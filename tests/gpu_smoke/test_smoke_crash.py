@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 from gpu_smoke import crash
-from smoke_machine import Machine
 
+from tests.gpu_smoke.smoke_machine import Machine
 from tests.sampling import sampled
 
 MAPS = """\

@@ -13,8 +13,8 @@ from gpu_smoke.platforms import detect
 from gpu_smoke.policy import Options
 from gpu_smoke.row import Row
 from gpu_smoke.verdicts import Context
-from smoke_machine import Machine
 
+from tests.gpu_smoke.smoke_machine import Machine
 from tests.sampling import every, sampled
 
 ONE, TWO = "GPU-aaaaaaaa-1111-2222-3333-444444444444", "GPU-bbbbbbbb-1111-2222-3333-444444444444"

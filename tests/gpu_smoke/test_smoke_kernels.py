@@ -10,9 +10,9 @@ from array import array
 
 import pytest
 from gpu_smoke.layers import kernel_text, tensor_text
-from ptx_reader import Program
-from smoke_machine import HERE, Machine
 
+from tests.gpu_smoke.ptx_reader import Program
+from tests.gpu_smoke.smoke_machine import HERE, Machine
 from tests.sampling import every, sampled
 
 DATA, PLACES, TOLD = 1 << 20, 2 << 20, 3 << 20

@@ -19,11 +19,11 @@ from gpu_smoke.codes import catalogue
 from gpu_smoke.explain import explain, markdown
 from gpu_smoke.reports.text import WIDTH, Paint, render
 from gpu_smoke.spec import all_layers
-from smoke_cases import CASES, CUDA_CODES, NVML_CODES
-from smoke_machine import PACKAGE_ROOT, Machine
-from test_smoke_loader import MESSAGES
 
 from docs.figures.site_lists import on_page_markdown
+from tests.gpu_smoke.smoke_cases import CASES, CUDA_CODES, NVML_CODES
+from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine
+from tests.gpu_smoke.test_smoke_loader import MESSAGES
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"

@@ -15,7 +15,8 @@ from gpu_smoke import elf, loaded, mask
 from gpu_smoke.host import Host
 from gpu_smoke.layers import compatibility, framework, kernel_text, model, module, requirement, tensor_text, user_driver
 from gpu_smoke.platforms import detect
-from smoke_machine import PACKAGE_ROOT
+
+from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT
 
 
 @pytest.mark.parametrize(

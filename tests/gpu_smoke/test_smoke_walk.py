@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 import pytest
-from smoke_machine import MODELS, Machine
 
+from tests.gpu_smoke.smoke_machine import MODELS, Machine
 from tests.sampling import sampled
 
 

@@ -75,8 +75,8 @@ def test_what_a_library_is_linked_to_is_read_out_of_its_dynamic_section(tmp_path
 
 
 @pytest.fixture
-def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that judges a package on plain-cu13 by what an index is made to say."""
+def fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a function that fits a package on plain-cu13 by what an index is made to say."""
     row = find_row(CATALOG, "plain-cu13")
     write_plan(CATALOG, row, tmp_path / "plan")
     facts = tmp_path / "plan" / "facts"
@@ -85,7 +85,7 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     older = [""]
 
-    def judged(
+    def fit_on_cu13(
         name: str, fits: dict[str, str], latest: str, free: dict[str, str], cuda: set[int], why: str = ""
     ) -> Fit:
         def resolve(requirement: str, _: str, constraints: Path | None = None, *options: str) -> Any:
@@ -99,36 +99,36 @@ def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(compatibility, "cuda_of", lambda *_: frozenset(cuda))
         return compatibility.fit(name, "", row, compatibility.Image(facts), facts / "constraints.txt", "3.13")
 
-    judged.older = older
-    return judged
+    fit_on_cu13.older = older
+    return fit_on_cu13
 
 
-def test_an_older_version_that_needs_less_is_found(judge: Any) -> None:
+def test_an_older_version_that_needs_less_is_found(fit: Any) -> None:
     """As XGBoost, whose newest version needs NCCL for another CUDA."""
     brought = {"p": "2.1.3", "nvidia-nothing": "1"}
-    judge.older[0] = "2.0.9"
+    fit.older[0] = "2.0.9"
     why = "brings nvidia-nothing, which the image does not contain"
-    assert judge("p", brought, "2.1.3", brought, {13}) == Fit("2.0.9", f"2.1.3 {why}")
-    judge.older[0] = "nvidia"
-    assert judge("q", {"q": "3.1", "nvidia-nothing": "1"}, "3.1", brought, {13}) == Fit("", why)
+    assert fit("p", brought, "2.1.3", brought, {13}) == Fit("2.0.9", f"2.1.3 {why}")
+    fit.older[0] = "nvidia"
+    assert fit("q", {"q": "3.1", "nvidia-nothing": "1"}, "3.1", brought, {13}) == Fit("", why)
 
 
-def test_a_package_is_judged_as_base_install_would(judge: Any) -> None:
-    assert judge("p", {"p": "2"}, "2", {"p": "2"}, {13}) == Fit("2", "")
-    assert judge("p", {"p": "2"}, "2", {"p": "2"}, set()) == Fit("2", "")
-    assert judge("p", {"p": "2"}, "2", {"p": "2"}, {12}).why == "is built for CUDA 12; the image has CUDA 13"
+def test_a_package_is_judged_as_base_install_would(fit: Any) -> None:
+    assert fit("p", {"p": "2"}, "2", {"p": "2"}, {13}) == Fit("2", "")
+    assert fit("p", {"p": "2"}, "2", {"p": "2"}, set()) == Fit("2", "")
+    assert fit("p", {"p": "2"}, "2", {"p": "2"}, {12}).why == "is built for CUDA 12; the image has CUDA 13"
     brought = {"p": "2", "nvidia-nothing": "1"}
-    assert judge("p", brought, "2", brought, {13}) == Fit("", "brings nvidia-nothing, which the image does not contain")
+    assert fit("p", brought, "2", brought, {13}) == Fit("", "brings nvidia-nothing, which the image does not contain")
 
 
-def test_a_framework_that_the_image_has_not_is_the_reason(judge: Any) -> None:
-    assert judge("q", {}, "2", {"q": "2", "torch": "2.15.0"}, set()) == Fit(
+def test_a_framework_that_the_image_has_not_is_the_reason(fit: Any) -> None:
+    assert fit("q", {}, "2", {"q": "2", "torch": "2.15.0"}, set()) == Fit(
         "", "needs torch, which the image does not contain"
     )
 
 
-def test_an_older_version_says_why_not_the_newest(judge: Any) -> None:
+def test_an_older_version_says_why_not_the_newest(fit: Any) -> None:
     why = "Because r==2 depends on numpy>=9 and numpy==2.4.6, we can conclude that"
     expected = "2 wants numpy>=9; the image has numpy==2.4.6"
-    assert judge("r", {"r": "1"}, "2", {"r": "2"}, set(), why) == Fit("1", expected)
-    assert judge("r", {}, "2", {"r": "2"}, set(), why) == Fit("", expected)
+    assert fit("r", {"r": "1"}, "2", {"r": "2"}, set(), why) == Fit("1", expected)
+    assert fit("r", {}, "2", {"r": "2"}, set(), why) == Fit("", expected)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from smoke_abi import TOOLKIT, header_of, misfits, record
-from smoke_machine import Machine, compile_fakes
+
+from tests.gpu_smoke.smoke_abi import TOOLKIT, header_of, misfits, record
+from tests.gpu_smoke.smoke_machine import Machine, compile_fakes
 
 from .conftest import Built
 

@@ -20,8 +20,8 @@ from image_tools.catalog import live_rows
 from tests.answers import CATALOG, FRAMEWORKS, AnswerSet
 
 NEWEST = sorted(live_rows(CATALOG), key=lambda row: row["driver_min"])
-LAST = {row["framework"]: row["name"] for row in NEWEST}
-ROWS = {one["name"]: LAST[one["rows"]] for one in CATALOG["frameworks"]}
+NEWEST_OF = {row["framework"]: row["name"] for row in NEWEST}
+ROWS = {one["name"]: NEWEST_OF[one["rows"]] for one in CATALOG["frameworks"]}
 BUILT = [
     pytest.param(framework, marks=pytest.mark.row(ROWS[framework]))
     for framework in FRAMEWORKS
