@@ -37,15 +37,18 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 
 .PHONY: test
 test: $(READY) ## the quick tests: each property once
+	@.ci/room test
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup --in-memory -m 'not slow and not release and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow
 test-slow: $(READY) ## the other tests that need neither Docker nor a GPU: every row of every table
+	@.ci/room test-slow
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not release and not images' $(ARGS)
 
 .PHONY: test-release
 test-release: $(READY) ## what only a release needs: torch and TensorFlow, every version and many turns, in gigabytes and hours
+	@.ci/room test-release
 	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'release and not images' $(ARGS)
 
 .PHONY: lint
@@ -53,7 +56,7 @@ lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
 	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
-	@.venv/bin/shellcheck .ci/run base-images/with-login tests/jenkins/pipelines/standins/make.sh
+	@.venv/bin/shellcheck .ci/run .ci/room base-images/with-login tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
 format: $(READY) ## fix the style

@@ -2,6 +2,7 @@
 
 .PHONY: release-check
 release-check: $(READY) ## show what the next release changes in children, and refuse what would hurt them
+	@.ci/room release-check
 	@$(PYTHON) -W ignore hooks/release_check.py $(ARGS)
 
 .PHONY: release

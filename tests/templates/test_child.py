@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,13 +80,14 @@ def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, fr
 
 
 @pytest.fixture(scope="module")
-def library(render, tmp_path_factory) -> Path:
-    """Return a plain library that is set up, with the uv of this repository; the demo installs its own."""
+def library(render, tmp_path_factory) -> Iterator[Path]:
+    """Give a plain library that is set up, with the uv of this repository; the demo installs its own."""
     child = own_copy(render, AnswerSet("library", "plain"), tmp_path_factory.mktemp("library"))
     venv.create(child / ".venv")
     shutil.copy2(Path(sys.executable).with_name("uv"), child / ".venv" / "bin" / "uv")
     run(child, "scripts/setup")
-    return child
+    yield child
+    shutil.rmtree(child)
 
 
 @pytest.mark.xdist_group("library")
