@@ -95,13 +95,19 @@ def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:
 
     A script is checked again only where it, or what it reads, differs in more than the default of a variable.
     """
-    read = tuple(without_defaults(path.read_text()) for path in sorted(child.glob("scripts/*.sh")))
-    keys = {script: (without_defaults((child / script).read_text()), *read) for script in scripts}
+    keys = {script: tuple(map(without_defaults, with_sources(child, script))) for script in scripts}
     new = [script for script, key in keys.items() if not _shellchecked(key).exists()]
     said = new and _run(str(BIN / "shellcheck"), *SHELLCHECK, *new, cwd=child)
     for script in [] if said else new:
         _shellchecked(keys[script]).touch()
     return said or ""
+
+
+def with_sources(child: Path, script: str) -> list[str]:
+    """Return the text of a script and of each file that it sources, or that one of those does."""
+    text = (child / script).read_text()
+    sourced = re.findall(r"(?m)^source (?:\"\$\(dirname \"\$0\"\)|scripts)/([\w.]+)", text)
+    return [text, *(more for name in sourced for more in with_sources(child, f"scripts/{name}"))]
 
 
 def without_defaults(text: str) -> str:

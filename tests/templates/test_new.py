@@ -27,11 +27,11 @@ def refused(done: subprocess.CompletedProcess[str], expected: str) -> None:
     assert expected in lines[0], lines[0]
 
 
-def test_the_repository_is_ready_to_commit(template, tmp_path):
-    done = new(tmp_path / "child", "project_name=child", template=template)
+def test_the_repository_is_ready_to_commit_and_a_quoted_answer_keeps_its_spaces(template, tmp_path):
+    done = make_new(tmp_path / "child", template, "project_name=child description='Find the topic'")
     assert done.returncode == 0, done.stderr
     assert f"cd {tmp_path / 'child'}" in done.stdout
-    assert (tmp_path / "child" / ".copier-answers.yml").is_file()
+    assert "description: Find the topic\n" in (tmp_path / "child" / ".copier-answers.yml").read_text()
     assert [p.name for p in tmp_path.iterdir()] == ["child"], "something else was left"
 
 
@@ -111,12 +111,6 @@ def test_a_lower_driver_is_offered_only_where_there_is_one(question, given, choi
 def make_new(target: Path, template: Path, answers: str) -> subprocess.CompletedProcess[str]:
     command = [str(target), "--template", str(template), "--answers", answers]
     return run_program("new", command, Path.cwd(), dict(os.environ))
-
-
-def test_an_answer_with_spaces_is_quoted(template, tmp_path):
-    done = make_new(tmp_path / "child", template, "project_name=child description='Find the topic'")
-    assert done.returncode == 0, done.stderr
-    assert "description: Find the topic\n" in (tmp_path / "child" / ".copier-answers.yml").read_text()
 
 
 @pytest.mark.slow

@@ -1,4 +1,3 @@
-{% if project_type == 'service' %}
 Input = str
 
 
@@ -7,6 +6,3 @@ class Output(BaseModel):
 
     label: str
     score: float
-
-
-{% endif %}

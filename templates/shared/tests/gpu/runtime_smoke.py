@@ -8,7 +8,7 @@ from gpu_repo_runtime.testing import (  # noqa: F401
     test_one_prediction_for_each_example,
 )
 
-from {{ package_name }}.model import Model
+from package_name.model import Model
 
 
 @pytest.fixture(scope="module")
