@@ -239,7 +239,8 @@ def queries(child: Path) -> dict[str, str]:
         for panel in dashboard["panels"]
         for target in panel["targets"]
     }
-    groups = yaml.safe_load((child / "deploy/base/monitoring/alerts.yaml").read_text())["spec"]["groups"]
+    objects = yaml.safe_load_all((child / "deploy/base/monitoring/alerts.yaml").read_text())
+    groups = {one["kind"]: one["spec"] for one in objects}["PrometheusRule"]["groups"]
     return found | {f"alert {rule['alert']}": rule["expr"] for group in groups for rule in group["rules"]}
 
 
