@@ -75,7 +75,11 @@ class Engine:
         loss_sum = right_sum = count = 0.0
         for size, batch in batches:
             loss, right = self._losses(batch)
-            loss_sum, right_sum, count = loss_sum + float(loss) * size, right_sum + float(right), count + size
+            loss_sum, right_sum, count = (
+                loss_sum + float(loss) * size,
+                right_sum + float(right) * bool(size),
+                count + size,
+            )
         return loss_sum / max(1, count), right_sum / max(1, count)
 
     def any(self, flag: bool) -> bool:
