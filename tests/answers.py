@@ -55,7 +55,7 @@ class AnswerSet:
         answers: dict[str, object] = asdict(self) | lists
         if self.project_type != "batch" or not self.kubernetes:
             del answers["pipeline"]
-        if self.project_type != "service" or not self.kubernetes:
+        if self.project_type == "library" or not self.kubernetes:
             del answers["components"]
         if self.project_type == "library":
             del answers["kubernetes"], answers["gpu_resource"]
@@ -76,7 +76,7 @@ def every_answer_set() -> list[AnswerSet]:
     sets += [
         AnswerSet("service", "plain", components=COMPONENTS),
         AnswerSet("service", "plain", components=("keda",)),
-        AnswerSet("service", "plain", components=WEIGHTS),
+        *(AnswerSet(project_type, "plain", components=WEIGHTS) for project_type in ("batch", "service")),
     ]
     sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
     sets += [

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 from gpu_repo_runtime.batch.exits import BadConfiguration
-from gpu_repo_runtime.training.engine import framework_of
+from gpu_repo_runtime.training.engine import framework_of, open_engine
 
 
 def task(monkeypatch: pytest.MonkeyPatch, imports: tuple[str, ...], *methods: str) -> object:
@@ -39,3 +39,12 @@ def test_what_the_task_itself_imports_counts(monkeypatch, imports, method, frame
 def test_a_task_of_no_framework_is_refused(monkeypatch):
     with pytest.raises(BadConfiguration, match="no network"):
         framework_of(task(monkeypatch, ()))
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [({"parallel": "fsdp"}, "--parallel fsdp"), ({"gradient_checkpointing": True}, "--gradient-checkpointing")],
+)
+def test_what_only_torch_has_is_refused_elsewhere(monkeypatch, options, named):
+    with pytest.raises(BadConfiguration, match=f"{named} needs the framework torch; this task is for plain"):
+        open_engine(task(monkeypatch, (), "weights"), "cpu", "auto", 0.1, 1.0, 0, **options)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from gpu_repo_runtime.batch.exits import BadConfiguration
+from gpu_repo_runtime.training.cluster import tensorflow_cluster
 
 from tests.answers import AnswerSet
 
@@ -104,7 +107,7 @@ def test_pachyderm_asks_for_a_gpu_and_keeps_files_apart(folder):
 
 
 @pytest.mark.parametrize(
-    ("framework", "kinds"), [("torch", ["TrainingRuntime", "TrainJob"]), ("tensorflow", ["TFJob"])]
+    ("framework", "kinds"), [("torch", ["TrainingRuntime", "TrainJob"]), ("tensorflow", ["Service", "Job"])]
 )
 def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
     file = render(AnswerSet("batch", framework, pipeline=("kubeflow",))) / "deploy" / "pipelines" / "kubeflow.yaml"
@@ -112,6 +115,34 @@ def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
     assert [o["kind"] for o in objects] == kinds
     assert "topic_finder.job" in str(objects[-1])
     assert "'nvidia.com/gpu': 4" in str(objects[-1])
+
+
+def test_the_pods_of_a_tensorflow_training_find_each_other(render, monkeypatch):
+    """Kubernetes names a pod of an Indexed Job JOB-INDEX, below the subdomain of its headless service."""
+    file = render(AnswerSet("batch", "tensorflow", pipeline=("kubeflow",))) / "deploy" / "pipelines" / "kubeflow.yaml"
+    service, job = yaml.safe_load_all(file.read_text())
+    spec, pod = job["spec"], job["spec"]["template"]["spec"]
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert spec["completions"] == spec["parallelism"], "a node would wait for one that never starts"
+    [container] = pod["containers"]
+    port = container["ports"][0]["containerPort"]
+    names = [f"{job['metadata']['name']}-{n}.{pod['subdomain']}:{port}" for n in range(spec["completions"])]
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", "1")
+    monkeypatch.setattr(os, "environ", dict(os.environ) | {e["name"]: e["value"] for e in container["env"]})
+    monkeypatch.delitem(os.environ, "TF_CONFIG", raising=False)
+    assert tensorflow_cluster() == {"cluster": {"worker": names}, "task": {"type": "worker", "index": 1}}
+    assert json.loads(os.environ["TF_CONFIG"]) == tensorflow_cluster(), "TensorFlow reads it from there"
+
+
+@pytest.mark.parametrize("index", ["", "2", "x"])
+def test_an_index_that_no_worker_has_is_refused(monkeypatch, index):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setenv("TRAINING_WORKERS", "a:1,b:1")
+    monkeypatch.setenv("JOB_COMPLETION_INDEX", index)
+    with pytest.raises(BadConfiguration, match="names 2 workers"):
+        tensorflow_cluster()
 
 
 @pytest.mark.release

@@ -30,7 +30,6 @@ OPERATOR_KINDS = {
     "PrometheusRule": {"monitoring.coreos.com/v1"},
     "HTTPRoute": {"gateway.networking.k8s.io/v1"},
     "ScaledObject": {"keda.sh/v1alpha1"},
-    "TFJob": {"kubeflow.org/v1"},
     "TrainingRuntime": {"trainer.kubeflow.org/v1alpha1"},
     "TrainJob": {"trainer.kubeflow.org/v1alpha1"},
 }

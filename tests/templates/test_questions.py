@@ -91,6 +91,7 @@ REFUSED = [
     ({"project_name": "a", "package_name": "a.b"}, "for example a_b"),
     ({"project_name": "a", "package_name": "1a"}, "for example a"),
     ({"project_name": "a", "project_type": "batch", "pipeline": ["kubeflow"]}, "for example [flyte]"),
+    ({"project_name": "a", "project_type": "batch", "components": ["keda"]}, "for example [weights-volume]"),
     ({"project_name": "a", "description": "two\nlines"}, "without line breaks"),
     ({"project_name": "a", "description": "x" * 201}, "1 to 200 characters"),
     ({"project_name": "a", "description": " "}, "1 to 200 characters"),

@@ -179,6 +179,13 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--clip", type=above_zero, default=1.0, help="the largest norm of the gradients")
     precisions = ["auto", "float32", "bfloat16", "float16"]
     train.add_argument("--precision", choices=precisions, default="auto", help="auto: bfloat16 where the GPU has it")
+    parallel = {"choices": ["ddp", "fsdp"], "default": "ddp"}
+    train.add_argument("--parallel", help="fsdp: each GPU holds a share of the network (torch)", **parallel)
+    train.add_argument(
+        "--gradient-checkpointing",
+        action="store_true",
+        help="compute activations again: less memory, more time (torch)",
+    )
     train.add_argument(
         "--patience", type=whole, default=3, help="stop after so many epochs without a better one; 0: no"
     )

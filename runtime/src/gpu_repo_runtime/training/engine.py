@@ -39,7 +39,7 @@ class Engine(Protocol):
         ...
 
     def evaluate(self, batches: Iterator[tuple[int, Any]]) -> tuple[float, float]:
-        """Return mean loss and share of right answers over (size, batch)."""
+        """Return mean loss and share of right answers over (size, batch); a batch of size 0 does not count."""
         ...
 
     def any(self, flag: bool) -> bool:
@@ -47,7 +47,7 @@ class Engine(Protocol):
         ...
 
     def weights(self) -> bytes:
-        """Return the weights alone."""
+        """Return the weights alone; all processes have to call it."""
         ...
 
     def dump(self, extra: dict[str, Any]) -> bytes:
@@ -62,14 +62,30 @@ class Engine(Protocol):
         """Leave the group of processes."""
 
 
-def open_engine(task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> Engine:
+def open_engine(
+    task: Any,
+    device: str,
+    precision: str,
+    learning_rate: float,
+    clip: float,
+    seed: int,
+    parallel: str = "ddp",
+    gradient_checkpointing: bool = False,
+) -> Engine:
     """Return the engine of the framework that the task is written for. Raises BadConfiguration.
 
     learning_rate and clip: of AdamW, and the largest norm of all gradients together.
+    parallel and gradient_checkpointing: "ddp" or "fsdp", and less memory for more time; both with PyTorch alone.
     """
     found = framework_of(task)
+    own: dict[str, Any] = {}
+    if parallel != "ddp" or gradient_checkpointing:
+        if found != "torch":
+            option = "--gradient-checkpointing" if gradient_checkpointing else f"--parallel {parallel}"
+            raise BadConfiguration(f"{option} needs the framework torch; this task is for {found}")
+        own = {"parallel": parallel, "gradient_checkpointing": gradient_checkpointing}
     module = importlib.import_module(f".with_{'numpy' if found == 'plain' else found}", __package__)
-    engine: Engine = module.Engine(task, device, precision, learning_rate, clip, seed)
+    engine: Engine = module.Engine(task, device, precision, learning_rate, clip, seed, **own)
     return engine
 
 

@@ -10,7 +10,7 @@ import signal
 import time
 import traceback
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +26,7 @@ from ..batch.store import TEMPORARY, DiskStore
 from ..weights import LOCK, File, Lock, Weights
 from .engine import Engine, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
+from .tracking import tracked
 
 CHECKPOINT = "checkpoint"
 WEIGHTS = "weights"
@@ -49,6 +50,8 @@ class TrainOptions:
     checkpoint_steps: int
     seed: int
     device: str
+    parallel: str
+    gradient_checkpointing: bool
 
 
 @dataclass
@@ -99,21 +102,37 @@ class Training:
                 f"{name} is cut, or not of this task's network ({one_line(error)}): bring back a whole one, take "
                 "another --output, or delete it to begin anew"
             ) from error
-        changed = [f"{k} was {v}, now {self._settings.get(k)}" for k, v in before.items()
-                   if self._settings.get(k) != v]  # fmt: skip
+        names = [name for name in before if self._settings.get(name) != before[name]]
+        if _examples_of_a_step(before) == _examples_of_a_step(self._settings):
+            names = [name for name in names if name not in _STEP]
+        changed = [f"{name} was {before[name]}, now {self._settings.get(name)}" for name in names]
         if changed:
             raise BadConfiguration(
                 f"the checkpoint in {self._options.output} is of another training: {'; '.join(changed)}. "
-                "Take another --output, or delete this one"
+                + (
+                    "Take an --accumulate or --batch-size with as many examples in a step as before, or take "
+                    if "world" in names
+                    else "Take "
+                )
+                + "another --output, or delete this one"
             )
         position = extra["position"]
         self._position = Position(**{**position, "epochs": read_epochs(position["epochs"])})
         say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
 
-    def run(self, stop: Stop) -> None:
-        """Train until the last epoch or until nothing gets better. Raises Stopped, with a checkpoint written."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return what makes this training another than the next."""
+        return self._settings
+
+    def run(self, stop: Stop, log: Callable[[Epoch], None]) -> None:
+        """Train until the last epoch or until nothing gets better. Raises Stopped, with a checkpoint written.
+
+        log: takes each epoch once its checkpoint is written.
+        """
         while len(self._position.epochs) < self._options.epochs and not self._stale():
             self._epoch(stop)
+            log(self._position.epochs[-1])
 
     def _stale(self) -> bool:
         done = len(self._position.epochs)
@@ -166,19 +185,22 @@ class Training:
             yield [self._engine.collate(own[at : at + size]) for at in range(0, self._each, size)]
 
     def _check_batches(self) -> Iterator[tuple[int, Any]]:
+        """Yield as many batches on each process, which FSDP needs: those without examples of their own have size 0."""
         own = self._checks[self._engine.rank :: self._engine.world]
-        for at in range(0, len(own), self._options.batch_size):
+        most = len(self._checks[:: self._engine.world])
+        for at in range(0, most, self._options.batch_size):
             batch = own[at : at + self._options.batch_size]
-            yield len(batch), self._engine.collate(list(batch))
+            yield len(batch), self._engine.collate(list(batch or self._checks[:1]))
 
     def _save(self, better: bool = False) -> None:
         """Write the checkpoint, and at the end of an epoch what people look at; the first process writes for all."""
         position = asdict(self._position)
         content = self._engine.dump({"settings": self._settings, "position": position})
+        weights = self._engine.weights() if better else b""
         if self._engine.rank:
             return
         if better:
-            self._store.write("best" + self._engine.suffix, self._engine.weights())
+            self._store.write("best" + self._engine.suffix, weights)
         if not self._position.step:
             self._store.write("metrics.csv", as_csv(self._position.epochs))
             self._store.write("loss.png", as_png(self._position.epochs, self._position.best))
@@ -207,7 +229,14 @@ class Training:
 
 
 # What a restart may change without becoming another training.
-_CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision")
+_CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision",
+               "parallel", "gradient_checkpointing")  # fmt: skip
+# A restart may take other values of these as long as their product is the same.
+_STEP = ("batch_size", "accumulate", "world")
+
+
+def _examples_of_a_step(settings: dict[str, Any]) -> int:
+    return math.prod(settings[name] for name in _STEP)
 
 
 def _load_task(package: str) -> Task:
@@ -270,15 +299,25 @@ def _train(options: TrainOptions) -> int:
                 raise JobError(str(error)) from error
             say(device.reason(chosen))
             store = _folder(options.output)
-            engine = open_engine(task, chosen, options.precision, options.learning_rate, options.clip, options.seed)
+            engine = open_engine(
+                task,
+                chosen,
+                options.precision,
+                options.learning_rate,
+                options.clip,
+                options.seed,
+                options.parallel,
+                options.gradient_checkpointing,
+            )
         try:
             with _alone(options.output) if engine.rank == 0 else nullcontext():
                 with stop.at_once("the training was prepared"):
                     training = Training(task, engine, options, store)
                     training.resume()
                 store.prepare(for_parts=False)
-                training.run(stop)
-                training.finish()
+                with tracked(store.root, options.package, training.settings, first=engine.rank == 0) as log:
+                    training.run(stop, log)
+                    training.finish()
         finally:
             engine.close()
     return DONE

@@ -1,11 +1,10 @@
 """One step of training with TensorFlow: several GPUs by tf.distribute, mixed precision by a policy of Keras.
 
-The GPUs of one machine are one process; several machines are told of each other by TF_CONFIG, as Kubeflow sets it.
+The GPUs of one machine are one process; several machines are told of each other by TF_CONFIG.
 """
 
 import io
 import json
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from ..batch.exits import BadConfiguration
+from .cluster import tensorflow_cluster
 
 Batch = tuple[np.ndarray, ...]
 
@@ -29,7 +29,7 @@ class Engine:
     def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
         if precision == "float16":
             raise BadConfiguration("--precision float16 is for torch; TensorFlow has float32 and bfloat16 here")
-        cluster = json.loads(os.environ.get("TF_CONFIG", "{}"))
+        cluster = tensorflow_cluster()
         self._strategy = _strategy(device, cluster)
         self.world = len(cluster.get("cluster", {}).get("worker", [None]))
         self.rank = int(cluster.get("task", {}).get("index", 0))
@@ -71,12 +71,20 @@ class Engine:
         return total
 
     def evaluate(self, batches: Iterator[tuple[int, Batch]]) -> tuple[float, float]:
-        """Return mean loss and share of right answers over (size, batch) of this process."""
+        """Return mean loss and share of right answers over (size, batch) of all processes."""
         loss_sum = right_sum = count = 0.0
         for size, batch in batches:
             loss, right = self._losses(batch)
-            loss_sum, right_sum, count = loss_sum + float(loss) * size, right_sum + float(right), count + size
-        return loss_sum / max(1, count), right_sum / max(1, count)
+            loss_sum, right_sum, count = (
+                loss_sum + float(loss) * size,
+                right_sum + float(right) * bool(size),
+                count + size,
+            )
+        if self.world > 1:
+            # One answer for all, so that all stop at the same epoch.
+            own = self._strategy.run(lambda: tf.constant([loss_sum, right_sum, count], tf.float64))
+            loss_sum, right_sum, count = self._strategy.reduce(tf.distribute.ReduceOp.SUM, own, axis=None).numpy()
+        return float(loss_sum / max(1, count)), float(right_sum / max(1, count))
 
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set in any process; all have to ask."""

@@ -1,9 +1,9 @@
-"""One step of training with PyTorch: several GPUs by DistributedDataParallel, mixed precision by autocast."""
+"""One step of training with PyTorch: several GPUs by DistributedDataParallel or FSDP, mixed precision by autocast."""
 
 import io
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from ..batch.exits import BadConfiguration
+from .sharding import blocks_of, compute_again, shard, state_of, take_back
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -20,11 +21,23 @@ class Engine:
 
     precision: "float32", "bfloat16", "float16", or "auto" for bfloat16 where the GPU has it and float32 elsewhere.
     learning_rate and clip: of AdamW, and the largest norm of all gradients together.
+    parallel: "ddp" keeps the whole network on each GPU, "fsdp" a share of it. gradient_checkpointing: activations
+    inside of the network's blocks are computed again instead of kept.
     """
 
     suffix = ".pt"
 
-    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
+    def __init__(
+        self,
+        task: Any,
+        device: str,
+        precision: str,
+        learning_rate: float,
+        clip: float,
+        seed: int,
+        parallel: str = "ddp",
+        gradient_checkpointing: bool = False,
+    ) -> None:
         self.rank, self.world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         if self.world > 1 and not distributed.is_initialized():
             distributed.init_process_group("nccl" if device == "cuda" else "gloo")
@@ -33,11 +46,21 @@ class Engine:
             precision = "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
         if precision == "float16" and device == "cpu":
             raise BadConfiguration("--precision float16 needs a GPU; the CPU has float32 and bfloat16")
+        # One process has nothing to share out, and goes on from what many left.
+        self._sharded = parallel == "fsdp" and self.world > 1
+        if self._sharded and precision == "float16":
+            raise BadConfiguration("--parallel fsdp has bfloat16 and float32: leave --precision float16 out")
         self.precision = precision
         self._task, self._clip = task, clip
         torch.manual_seed(seed)
         self._plain = task.network().to(self._device)
-        self._network = DistributedDataParallel(self._plain) if self.world > 1 else self._plain
+        blocks = blocks_of(task, self._plain)
+        if gradient_checkpointing:
+            compute_again(blocks)
+        if self._sharded:
+            shard(self._plain, blocks, PRECISIONS[precision])
+        replicated = self.world > 1 and not self._sharded
+        self._network = DistributedDataParallel(self._plain) if replicated else self._plain
         self._optimizer = torch.optim.AdamW(self._plain.parameters(), lr=learning_rate)
         self._scaler = torch.amp.GradScaler(device, enabled=precision == "float16")
         self._loss = torch.zeros((), device=self._device)
@@ -52,9 +75,7 @@ class Engine:
         torch.manual_seed(seed)
         self._network.train()
         for number, batch in enumerate(batches):
-            # Only the last one makes the processes exchange their gradients.
-            alone = self.world > 1 and number < len(batches) - 1
-            with self._network.no_sync() if alone else nullcontext():
+            with self._exchanging(number == len(batches) - 1):
                 with self._autocast():
                     loss, _ = self._task.loss(self._network, self._moved(batch))
                 self._scaler.scale(loss / len(batches)).backward()
@@ -72,13 +93,15 @@ class Engine:
         return total
 
     def evaluate(self, batches: Iterator[tuple[int, tuple[torch.Tensor, ...]]]) -> tuple[float, float]:
-        """Return mean loss and share of right answers over (size, batch) of all processes."""
+        """Return mean loss and share of right answers over (size, batch) of all processes, which have as many each."""
         self._network.eval()
         sums = torch.zeros(3, dtype=torch.float64, device=self._device)
-        with torch.inference_mode(), self._autocast():
+        # What FSDP gathers in inference mode could not be trained with afterwards.
+        with torch.no_grad() if self._sharded else torch.inference_mode(), self._autocast():
             for size, batch in batches:
                 loss, right = self._task.loss(self._plain, self._moved(batch))
-                sums += torch.stack([loss.double() * size, right.double(), torch.tensor(float(size)).to(sums)])
+                counted = right.double() * bool(size)
+                sums += torch.stack([loss.double() * size, counted, torch.tensor(float(size)).to(sums)])
         loss_sum, right_sum, count = self._sum(sums).tolist()
         return loss_sum / max(1, count), right_sum / max(1, count)
 
@@ -89,21 +112,20 @@ class Engine:
         return bool(self._sum(torch.tensor(float(flag), device=self._device)).item())
 
     def weights(self) -> bytes:
-        """Return the weights alone."""
-        return _to_bytes(self._plain.state_dict())
+        """Return the weights alone; all processes have to call it."""
+        return _to_bytes(state_of(self._plain, self._optimizer)["network"])
 
     def dump(self, extra: dict[str, Any]) -> bytes:
         """Return everything that the next step depends on, and `extra`; all processes have to call it."""
-        state = {"network": self._plain.state_dict(), "optimizer": self._optimizer.state_dict()}
+        state = state_of(self._plain, self._optimizer)
         return _to_bytes(state | {"scaler": self._scaler.state_dict(), "loss": self._mean_loss(), "extra": extra})
 
     def restore(self, content: bytes) -> dict[str, Any]:
         """Take back what `dump` returned; return its `extra`."""
-        state = torch.load(io.BytesIO(content), map_location=self._device, weights_only=True)
-        self._plain.load_state_dict(state["network"])
-        self._optimizer.load_state_dict(state["optimizer"])
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        take_back(self._plain, self._optimizer, state)
         self._scaler.load_state_dict(state["scaler"])
-        self._loss = state["loss"]
+        self._loss = state["loss"].to(self._device)
         extra: dict[str, Any] = state["extra"]
         return extra
 
@@ -111,6 +133,15 @@ class Engine:
         """Leave the group of processes."""
         if distributed.is_initialized():
             distributed.destroy_process_group()
+
+    @contextmanager
+    def _exchanging(self, last: bool) -> Iterator[None]:
+        """Let the processes exchange their gradients after the last batch of a step only."""
+        if self._sharded:
+            self._network.set_requires_gradient_sync(last)
+        alone = self.world > 1 and not last and not self._sharded
+        with self._network.no_sync() if alone else nullcontext():
+            yield
 
     def _mean_loss(self) -> torch.Tensor:
         return self._sum(self._loss.clone()) / self.world
