@@ -172,6 +172,7 @@ def names(document: str) -> list[str]:
     return re.findall(r'<tr>\n<td data-key="([^"]+)"', document)
 
 
+@pytest.mark.slow
 def test_page_sorts_by_any_column(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     first = ["spam-filter", "summaries", "ranker", "embedder", "topic-finder", "old-one"]
@@ -181,6 +182,7 @@ def test_page_sorts_by_any_column(tmp_path: Path) -> None:
     assert by_version == ["summaries", "ranker", "embedder", "topic-finder"], "0.10 is newer than 0.9"
 
 
+@pytest.mark.slow
 def test_page_is_printed_whole_on_landscape_paper(tmp_path: Path) -> None:
     count, at = 60, "https://example.com/acme"
     asked = {"title": "Update the template to v0.10.0", "draft": False, "days": 21}
