@@ -80,6 +80,18 @@ def test_each_child_is_told_with_age_image_weaknesses_and_requests(tmp_path: Pat
     assert "starlette 0.48.0 (CVE-2026-1)" in (tmp_path / "state" / "drift.md").read_text()
 
 
+@pytest.mark.slow
+def test_a_lock_that_is_not_fetched_is_told_and_not_taken_for_sound(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {"requirements.lock": LOCK + "# long\n" * (1 << 18)}, "two": {}})
+    done = fleet.run("drift", "--json", "--advisories", str(write_advisories(tmp_path / "osv", KNOWN)))
+    one, two = json.loads(done.stdout)["children"]
+    assert (one["error"], "weaknesses" in one) == (
+        "a lock of it cannot be read, so its packages were not looked up",
+        False,
+    )
+    assert two["weaknesses"] == []
+
+
 def test_without_advisories_the_page_says_so(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {"requirements.lock": LOCK}})
     done = fleet.run("drift", "--json")
