@@ -5,7 +5,6 @@ TYPE ?= service
 FRAMEWORK ?= plain
 PYTHON := .venv/bin/python
 READY := .venv/.ready
-JOBS ?= 2
 export ANSWERS DATA
 
 .PHONY: help
@@ -35,21 +34,22 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 	    $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json) $(call given,TEMPLATE,template) $(call given,VERSION,version); \
 	code=$$?; case $$code in 3) exit 0 ;; *) exit $$code ;; esac
 
+# Three on two cores: the processes that quick tests start wait for each other a third of the time.
 .PHONY: test
 test: $(READY) ## the quick tests: each property once
 	@.ci/room test
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup --in-memory -m 'not slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),3) --dist loadgroup --in-memory -m 'not slow and not release and not images' $(ARGS)
 	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
 
 .PHONY: test-slow
 test-slow: $(READY) ## the other tests that need neither Docker nor a GPU: every row of every table
 	@.ci/room test-slow
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadgroup -m 'slow and not release and not images' $(ARGS)
 
 .PHONY: test-release
 test-release: $(READY) ## what only a release needs: torch and TensorFlow, every version and many turns, in gigabytes and hours
 	@.ci/room test-release
-	@$(PYTHON) -m pytest -n $(JOBS) --dist loadgroup -m 'release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadgroup -m 'release and not images' $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository

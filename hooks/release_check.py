@@ -31,6 +31,11 @@ from releases import HistoryError, next_version, released
 
 ROOT = Path(__file__).resolve().parent.parent
 
+SAMPLED = (
+    "every combination of choices, each with none, one and all of every list; every part of one list with the first "
+    "choice of all else; parts of two lists at once are a sample"
+)
+
 
 def compare(check: Check, folder: Path, quiet: bool) -> None:
     """Run every check and print what children will see, each difference once with the sets that it reaches."""
@@ -44,6 +49,7 @@ def compare(check: Check, folder: Path, quiet: bool) -> None:
     for where, text in differences(check, folder):
         reached.setdefault(text, []).append(where)
     check.check_unused()
+    print(f"== {sum(map(len, reached.values()))} answer sets of {check.old_version} were compared: {SAMPLED}")
     for text, sets in reached.items():
         print(f"== {len(sets)} answer sets: {'; '.join(sets)}")
         print((text if not quiet else "") or "nothing changes\n" * (not text), end="")

@@ -63,7 +63,10 @@ def drift_of(
     record["age_days"] = (now - made).days if made else None
     record |= image_end(str(record.get("image", "")), catalog, now.date())
     if record.pop("fetched", False) and advisories is not None:
-        record["weaknesses"] = weaknesses(place_of(state, child), advisories)
+        try:
+            record["weaknesses"] = weaknesses(place_of(state, child), advisories)
+        except subprocess.CalledProcessError:  # a lock that is too large to be fetched for a look
+            record["error"] = "a lock of it cannot be read, so its packages were not looked up"
     try:
         opened = connect(child, fleet.host_of(child)).opened()
         record["requests"] = [

@@ -18,6 +18,9 @@ from fleetkit.state import Record, State
 
 BASE_IMAGE = re.compile(r"^ARG BASE_IMAGE=\S*?/([a-z0-9-]+):", re.MULTILINE)
 OURS = (ANSWERS, "Dockerfile")
+LARGEST = "1m"  # weights are megabytes, and nobody looks at them here; a lock is at most some hundred kB
+FILTERING = "git -c uploadpack.allowFilter=true upload-pack"  # hosts do it, a folder of this machine only when told to
+AS_IT_IS = {"GIT_NO_LAZY_FETCH": "1"}  # what the filter left out is missing, and not asked for
 
 
 def files_of(child: Child, place: Path) -> dict[str, str]:
@@ -25,9 +28,13 @@ def files_of(child: Child, place: Path) -> dict[str, str]:
     if not (place / "HEAD").exists():
         place.mkdir(parents=True, exist_ok=True)
         git(place, "init", "--quiet", "--bare")
-    git(place, "fetch", "--quiet", "--depth=1", "--no-tags", "--", child.url, "+HEAD:refs/heads/now", more=IN_A_HURRY)
+    asked = ["--quiet", "--depth=1", "--no-tags", f"--filter=blob:limit={LARGEST}"]
+    if not host_in(child.place):
+        asked += [f"--upload-pack={FILTERING}"]
+    remote = ("-c", f"remote.child.url={child.url}")  # a filter needs a name of the remote, which git writes down
+    git(place, *remote, "fetch", *asked, "--", "child", "+HEAD:refs/heads/now", more=IN_A_HURRY)
     names = "".join(f"refs/heads/now:{name}\n" for name in OURS)
-    done = call(place, "cat-file", "--batch=%(objecttype) %(objectsize)", stdin=names.encode())
+    done = call(place, "cat-file", "--batch=%(objecttype) %(objectsize)", stdin=names.encode(), more=AS_IT_IS)
     done.check_returncode()
     told = done.stdout
     texts: dict[str, str] = {}

@@ -6,9 +6,11 @@ import json
 import re
 import shutil
 import warnings
+from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from io import StringIO
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +20,7 @@ from copier import run_copy
 from copier._template import load_template_config
 from family import asked_questions
 from gpu_repo_runtime.update.git_calls import as_nobody
-from jinja2 import FileSystemLoader, StrictUndefined, TemplateError
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 Answers = dict[str, Any]
@@ -104,40 +106,69 @@ def offered_answers(question: Answers) -> list[Any]:
     return [[], *([value] for value in values), *([values] if len(values) > 1 else [])]
 
 
-def asked(question: Answers, known: Answers, environment: SandboxedEnvironment) -> bool:
+@cache
+def compiled(text: str) -> Template:
+    """Return a condition or a default of copier.yml, compiled once for thousands of combinations."""
+    return SandboxedEnvironment().from_string(text)
+
+
+def asked(question: Answers, known: Answers) -> bool:
     """Tell whether a question is asked, given the answers before it."""
     condition = question.get("when", True)
     if not isinstance(condition, str):
         return bool(condition)
     try:
-        return environment.from_string(condition).render(**known).strip().lower() not in FALSE
+        return compiled(condition).render(**known).strip().lower() not in FALSE
     except TemplateError:  # it needs what only Copier knows
         return True
 
 
-def default_of(question: Answers, known: Answers, environment: SandboxedEnvironment) -> Any:
+def default_of(question: Answers, known: Answers) -> Any:
     """Return what a question is taken to be answered with where it is not asked."""
     value = question.get("default")
     try:
-        value = environment.from_string(value).render(**known) if isinstance(value, str) else value
+        value = compiled(value).render(**known) if isinstance(value, str) else value
     except TemplateError:
         return ""
     return value.strip().lower() not in FALSE if question.get("type") == "bool" and isinstance(value, str) else value
 
 
+def parts_of(question: Answers) -> list[Any]:
+    """Return every part of a list of which several may be given; nothing for any other question."""
+    values = choices(question) if question.get("multiselect") else []
+    return [list(part) for count in range(len(values) + 1) for part in combinations(values, count)] if values else []
+
+
+def combined(offered: dict[str, list[Any]], parts: dict[str, list[Any]]) -> Iterator[Answers]:
+    """Give every combination of `offered`, and every part of each list with the first of all else.
+
+    The first question, which decides what else is asked, is combined with every part too.
+    """
+    for values in product(*offered.values()):
+        yield dict(zip(offered, values, strict=True))
+    plain = {name: values[0] for name, values in offered.items()}
+    leading = next(iter(offered), "")
+    for name, every_part in parts.items():
+        for first, part in product(offered[leading], every_part):
+            yield plain | {leading: first} | {name: part}
+
+
 def answer_sets(template: Path) -> list[Answers]:
-    """Return every distinct combination of choices, without the questions that are not asked for it."""
-    environment = SandboxedEnvironment()
+    """Return every distinct combination of choices, without the questions that are not asked for it.
+
+    Of a list: none, each entry alone and all of them with every other choice; its other parts with the first choices.
+    So parts of two lists at once, and parts beside another choice than the first, are a sample.
+    """
     every = questions(template)
-    offered = {name: offered_answers(question) for name, question in every.items()}
-    names = [name for name, values in offered.items() if values]
+    offered = {name: values for name, question in every.items() if (values := offered_answers(question))}
+    parts = {name: values for name, question in every.items() if (values := parts_of(question))}
     found: dict[str, Answers] = {}
-    for values in product(*(offered[name] for name in names)):
-        given = NAME | dict(zip(names, values, strict=True))
+    for chosen in combined(offered, parts):
+        given = NAME | chosen
         known, answers = dict(NAME), dict(NAME)
         for name, question in every.items():
-            here = asked(question, known, environment)
-            known[name] = given[name] if here and name in given else default_of(question, known, environment)
+            here = asked(question, known)
+            known[name] = given[name] if here and name in given else default_of(question, known)
             if here and name in given:
                 answers[name] = given[name]
         found.setdefault(repr(sorted(answers.items(), key=str)), answers)

@@ -118,6 +118,7 @@ def test_packages_of_a_pyproject_are_locked_from_there(
 
 
 @pytest.mark.usefixtures("no_index")
+@pytest.mark.slow
 def test_a_framework_that_the_version_lacks_becomes_plain_with_the_reason(
     old: Make, template: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

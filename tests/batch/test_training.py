@@ -57,6 +57,7 @@ def test_stopped_training_reaches_the_same_weights(whole, tmp_path):
     assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
 
 
+@pytest.mark.slow
 def test_sigterm_saves_and_does_not_end_with_success(whole, tmp_path):
     child, _ = whole
     process = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")

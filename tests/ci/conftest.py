@@ -16,7 +16,15 @@ from tests.ci import github, gitlab, jenkins
 from tests.ci.runs import Run
 from tests.jenkins import jvm
 from tests.jenkins.conftest import leave_out
-from tests.jenkins.pipelines.conftest import builds, index, make_child, python_of, registry, servers  # noqa: F401
+from tests.jenkins.pipelines.conftest import (  # noqa: F401
+    builds,
+    builds_in,
+    index,
+    make_child,
+    python_of,
+    registry,
+    servers,
+)
 from tests.shared import once
 
 Runs = Callable[..., Run]

@@ -34,7 +34,10 @@ def test_a_command_gives_the_password(builds: Callable[..., Builds], command: st
     assert pushed or "REGISTRY_PASSWORD_COMMAND gave no password" in told.log
 
 
-@pytest.mark.parametrize(("kind", "jobs"), [("dependabot", {"check"}), ("queue", {"check", "build", "smoke"})])
+@pytest.mark.parametrize(
+    ("kind", "jobs"),
+    [("dependabot", {"check"}), pytest.param("queue", {"check", "build", "smoke"}, marks=pytest.mark.slow)],
+)
 def test_dependabot_gets_what_a_fork_gets_and_a_merge_queue_what_a_branch_gets(
     builds: Callable[..., Builds], kind: str, jobs: set[str]
 ) -> None:

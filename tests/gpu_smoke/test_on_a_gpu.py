@@ -45,6 +45,7 @@ def test_folder_that_is_no_child_is_wrong_use(machine: Machine) -> None:
     assert "is not a rendered child" in done.stderr
 
 
+@pytest.mark.slow
 def test_every_walk_is_kept_and_the_hidden_driver_is_named(machine: Machine) -> None:
     done = run(machine.good(), "--child", str(child(machine)))
     assert done.returncode == 0, done.stdout + done.stderr

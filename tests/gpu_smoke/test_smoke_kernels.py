@@ -133,20 +133,24 @@ def _many(machine: Machine, layer: str, faults: list[dict[str, int]]) -> list[di
     return json.loads(done.stdout)
 
 
-def test_a_stuck_bit_anywhere_in_the_block_is_found(machine: Machine) -> None:
+@pytest.mark.parametrize("places_between", sampled([40, 4], [4]))
+def test_a_stuck_bit_anywhere_in_the_block_is_found(machine: Machine, places_between: int) -> None:
+    """The edges of the block are among the places."""
     size = 31 * (1 << 20) // 4
-    places = [0, 1, size - 1, (4 << 20) - 1, 4 << 20, *range(12345, size, size // 40)]
+    places = [0, 1, size - 1, (4 << 20) - 1, 4 << 20, *range(12345, size, size // places_between)]
     faults = [{"FAKE_STUCK": at, "FAKE_STUCK_BIT": 1 << at % 8} for at in places]
     for fault, facts in zip([{}, *faults], _many(machine, "memory", [{}, *faults]), strict=True):
         wanted = 1 if fault else 0
         assert (facts["rc"], facts["wrong"]) == (0, wanted), f"{fault}: {facts}"
 
 
-def test_a_wrong_result_of_any_multiprocessor_is_found(machine: Machine) -> None:
-    faults = [{"FAKE_BAD_SM": n, "FAKE_BAD_THREAD": n * 31 % kernel_text.THREADS} for n in range(132)]
+@pytest.mark.parametrize("step", sampled([1, 43], [43]))
+def test_a_wrong_result_of_any_multiprocessor_is_found(machine: Machine, step: int) -> None:
+    numbers = [*range(0, 131, step), 131]
+    faults = [{"FAKE_BAD_SM": n, "FAKE_BAD_THREAD": n * 31 % kernel_text.THREADS} for n in numbers]
     good, *bad = _many(machine, "kernels", [{}, *faults])
     assert (good["universal"]["wrong"], good["universal"]["reached"]) == (0, 132)
-    for n, facts in enumerate(bad):
+    for n, facts in zip(numbers, bad, strict=True):
         assert facts["universal"]["bad"] == [n], f"multiprocessor {n}: {facts}"
 
 

@@ -105,6 +105,7 @@ def bad(items: list[Any]) -> list[Any]:
     return [{} for _ in items]
 
 
+@pytest.mark.slow
 def test_one_client_whose_texts_make_the_model_fail_costs_the_others_little() -> None:
     healthy = World().run(20, *singles(63)).answered("single")
     same = ("bad", lambda n: ["poison"], {"client": "bad"})

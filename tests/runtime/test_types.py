@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.runtime.services import RUNTIME
 from tests.templates.typed import UNTYPED, pyright
 
@@ -12,5 +14,6 @@ from tests.templates.typed import UNTYPED, pyright
 ELSEWHERE = ("torch", "opentelemetry", "fsspec", "onnxruntime", "ray", "jax")
 
 
+@pytest.mark.slow
 def test_pyright_finds_nothing(tmp_path: Path) -> None:
     assert pyright([RUNTIME], [RUNTIME], (*UNTYPED, *ELSEWHERE), tmp_path, sys.executable) == ""

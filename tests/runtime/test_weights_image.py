@@ -8,11 +8,8 @@ import hashlib
 import io
 import json
 import re
-import shutil
-import socket
 import subprocess
 import tarfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +19,7 @@ from gpu_repo_runtime.weights import lockfile, packing
 from gpu_repo_runtime.weights.problems import WeightsError
 from gpu_repo_runtime.weights.registry import Registry, split
 
+from tests.images.registries import running
 from tests.runtime.weights_projects import LARGE, Project, contents, done, fetched
 
 pytestmark = pytest.mark.usefixtures("own_cache")  # the user's own is out of reach
@@ -30,27 +28,8 @@ pytestmark = pytest.mark.usefixtures("own_cache")  # the user's own is out of re
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A registry on a free port of this machine, with an account; yields host:port."""
-    program = shutil.which("docker-registry")
-    if not program or not shutil.which("skopeo"):
-        pytest.fail("needs a registry and skopeo: apt-get install docker-registry skopeo", pytrace=False)
-    folder = tmp_path_factory.mktemp("registry")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    settings = {"version": "0.1", "http": {"addr": f"127.0.0.1:{port}"}, "log": {"level": "error"}}
-    settings["storage"] = {"filesystem": {"rootdirectory": str(folder / "data")}}
-    (folder / "config.yml").write_text(json.dumps(settings))
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen([program, "serve", str(folder / "config.yml")], stdout=quiet, stderr=quiet)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                break
-        time.sleep(0.05)
-    yield f"localhost:{port}"
-    process.terminate()
-    process.wait()
+    with running(tmp_path_factory.mktemp("registry")) as address:
+        yield address
 
 
 def pushed(capsys: pytest.CaptureFixture[str], destination: str) -> tuple[str, str]:

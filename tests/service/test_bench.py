@@ -29,6 +29,7 @@ def bench_run(child: Path, tmp_path: Path) -> Callable[..., subprocess.Completed
     return run
 
 
+@pytest.mark.slow
 def test_both_loops_fill_the_table_the_json_and_the_picture(
     start: Callable[..., Any], bench_run: Callable[..., Any], tmp_path: Path
 ) -> None:

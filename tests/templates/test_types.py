@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.answers import TYPES, AnswerSet
-from tests.sampling import sampled
 from tests.templates.typed import type_errors
 
-pytestmark = pytest.mark.xdist_group("types")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("types")]
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +19,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("types")
 
 
-@pytest.mark.parametrize("project_type", sampled(TYPES, ["library"]))
+@pytest.mark.parametrize("project_type", TYPES)
 def test_a_plain_child_has_no_type_error(render: Callable[[AnswerSet], Path], scratch: Path, project_type: str) -> None:
     assert type_errors(render(AnswerSet(project_type, "plain")), scratch) == "", project_type
 

@@ -32,7 +32,7 @@ def components_of(child: Child) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "version", [pytest.param(v, marks=[pytest.mark.release] if v != BEFORE[-1] else []) for v in BEFORE]
+    "version", [pytest.param(v, marks=pytest.mark.release if v != BEFORE[-1] else pytest.mark.slow) for v in BEFORE]
 )
 def test_a_service_of_before_keeps_its_components_and_their_fixes(
     family: Family,  # noqa: F811

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import git
 from tests.updates.copiers import ROOT
 from tests.updates.remotes import EDITS, EXPECTED
 from tests.updates.small_fleet import BRANCH, Fleet
@@ -55,7 +56,8 @@ def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"clean": EDITS["clean"], "dirty": EDITS["dirty"], "optout": EDITS["optout"]})
+    heavy = EDITS["clean"] | {"weights.txt": "x" * (2 << 20)}
+    fleet = Fleet(tmp_path, {"clean": heavy, "dirty": EDITS["dirty"], "optout": EDITS["optout"]})
     fleet.plan()
     done = fleet.run("status", "--json")
     told = {record["name"]: record for record in json.loads(done.stdout)}
@@ -63,6 +65,9 @@ def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
     assert told["optout"]["opted_out"] == ["b.txt"]
     assert "no answers that can be read" in told["dirty"]["error"]
     assert done.returncode == 6
+    taken = tmp_path / "state" / "cache" / "status" / "clean"
+    left_out = git(taken, "rev-list", "--objects", "--missing=print", "refs/heads/now").count("\n?")
+    assert left_out == 1, "the weights of a child were fetched to look at its answers"
 
 
 @pytest.mark.slow

@@ -80,6 +80,18 @@ def test_each_child_is_told_with_age_image_weaknesses_and_requests(tmp_path: Pat
     assert "starlette 0.48.0 (CVE-2026-1)" in (tmp_path / "state" / "drift.md").read_text()
 
 
+@pytest.mark.slow
+def test_a_lock_that_is_not_fetched_is_told_and_not_taken_for_sound(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {"requirements.lock": LOCK + "# long\n" * (1 << 18)}, "two": {}})
+    done = fleet.run("drift", "--json", "--advisories", str(write_advisories(tmp_path / "osv", KNOWN)))
+    one, two = json.loads(done.stdout)["children"]
+    assert (one["error"], "weaknesses" in one) == (
+        "a lock of it cannot be read, so its packages were not looked up",
+        False,
+    )
+    assert two["weaknesses"] == []
+
+
 def test_without_advisories_the_page_says_so(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {"requirements.lock": LOCK}})
     done = fleet.run("drift", "--json")
@@ -172,6 +184,7 @@ def names(document: str) -> list[str]:
     return re.findall(r'<tr>\n<td data-key="([^"]+)"', document)
 
 
+@pytest.mark.slow
 def test_page_sorts_by_any_column(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     first = ["spam-filter", "summaries", "ranker", "embedder", "topic-finder", "old-one"]
@@ -181,6 +194,7 @@ def test_page_sorts_by_any_column(tmp_path: Path) -> None:
     assert by_version == ["summaries", "ranker", "embedder", "topic-finder"], "0.10 is newer than 0.9"
 
 
+@pytest.mark.slow
 def test_page_is_printed_whole_on_landscape_paper(tmp_path: Path) -> None:
     count, at = 60, "https://example.com/acme"
     asked = {"title": "Update the template to v0.10.0", "draft": False, "days": 21}

@@ -88,6 +88,7 @@ def test_a_fix_of_one_package_reaches_every_child_and_changes_nothing_else(tmp_p
     assert (suite.get("failures"), suite.get("errors"), len(list(suite.iter("skipped")))) == ("0", "1", 2)
 
 
+@pytest.mark.slow
 def test_every_package_is_renewed_where_that_is_asked_for(tmp_path: Path) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
     for package in FIXES:
@@ -111,6 +112,7 @@ def test_tests_of_the_child_judge_its_new_locks(tmp_path: Path) -> None:
     assert lock_branches(fleet, "one") == []
 
 
+@pytest.mark.slow
 def test_a_hostile_child_sees_no_token_and_changes_nothing_but_its_locks(tmp_path: Path) -> None:
     files = files_of_a_child(offer(tmp_path)) | {"scripts/lock": HOSTILE}
     fleet = LockFleet(tmp_path, {"one": files}, started=True)
@@ -180,6 +182,7 @@ def test_one_renewal_is_open_beside_the_update_and_a_newer_one_takes_its_place(t
         assert fleet.run("rollback", "--locks").returncode == 1, "nothing was there to take back"
 
 
+@pytest.mark.slow
 def test_waves_wait_until_the_locks_of_those_before_are_merged(tmp_path: Path) -> None:
     child = files_of_a_child(offer(tmp_path))
     fleet = LockFleet(tmp_path, {"one": child, "none": {"own.txt": "x\n"}, "two": child})

@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
 from fleetkit import report
 from fleetkit.state import Record, State
 
@@ -55,6 +56,7 @@ def rows(document: str) -> list[str]:
     return re.findall(r'<tr class="child"[^>]*><td>([^<]+)</td>', document)
 
 
+@pytest.mark.slow
 def test_page_sorts_by_outcome_version_and_name(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     first = ["spam-filter", "embedder", "old-one", "ranker", "topic-finder", "summaries"]

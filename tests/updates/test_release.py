@@ -104,6 +104,7 @@ def test_a_release_that_cannot_be_tagged_is_taken_back(family: Repository) -> No
     assert family.read("VERSION") == "1.0.0\n"
 
 
+@pytest.mark.slow
 def test_a_push_that_origin_refuses_is_told_with_both_ways_on(family: Repository, tmp_path: Path) -> None:
     hook = tmp_path / "origin.git" / "hooks" / "update"
     write_files(hook.parent, {"update": "#!/bin/sh\ncase $1 in refs/tags/*) exit 1 ;; esac\n"})

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 import release_check
 from releasekit import asked, compared, images, questions, sources
 
+from tests.answers import DRIVERS, FRAMEWORKS, TYPES, AnswerSet
 from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT, copier_at
 from tests.updates.release_cases import (
@@ -113,6 +115,50 @@ def test_every_choice_is_tried_alone_and_each_distinct_set_once(tmp_path: Path) 
     assert names == [f"a {tools}" for tools in told] + [f"b {where} {tools}" for where in "xy" for tools in told]
 
 
+def test_every_part_of_a_list_is_tried_with_each_first_choice(tmp_path: Path) -> None:
+    more = "sure: {type: bool, default: true}\n" + TOOLS.replace("[p, q]", "[p, q, r]")
+    write_files(tmp_path, {"copier.yml": SETTINGS.replace("gpu: {type: bool, default: true}\n", "") + more})
+    names = {questions.name_of(answers) for answers in questions.answer_sets(tmp_path)}
+    always = ("none", "p", "q", "r", "p+q+r")
+    whole = {f"{flavour} {sure} {told}" for flavour in "ab" for sure in (True, False) for told in always}
+    assert names == whole | {f"{flavour} True {told}" for flavour in "ab" for told in ("p+q", "p+r", "q+r")}
+
+
+LISTS = ("components", "ci", "pipeline")
+
+
+@pytest.mark.slow
+def test_each_answer_set_that_a_child_can_have_is_compared() -> None:
+    """All single choices of the family with each other; of its lists, none, one, all, and all parts with plain."""
+    compared = {repr(sorted(answers.items(), key=str)) for answers in questions.answer_sets(ROOT)}
+    choices = [name for name, asked in questions.questions(ROOT).items() if questions.choices(asked)]
+    assert set(LISTS) < set(choices), "a list came or went: what is a sample of it?"
+
+    def left_out(answers: AnswerSet) -> bool:
+        given = {name: value for name, value in answers.as_dict().items() if name in choices} | questions.NAME
+        return repr(sorted(given.items(), key=str)) not in compared
+
+    of_lists = {
+        name: [part for count in range(len(values) + 1) for part in combinations(values, count)]
+        for name, asked in questions.questions(ROOT).items()
+        if name in LISTS and (values := questions.choices(asked))
+    }
+    nothing = dict.fromkeys(LISTS, ())
+    plain = [
+        AnswerSet(kind, "plain", **nothing | {name: part})
+        for kind in TYPES
+        for name in LISTS
+        for part in of_lists[name]
+    ]
+    few = {name: [part for part in parts if len(part) < 2 or part == parts[-1]] for name, parts in of_lists.items()}
+    single = [
+        AnswerSet(kind, framework, driver, cluster, **dict(zip(LISTS, lists, strict=True)))
+        for kind, framework, driver, cluster in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
+        for lists in product(*(few[name] for name in LISTS))
+    ]
+    assert [answers.id for answers in plain + single if left_out(answers)] == []
+
+
 @pytest.mark.slow
 def test_what_no_version_allows_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -121,7 +167,9 @@ def test_what_no_version_allows_is_named(
     monkeypatch.setitem(GOOD, "copier.yml", GOOD["copier.yml"] + TOOLS)
     assert checked(tmp_path, monkeypatch, GOOD | {"t/scripts/build": "better\n"}) == 0
     told = capsys.readouterr().out.splitlines()
-    assert "== 12 answer sets: a True none; a True p; a False none; a False p; b True none" in told[0]
+    assert "== 12 answer sets of 1.0.0 were compared: every combination of choices, " in told[0]
+    assert "parts of two lists at once are a sample" in told[0]
+    assert "== 12 answer sets: a True none; a True p; a False none; a False p; b True none" in told[1]
     assert told[-1] == (
         "== 4 answer sets are not possible: a True q; a True p+q; a False q; a False p+q: "
         "Validation error for question 'tools': no q for a"

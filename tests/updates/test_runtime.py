@@ -62,6 +62,7 @@ def test_a_child_of_before_goes_on_with_its_own_model_and_tests(
     assert "running scripts/lock" not in run(child.path, "scripts/setup"), "a second time nothing is to be done"
 
 
+@pytest.mark.slow
 def test_an_owners_edit_of_what_the_runtime_does_now_is_kept_and_named(
     family: Family,  # noqa: F811
     tmp_path: Path,

@@ -53,7 +53,7 @@ def same_as_fresh(family: Template, child: Child, folder: Path, changed: dict[st
     ("answers", "switch"),
     [
         pytest.param(AnswerSet("library", "plain"), {"package_name": "other_name"}, marks=pytest.mark.slow),
-        (AnswerSet("library", "plain"), {"project_type": "batch"}),
+        pytest.param(AnswerSet("library", "plain"), {"project_type": "batch"}, marks=pytest.mark.slow),
         pytest.param(AnswerSet("service", "plain"), {"framework": "torch"}, marks=pytest.mark.release),
     ],
     ids=lambda value: value.id if isinstance(value, AnswerSet) else "-".join(value),

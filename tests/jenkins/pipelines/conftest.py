@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,12 @@ def make_child(
 ) -> Callable[..., Path]:
     """Return a function that gives a fresh, committed child whose images go to the test's registry.
 
-    `quick` puts one small unit test in place of the child's own: tests are the owner's files, and their time is not
-    what a test of the pipeline is about.
+    `folder` is where it goes; without one it stays as long as the session. `quick` puts one small unit test in place of
+    the child's own: tests are the owner's files, and their time is not what a test of the pipeline is about.
     """
 
-    def make(answers: AnswerSet, *, name: str, quick: bool = True) -> Path:
-        child = tmp_path_factory.mktemp("children") / name
+    def make(answers: AnswerSet, *, name: str, quick: bool = True, folder: Path | None = None) -> Path:
+        child = (folder or tmp_path_factory.mktemp("children")) / name
         shutil.copytree(render(answers), child, ignore=shutil.ignore_patterns("__pycache__"))
         for file in child.rglob("*"):  # every child its own repository in the registry and its own package
             if file.is_file() and file.suffix not in (".whl", ".npz"):
@@ -106,18 +107,19 @@ def python_of(make_child: Callable[..., Path], request: pytest.FixtureRequest) -
 
 
 @pytest.fixture(scope="session")
-def builds(
+def builds_in(
     make_child: Callable[..., Path],
     python_of: Callable[[AnswerSet], Path],
     servers: tuple[farm.Registry, farm.Index],
-    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[..., Builds]:
     """Return a function that gives a child of a type with a farm of its own, with a GPU where a GPU should be.
 
-    of: a child that is there already, of which a copy is taken; its images and packages have the same names.
+    place: the folder that it lies in. of: a child that is there already, of which a copy is taken; its images and
+    packages have the same names.
     """
 
     def make(
+        place: Path,
         project_type: str,
         framework: str = "plain",
         *,
@@ -126,12 +128,14 @@ def builds(
         ci: tuple[str, ...] = ("jenkins",),
         **options: Any,
     ) -> Builds:
-        answers, folder = AnswerSet(project_type, framework, ci=ci), tmp_path_factory.mktemp("farm")
+        number = next(NUMBERS)
+        answers, folder = AnswerSet(project_type, framework, ci=ci), place / f"farm-{number}"
+        folder.mkdir()
         if of:
             child = folder / of.name
             shutil.copytree(of, child)
         else:
-            child = make_child(answers, name=f"{project_type}-{framework}-{next(NUMBERS)}", **options)
+            child = make_child(answers, name=f"{project_type}-{framework}-{number}", folder=folder, **options)
         agents = farm.Agents(folder / "agents", python_of(answers), shellcheck)
         agents.add("docker")
         agents.add("gpu", gpu=True)
@@ -141,21 +145,39 @@ def builds(
     return make
 
 
-@pytest.fixture(scope="session")
-def checked(builds: Callable[..., Builds]) -> Callable[[str], tuple[Builds, Trace]]:
-    """Return a function that gives a child of a type with a farm of its own, and the build that checked it.
+@pytest.fixture
+def builds(builds_in: Callable[..., Builds], tmp_path: Path) -> Callable[..., Builds]:
+    """Return builds_in for the folder of the test, which goes with it: a farm holds up to 400 MB."""
+    return partial(builds_in, tmp_path)
 
-    That build of a tag ran once, all but its last stage, which releases; its stashes are what a release starts from.
+
+@pytest.fixture(scope="session")
+def first_check(
+    builds_in: Callable[..., Builds], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], tuple[Builds, Trace]]:
+    """Return a function that gives the farm of a type and the build of a tag that checked it, which ran once.
+
+    All of its stages but the last ran, which releases; its stashes are what a release starts from.
     """
-    done: dict[str, tuple[Builds, Trace]] = {}
+
+    @cache
+    def of(project_type: str) -> tuple[Builds, Trace]:
+        it = builds_in(tmp_path_factory.mktemp("farm"), project_type)
+        trace = it.run(**KINDS["tag"], only=CHECKS[project_type])
+        assert trace.result == "SUCCESS", trace.log
+        return it, trace
+
+    return of
+
+
+@pytest.fixture
+def checked(
+    builds: Callable[..., Builds], first_check: Callable[[str], tuple[Builds, Trace]]
+) -> Callable[[str], tuple[Builds, Trace]]:
+    """Return a function that gives a checked child of a type with a farm of its own, and the build that checked it."""
 
     def of(project_type: str) -> tuple[Builds, Trace]:
-        if project_type not in done:
-            it = builds(project_type)
-            trace = it.run(**KINDS["tag"], only=CHECKS[project_type])
-            assert trace.result == "SUCCESS", trace.log
-            done[project_type] = it, trace
-        first, trace = done[project_type]
+        first, trace = first_check(project_type)
         return builds(project_type, of=first.child), trace
 
     return of

@@ -276,6 +276,7 @@ def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Build
     assert "./README.md" in said(trace, "Lint")
 
 
+@pytest.mark.slow
 def test_other_agents_are_named_by_the_environment_of_every_build(builds: Callable[..., Builds]) -> None:
     """A push starts a build that nobody gives a parameter: labels come from the folder or from Jenkins itself."""
     it = builds("batch")
