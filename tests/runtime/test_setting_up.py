@@ -118,6 +118,15 @@ def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
     assert (said in capsys.readouterr().err, bool(calls(child))) == (True, not said)
 
 
+@pytest.mark.parametrize("source", ['path = "../own"', 'git = "https://example.com/own.git"'])
+def test_a_source_of_uv_is_no_way_around_that(child: Path, capsys: pytest.CaptureFixture[str], source: str) -> None:
+    text = f'[project]\ndependencies = ["own"]\n[tool.uv.sources]\nown = {{ {source} }}\n'
+    (child / "pyproject.toml").write_text(text)
+    assert locking.main(["--image", "plain-cu13", "--"]) == 1
+    assert "pyproject.toml asks for own @ " in capsys.readouterr().err
+    assert not calls(child)
+
+
 def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
     assert environment.main(["--gpu"]) == 0
     assert "torch==2" in (child / "synced").read_text(), "there is no lock for the GPU: the one of all holds everything"

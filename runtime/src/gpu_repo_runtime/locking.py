@@ -73,6 +73,9 @@ class Locking:
             return
         project, groups = told.get("project", {}), told.get("dependency-groups", {})
         lists = [project.get("dependencies", []), *project.get("optional-dependencies", {}).values(), *groups.values()]
+        sources = told.get("tool", {}).get("uv", {}).get("sources", {})
+        lists.append([f"{name} @ file:{one['path']}" for name, one in sources.items() if "path" in one])
+        lists.append([f"{name} @ git+{one['git']}" for name, one in sources.items() if "git" in one])
         for asked in (one for among in lists for one in among if isinstance(one, str)):
             if ELSEWHERE.search(asked):
                 raise NotLockedError(
