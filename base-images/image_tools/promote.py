@@ -162,6 +162,12 @@ def check_moving(repository: str, moving: str) -> None:
         )
 
 
+def check_first(image: str, repository: str, moving: str) -> None:
+    """Raise ImageError where a registry that shows no release of the row cannot be read: only then is it the first."""
+    if registry.find(f"{repository}:{moving}") is None:
+        registry.prove_readable(image, repository)
+
+
 def correct_tags(pushed: Pushed, repository: str, tags: tuple[str, ...]) -> bool:
     """Set the tags again that another hand has moved since the promotion, or removed; tell whether there were any."""
     again = False
@@ -202,6 +208,7 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         for one in check_bill(catalog, made, arguments.db):
             print(one.line())
     packages = f"packages-{packages_id(made)}"
+    check_first(pushed.image, repository, str(catalog["release"]))
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))
     if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):

@@ -150,6 +150,23 @@ def set_tag(source: str, repository: str, tag: str) -> None:
         raise ImageError(f"{problem}: the registry says {found}, expected {digest}")
 
 
+def prove_readable(source: str, repository: str) -> None:
+    """Set a tag that nobody uses, first-DIGEST, and read it back; raise ImageError where it is not shown.
+
+    To an account that may not look, a registry says of everything that it is not there: a tag that never moves could
+    then be set anew.
+    """
+    tag = f"first-{source.rpartition(':')[2][:12]}"
+    problem = f"{repository}: does not show the tag {tag}, which was set just now; no release tag was set"
+    way = "let the account that releases read what is released"
+    try:
+        set_tag(source, repository, tag)
+    except ImageError as error:
+        raise ImageError(f"{problem}: {way} ({error})") from error
+    if tag not in tags(repository):
+        raise ImageError(f"{problem}: {way}, and list its tags")
+
+
 def raw_manifest(reference: str) -> bytes:
     """Return a manifest as the registry holds it. Raises ImageError."""
     problem = f"{reference}: the registry does not answer or has no such image"

@@ -110,6 +110,56 @@ def test_a_moving_tag_that_no_promotion_set_stops_the_next(
         promote.check_moving(REPOSITORY, "2026.11")
 
 
+class Held:
+    """A registry: what it holds, and what it says of that to this account."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, shows: bool, lists: bool, tags: dict[str, str]) -> None:
+        self.shows, self.lists, self.tags = shows, lists, tags
+        monkeypatch.setattr(registry, "skopeo", self.answer)
+
+    def answer(self, action: str, *words: str, problem: str, **_: Any) -> str:
+        tag = words[-1].rpartition(":")[2]
+        if action == "copy":
+            self.tags[tag] = words[-2].rpartition("@")[2]
+            return ""
+        if not (self.lists if action == "list-tags" else self.shows and tag in self.tags):
+            raise ImageError(f"{problem}: manifest unknown")
+        if action == "list-tags":
+            return json.dumps({"Tags": list(self.tags)})
+        return json.dumps({"layers": [], "config": {"digest": OTHER}}) if "--raw" in words else self.tags[tag]
+
+
+@pytest.mark.parametrize(
+    ("shows", "lists", "words"),
+    [
+        (True, True, ""),
+        (False, False, "let the account that releases read what is released"),
+        (True, False, "and list its tags"),
+    ],
+    ids=["readable", "everything is 404", "no list"],
+)
+def test_a_first_promotion_is_believed_only_of_a_registry_that_can_be_read(
+    shows: bool, lists: bool, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that says 404 of a tag and of the list would let a dated tag, which never moves, be set anew."""
+    held = Held(monkeypatch, shows, lists, {} if shows else {"2026.11": OTHER})
+    before = dict(held.tags)
+    image = f"host/ml-staging/plain-cu13@{DIGEST}"
+    if words:
+        with pytest.raises(ImageError, match=f"no release tag was set.*{words}"):
+            promote.check_first(image, REPOSITORY, "2026.11")
+    else:
+        promote.check_first(image, REPOSITORY, "2026.11")
+    proof = {f"first-{'a' * 12}": DIGEST}
+    assert held.tags == before | proof, "nothing but the proof was set"
+
+
+def test_a_later_promotion_leaves_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch, shows=True, lists=True, tags={"2026.11": OTHER})
+    promote.check_first(f"host/ml-staging/plain-cu13@{DIGEST}", REPOSITORY, "2026.11")
+    assert held.tags == {"2026.11": OTHER}
+
+
 def test_a_rollback_records_the_lock_of_the_old_image(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     row = find_row(CATALOG, "plain-cu13")
     old = {"config": {"Labels": {"org.gpu-repo-family.lock-sha256": "f" * 64}}}

@@ -73,6 +73,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     (tmp_path / "skopeo").write_text(SKOPEO)
     (tmp_path / "skopeo").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(promote, "PAUSES_S", (0, 0))
     monkeypatch.chdir(tmp_path)
     return Registry(tmp_path, capsys)
 
@@ -174,9 +175,8 @@ def test_to_who_may_not_look_everything_is_unknown_and_nothing_is_set(
 
 @pytest.mark.parametrize("action", ["inspect", "list-tags", "copy"])
 def test_a_busy_registry_is_asked_again_within_a_limit(
-    registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch, action: str
+    registry: Registry, ask: Callable[..., tuple[int, str]], action: str
 ) -> None:
-    monkeypatch.setattr(promote, "PAUSES_S", (0, 0))
     registry.write(busy={action: 2})
     code, said = ask("v1.2.3")
     assert (code, said.count("the registry is busy, trying again")) == (0, 2), said

@@ -99,6 +99,34 @@ def test_where_one_lock_cannot_be_resolved_none_changes(
     assert not (child / "requirements-dev.lock").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("own @ git+https://me:secret@example.com/own.git@v1", "asks for own @ git+https://example.com/own.git@v1:"),
+        ("own @ file:../own", "asks for own @ file:../own:"),
+        ("own @ ../own", "asks for own @ ../own:"),
+        ("own @ https://example.com/own-1.0-py3-none-any.whl", ""),
+        ("own==1.0; python_version > '3'", ""),
+    ],
+)
+@pytest.mark.parametrize("table", ["project", "project.optional-dependencies", "dependency-groups"])
+def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
+    child: Path, capsys: pytest.CaptureFixture[str], table: str, asked: str, said: str
+) -> None:
+    (child / "pyproject.toml").write_text(f"[{table}]\ndependencies = [{json.dumps(asked)}]\n")
+    assert locking.main(["--image", "plain-cu13", "--"]) == (1 if said else 0)
+    assert (said in capsys.readouterr().err, bool(calls(child))) == (True, not said)
+
+
+@pytest.mark.parametrize("source", ['path = "../own"', 'git = "https://example.com/own.git"'])
+def test_a_source_of_uv_is_no_way_around_that(child: Path, capsys: pytest.CaptureFixture[str], source: str) -> None:
+    text = f'[project]\ndependencies = ["own"]\n[tool.uv.sources]\nown = {{ {source} }}\n'
+    (child / "pyproject.toml").write_text(text)
+    assert locking.main(["--image", "plain-cu13", "--"]) == 1
+    assert "pyproject.toml asks for own @ " in capsys.readouterr().err
+    assert not calls(child)
+
+
 def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
     assert environment.main(["--gpu"]) == 0
     assert "torch==2" in (child / "synced").read_text(), "there is no lock for the GPU: the one of all holds everything"

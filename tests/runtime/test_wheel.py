@@ -66,7 +66,7 @@ def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
         metadata = Parser().parsestr(wheel.read(about).decode())
     package = {name for name in names if name.startswith("gpu_repo_runtime/")}
     assert package == {
-        path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*") if path.suffix in (".py", ".typed")
+        path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*") if path.suffix in (".py", ".toml", ".typed")
     }
     assert {Path(name).name for name in names - package} == {"METADATA", "RECORD", "WHEEL"}
     assert (metadata["Name"], metadata["Requires-Python"]) == ("gpu-repo-runtime", ">=3.11, <3.14")

@@ -92,6 +92,8 @@ def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     for name, value in family.copier.environment().items():
         monkeypatch.setenv(name, value)
     child = start(family, tmp_path / "child", family.work_tree, SERVICE)
+    (child.path / "notebooks").mkdir()
+    (child.path / "notebooks/own.py").write_text("from gpu_repo_runtime.words import told\n")
     (child.path / ".venv/bin").mkdir(parents=True)
     (child.path / ".venv/bin/uv").symlink_to(Path(sys.executable).with_name("uv"))
     before = child.read("requirements.lock")
@@ -101,6 +103,10 @@ def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     other.git("checkout", "--quiet", family.work_tree)
     other.change("runtime/pyproject.toml", lambda text: VERSION.sub('version = "9.9.9"', text))
     other.change("runtime/pyproject.toml", lambda text: text.replace("serving = [\n", 'serving = [\n  "six>=1.16",\n'))
+    other.git("rm", "--quiet", "runtime/src/gpu_repo_runtime/words.py")
+    other.change(
+        "runtime/src/gpu_repo_runtime/retired.toml", lambda text: text + '"gpu_repo_runtime.words" = "take its heir"\n'
+    )
     subprocess.run([sys.executable, "tools/build_wheel.py"], cwd=other.path, check=True, capture_output=True)
     other.release("v9.9.9")
     answers = child.path / ".copier-answers.yml"
@@ -116,6 +122,7 @@ def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
 
     assert program(child) == 0, program.err
     assert f"resolved again for file:{wheel}" in program.err
+    assert "runtime    notebooks/own.py, line 1: gpu_repo_runtime.words is gone: take its heir" in program.err
     assert [path.name for path in (child.path / "wheels").glob("*.whl")] == [Path(wheel).name]
     after = lines(child.read("requirements.lock"))
     assert {line.split(" ")[0].split("==")[0] for line in after - lines(before)} == {"gpu-repo-runtime", "six"}

@@ -15,6 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .update.gone import told_gone
+
 VENV = Path(".venv")
 PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
 TOOLS = "scripts/tools/uv.lock"
@@ -115,6 +117,8 @@ def main(words: list[str]) -> int:
             make_venv(VENV)
         lock_runtime()
         fill(framework, gpu)
+        for line in told_gone(Path()).splitlines():
+            say(line)
     except SetupError as error:
         say(str(error))
         return error.code

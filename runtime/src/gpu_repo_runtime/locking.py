@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +26,14 @@ COMPILE = (
     *(str(UV), "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--fork-strategy", "fewest"),
     *("--generate-hashes", "--no-emit-index-url", "--no-annotate", "--custom-compile-command", "scripts/lock"),
 )
+
+
+ELSEWHERE = re.compile(r"@\s*(git\+|file:|\.{0,2}/)")
+
+
+def without_login(asked: str) -> str:
+    """Return a requirement without the login in its address."""
+    return re.sub(r"//[^/@]*@", "//", asked)
 
 
 class NotLockedError(Exception):
@@ -55,6 +65,24 @@ class Locking:
             more["requirements-gpu.lock"] = [*asked, *([f"{named}-gpu.in"] if named else ["--extra", "gpu"])]
         return more | {"requirements-dev.lock": [f"{named}-dev.in"] if named else ["--group", "dev"]}
 
+    def check_places(self) -> None:
+        """Raise NotLockedError where pyproject.toml takes a package from a folder or from git: the image cannot."""
+        try:
+            told = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError):  # uv says what is wrong with it
+            return
+        project, groups = told.get("project", {}), told.get("dependency-groups", {})
+        lists = [project.get("dependencies", []), *project.get("optional-dependencies", {}).values(), *groups.values()]
+        sources = told.get("tool", {}).get("uv", {}).get("sources", {})
+        lists.append([f"{name} @ file:{one['path']}" for name, one in sources.items() if "path" in one])
+        lists.append([f"{name} @ git+{one['git']}" for name, one in sources.items() if "git" in one])
+        for asked in (one for among in lists for one in among if isinstance(one, str)):
+            if ELSEWHERE.search(asked):
+                raise NotLockedError(
+                    f"pyproject.toml asks for {without_login(asked)}: a folder or a git repository has no hash and is "
+                    "not in the image. Build it as a wheel, put that into your package index and ask for its version"
+                )
+
     def resolve(self, lock: Path, asked: list[str], under: list[str]) -> None:
         """Resolve `asked` into the file `lock`, under the versions of `under`. Raises NotLockedError."""
         constraints = [word for file in under for word in ("--constraints", file)]
@@ -78,6 +106,8 @@ class Locking:
 
     def run(self) -> list[str]:
         """Write all locks and return the names of those that changed. Raises NotLockedError."""
+        if not self.requirements or self.project:
+            self.check_places()
         with tempfile.TemporaryDirectory() as folder:
             under = ["constraints.txt"]
             for name, asked in self.locks().items():

@@ -58,9 +58,9 @@ class Parent:
         )
 
     def released(self, row: str) -> set[str]:
-        """Return the digests that the release tags of a row point at, not those of what lies beside a release."""
+        """Return the digests that a row's release tags point at: not what lies beside a release or proves the first."""
         tags = self.registry.tags(f"{self.path}/{row}")
-        return {digest for tag, digest in tags.items() if not tag.startswith("sha256-")}
+        return {digest for tag, digest in tags.items() if not tag.startswith(("sha256-", "first-"))}
 
     def staged(self, row: str) -> set[str]:
         """Return the digests of a row's staging tags."""

@@ -24,6 +24,7 @@ from zipfile import BadZipFile
 
 from .answers import read_answers
 from .git_calls import UpdateError, call, git, last_line, prefix_of, without_password
+from .gone import told_gone
 from .outcome import Outcome
 from .output import tell
 from .scratch_tree import alone
@@ -97,7 +98,7 @@ def report(made: Trial | None, child: Path, options: argparse.Namespace) -> str:
 
 def of_the_runtime(child: Path, no_lock: bool) -> Iterator[str]:
     """Yield what is to be told of the runtime after an update, which is written whatever comes of this."""
-    for work in (told_ejected,) if no_lock else (renew_locks, told_ejected):
+    for work in (told_ejected, told_gone) if no_lock else (renew_locks, told_ejected, told_gone):
         try:
             line = work(child)
         except (OSError, ValueError, BadZipFile) as error:
