@@ -118,6 +118,22 @@ def test_what_is_allowed_is_served_and_measured(bench, project):
     assert report["rows"][0]["answered"] > 0
 
 
+@pytest.mark.slow
+def test_the_owners_file_says_how_many_answers_are_right(bench, project):
+    rows = [{"instance": text, "prediction": {"label": "0"}} for text in ("aa", "bb", "c", "dddd")]
+    (project / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = bench("--evaluate", project / "mine.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "right: 75.0% of 4 inputs"
+
+
+def test_a_file_without_right_answers_proves_nothing(bench, project):
+    (project / "mine.jsonl").write_text('{"instance": "a"}\n')
+    done = bench("--evaluate", project / "mine.jsonl")
+    assert done.returncode == 1
+    assert "nothing says what is right" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [("{", "give JSON Lines such as"), ('{"instance": "a"}\n{"instance": "a", "prediction": 1}', "give all or none")],

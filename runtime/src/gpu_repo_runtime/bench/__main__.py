@@ -22,7 +22,7 @@ import uvloop
 
 from ..serving.reduced import FORMS
 from .load import Row, Target
-from .quality import Quality, QualityError, compare, told
+from .quality import Quality, QualityError, accuracy, compare, told
 
 
 @contextlib.contextmanager
@@ -158,12 +158,17 @@ def main() -> None:
     options = parser.parse_args()
     if options.serve_as and options.url:
         parser.error("--serve-as starts a service of its own: leave --url out")
+    if options.evaluate and options.url:
+        parser.error("--evaluate loads the model of this project: leave --url out")
     quality = None
-    if options.serve_as:
-        try:
+    try:
+        if options.serve_as:
             quality = weighed(options.serve_as, options.max_drop, options.evaluate)
-        except QualityError as error:
-            sys.exit(f"bench: {error}")
+        elif options.evaluate:
+            count, right = accuracy(own_model(), options.evaluate, os.environ.get("DEVICE") or "auto")
+            print(f"right: {right:.1%} of {count} inputs")
+    except QualityError as error:
+        sys.exit(f"bench: {error}")
     try:
         about, rows = run(options)
     except (OSError, KeyError, ValueError) as error:
@@ -183,12 +188,16 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
             return json.load(answer), rows
 
 
-def weighed(form: str, limit: float, file: Path | None) -> Quality:
-    """Return what weights in a form cost, and print it. Raises QualityError where it is more than the limit."""
+def own_model() -> Any:
+    """Return the project's model, not loaded yet."""
     sys.path.insert(0, "src")
     package = next(Path("src").glob("*/model.py")).parent.name
-    model = importlib.import_module(f"{package}.model").Model()
-    quality = compare(model, form, file, os.environ.get("DEVICE") or "auto")
+    return importlib.import_module(f"{package}.model").Model()
+
+
+def weighed(form: str, limit: float, file: Path | None) -> Quality:
+    """Return what weights in a form cost, and print it. Raises QualityError where it is more than the limit."""
+    quality = compare(own_model(), form, file, os.environ.get("DEVICE") or "auto")
     print(told(quality, form, limit))
     if quality.drop > limit:
         raise QualityError(f"{form} loses {quality.drop:.4f} of the right answers, more than --max-drop {limit:g}")

@@ -78,6 +78,20 @@ def _cosine(left: Sequence[float], right: Any) -> float:
     return sum(a * b for a, b in zip(left, right, strict=True)) / lengths if lengths else float(list(left) == right)
 
 
+def accuracy(model: Any, file: Path, requested: str = "auto") -> tuple[int, float]:
+    """Return the number of inputs in an owner's file, and the share that the model gets right. Raises QualityError."""
+    inputs, right = examples_in(file)
+    if not right:
+        raise QualityError(f"--evaluate {file}: no line has a prediction, so nothing says what is right")
+    try:
+        interface = Interface(model)
+        weights.load(model, device.choose(requested))
+        answers = _answers(interface, interface.held(inputs))
+    except (ContractError, TypeError, device.DeviceError, weights.WeightsError) as error:
+        raise QualityError(str(error)) from error
+    return len(inputs), _mean(right, answers)
+
+
 def compare(model: Any, form: str, file: Path | None, requested: str = "auto") -> Quality:
     """Predict with the model as it is and with its weights in `form`; return what is lost. Raises QualityError."""
     try:
