@@ -30,6 +30,8 @@ from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("hooks", "tools", "runtime/src", "base-images")
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
+# What the runtime around a model in PyTorch needs.
+TORCH_NEEDS = ("numpy", "pyarrow", "matplotlib", "tqdm", "prometheus-client", "pydantic")
 
 
 # pytest keeps what it makes of the tests, whatever the processes that tests start are told about their own modules.
@@ -124,3 +126,16 @@ def torch_build() -> str:
         pytest.skip("pip is not set to find a CPU build of torch, and PyPI's takes several GB")
     os.environ["UV_FIND_LINKS"] = found.stdout.strip()
     return f"torch=={wheels[-1].name.split('-')[1].split('+')[0]}"
+
+
+@pytest.fixture(scope="session")
+def torch_python(torch_build: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a Python that has torch and what the training needs."""
+
+    def make(folder: Path) -> None:
+        uv = Path(sys.executable).parent / "uv"
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+        python = folder / "bin" / "python"
+        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, torch_build, *TORCH_NEEDS], check=True)
+
+    return once(shared_folder(tmp_path_factory) / "torch-venv", make) / "bin" / "python"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from image_tools.weaknesses.osv import PYPI, Advisories, Weakness, texts_in
+from gpu_repo_runtime.advisories import PYPI, texts_in
+from image_tools.weaknesses.osv import Advisories, Weakness
 
 from fleetkit.children import FleetError
 

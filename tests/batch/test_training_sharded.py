@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +13,10 @@ import pytest
 from tests.answers import AnswerSet
 from tests.batch.conftest import RUNTIME
 from tests.batch.training import outcome
-from tests.shared import once, shared_folder
 
 pytestmark = pytest.mark.slow
 
 OPTIONS = ("--epochs", "2", "--device", "cpu", "--checkpoint-steps", "5")
-NEEDS = ("numpy", "pyarrow", "matplotlib", "tqdm", "prometheus-client", "pydantic")
 
 # Counts what the forward pass keeps for the backward pass, and the gradients, with and without the switch.
 KEPT = """
@@ -59,19 +56,6 @@ for switch in (False, True):
     result.append([sum(sizes.values()), float(sum(p.double().sum() for p in engine._plain.parameters())), names])
 print(json.dumps(result))
 """
-
-
-@pytest.fixture(scope="session")
-def torch_python(torch_build: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a Python that has torch and what the training needs."""
-
-    def make(folder: Path) -> None:
-        uv = Path(sys.executable).parent / "uv"
-        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-        python = folder / "bin" / "python"
-        subprocess.run([uv, "pip", "install", "--quiet", "--python", python, torch_build, *NEEDS], check=True)
-
-    return once(shared_folder(tmp_path_factory) / "torch-venv", make) / "bin" / "python"
 
 
 @pytest.fixture(scope="session")

@@ -246,3 +246,11 @@ def test_without_copier_an_update_ends_with_1_and_is_tried_anew(
     assert updating.main([]) == 1, "3 would mean conflicts"
     assert "update: Copier was not installed" in capsys.readouterr().err
     assert not updating.HELD.exists()
+
+
+def test_a_notebook_finds_the_project_from_any_folder(child: Path) -> None:
+    packages = child / ".venv/lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    assert environment.main([]) == 0
+    line = (packages / "project.pth").read_text()
+    assert line == f"import sys; sys.path.insert(0, {str((child / 'src').resolve())!r})\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from gpu_repo_runtime.weights import lockfile
 
 from tests.answers import FRAMEWORKS, AnswerSet
 from tests.conftest import ROOT
+from tests.shared import once, shared_folder
 
 TYPES = ("service", "batch")
 WORDS = ROOT / "templates/service/weights/words"
@@ -50,6 +53,20 @@ OTHERS = {
     "The adjective stands before the noun in this sentence": "language",
     "How do you spell this word in French": "language",
 }
+
+
+# Prints vectors and answers of the model of a child; run by a Python that has its framework.
+ASKED = """
+import json, sys
+from pathlib import Path
+import numpy as np
+from started.model import Model
+model = Model()
+model.load("cpu", Path(sys.argv[1]))
+texts = json.loads(sys.argv[2])
+vectors = np.asarray(model.embed(texts))[: len(texts)]
+print(json.dumps([vectors.tolist(), [[one.label, one.score] for one in model.predict(texts)]]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +148,42 @@ def test_made_anew_from_the_package_it_is_the_same_table(tmp_path: Path) -> None
         assert made["pieces"].tobytes() == held["pieces"].tobytes()
         np.testing.assert_allclose(made["scales"], held["scales"], rtol=1e-3)
         assert (np.abs(made["table"].astype(int) - held["table"]) > 1).mean() < 1e-3
+
+
+@pytest.fixture
+def framework_python(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that returns a Python with a framework for the CPU."""
+
+    def of(framework: str) -> Path:
+        if framework == "torch":
+            found: Path = request.getfixturevalue("torch_python")
+            return found
+
+        def make(folder: Path) -> None:
+            uv = Path(sys.executable).parent / "uv"
+            subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+            install = [uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python"]
+            subprocess.run([*install, framework, "numpy", "pydantic"], check=True)
+
+        return once(shared_folder(tmp_path_factory) / f"{framework}-venv", make) / "bin" / "python"
+
+    return of
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_framework_computes_what_numpy_does(
+    model: Any, render: Callable[[AnswerSet], Path], framework_python: Callable[[str], Path], framework: str
+) -> None:
+    """The table, the sums and the shares of topics are computed by the framework, in float32."""
+    child = render(AnswerSet("service", framework, project_name="started"))
+    texts = [*SAID, *OTHERS, ""]
+    command = [framework_python(framework), "-c", ASKED, child / "weights", json.dumps(texts)]
+    environment = os.environ | {"PYTHONPATH": str(child / "src"), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    vectors, answers = json.loads(done.stdout)
+    np.testing.assert_allclose(np.array(vectors), np.asarray(model.embed(texts)), rtol=0, atol=1e-5)
+    ours = model.predict(texts)
+    assert [label for label, _ in answers[:-1]] == [one.label for one in ours[:-1]]
+    assert [score for _, score in answers] == pytest.approx([one.score for one in ours], abs=1e-5)

@@ -8,11 +8,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from gpu_repo_runtime.advisories import PYPI
+
 from ..catalog import BUILD, ROOT, ImageError, lock_path
 from ..record import RECORD, read_record
 from .databases import Databases, places_in, read_databases
 from .gate import Finding, age, findings, unused
-from .osv import PYPI
 from .packages import DEBIAN, Package, of_bill, of_lock
 
 FINE, STOPPED, NOT_AUDITED = 0, 1, 3

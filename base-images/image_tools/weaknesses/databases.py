@@ -8,10 +8,12 @@ import zipfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from gpu_repo_runtime.advisories import PYPI, texts_in
+
 from ..catalog import ImageError
 from . import severity
 from .debian import Tracker
-from .osv import PYPI, Advisories, Weakness, merged, texts_in
+from .osv import Advisories, Weakness, merged
 from .packages import DEBIAN, Package
 from .versions import order_of
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from gpu_repo_runtime.advisories import PYPI
+
 from ..catalog import ImageError
 from .databases import Databases
-from .osv import PYPI, Weakness, normal_name
+from .osv import Weakness, normal_name
 from .packages import Package
 
 SHOWN = 2  # places that a line names

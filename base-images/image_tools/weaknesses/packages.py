@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpu_repo_runtime.advisories import PYPI
 from packageurl import PackageURL
 
 from ..catalog import ImageError
-from .osv import PYPI
 
 DEBIAN = "Debian"
 RELEASES = {"12": "bookworm", "13": "trixie", "14": "forky"}  # Debian's numbers and names

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from gpu_repo_runtime.advisories import Order, python
 
-Order = Callable[[object], Any]
 PARTS = re.compile(r"(\D*)(\d*)")
-
-
-def python(text: object) -> Version | None:
-    """Return the key of a Python package's version, None for what is none."""
-    try:
-        return Version(str(text))
-    except InvalidVersion:
-        return None
 
 
 def weight(sign: str) -> int:

@@ -96,6 +96,16 @@ def fill(framework: str, gpu: bool) -> None:
     say(f".venv holds {lock} and requirements-dev.lock; next: scripts/test")
 
 
+def link_project() -> None:
+    """Let src/ be found in .venv from any folder, as notebooks and editors start there; before the runtime in wheels/.
+
+    A copy of the runtime in src/ counts in place of the wheel, as it does in the scripts.
+    """
+    line = f"import sys; sys.path.insert(0, {str(Path('src').resolve())!r})\n"
+    for packages in VENV.glob("lib/python*/site-packages"):
+        (packages / "project.pth").write_text(line, encoding="utf-8")
+
+
 def framework_of(words: list[str]) -> str:
     """Return the framework that the command line asks for, "" for the locked one. Raises SetupError."""
     if words and words[0] != "--framework":
@@ -117,6 +127,7 @@ def main(words: list[str]) -> int:
             make_venv(VENV)
         lock_runtime()
         fill(framework, gpu)
+        link_project()
         for line in told_gone(Path()).splitlines():
             say(line)
     except SetupError as error:

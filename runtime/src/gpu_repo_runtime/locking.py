@@ -1,6 +1,7 @@
 """Resolve the packages that a repository asks for, under the versions of its base image, into requirements*.lock.
 
 usage: locking --image NAME [--gpu] [--requirements NAME [--project]] -- [options of uv pip compile]
+       locking ... -- --audit [--db PLACE]
 
 pyproject.toml says what is asked for, with its extra `gpu` and its group `dev`; or NAME.in, NAME-gpu.in and NAME-dev.in
 do, with --project beside pyproject.toml. scripts/lock starts it. Either all locks change or none. Exit codes: 0 done,
@@ -123,6 +124,17 @@ class Locking:
         return changed
 
 
+def audited(locking: Locking, given: list[str]) -> int:
+    """Look for known weaknesses in the locks that are there, and return the exit code of auditing."""
+    parser = argparse.ArgumentParser(prog="scripts/lock", allow_abbrev=False)
+    parser.add_argument("--audit", action="store_true", help="look for known weaknesses, change nothing")
+    parser.add_argument("--db", default="", metavar="PLACE", help="a folder or zip of advisories (OSV)")
+    options = parser.parse_args(given)
+    from .auditing import audit
+
+    return audit([Path(name) for name in locking.locks() if Path(name).is_file()], options.db, UV)
+
+
 def main(words: list[str]) -> int:
     """Read the command line, lock, say what changed; return the exit code."""
     parser = argparse.ArgumentParser(prog="lock", add_help=False, allow_abbrev=False)
@@ -134,8 +146,12 @@ def main(words: list[str]) -> int:
     asked = parser.parse_args(words[:own])
     for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program, not of what uv may build
         os.environ.pop(name, None)
+    given = words[own + 1 :]
+    locking = Locking(asked.image, asked.requirements, asked.project, asked.gpu, tuple(given))
+    if "--audit" in given:
+        return audited(locking, given)
     try:
-        changed = Locking(asked.image, asked.requirements, asked.project, asked.gpu, tuple(words[own + 1 :])).run()
+        changed = locking.run()
     except NotLockedError as error:
         print(f"lock: {error}", file=sys.stderr)
         return 1

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from ..capacity import gpus_in
 from .addresses import masked
 from .arguments import above_zero, address, delimiter, encoding, not_blank, positive, seconds, share, whole
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
@@ -215,6 +216,8 @@ def _add_profile(commands: Any) -> None:
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
     sizes = [8, 32, 64, 128, 256]
     profile.add_argument("--batch-sizes", type=positive, nargs="+", default=sizes, help="the sizes to compare")
+    profile.add_argument("--gpus", type=gpus_in, default=[], metavar="T4=16,L4=24", help="GPUs and their memory in GiB")
+    profile.add_argument("--price", type=above_zero, default=0.0, help="of an hour: what a million rows cost")
     _add_device(profile)
 
 

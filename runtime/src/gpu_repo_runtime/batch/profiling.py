@@ -8,7 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .. import device
+from .. import capacity, device
+from ..capacity import Measured, peak, reset_peak
 from .calling import Caller
 from .combining import parts_together, units_of
 from .exits import DONE
@@ -18,6 +19,7 @@ from .job import RESERVED, choose_device, import_model, load_model
 from .messages import say
 from .ordering import Sorted
 from .parts import Columns, Limits, Part
+from .plan import to_json
 from .predicting import Predictor
 from .reading import Asked, find_columns, read_parts
 from .stop import Stop
@@ -38,15 +40,8 @@ class ProfileOptions:
     rows: int
     batch_sizes: list[int]
     device: str
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Rows per second of a batch size in the model, and the highest memory in bytes (0: not known)."""
-
-    size: int
-    rate: float
-    memory: int
+    gpus: list[tuple[str, float]]
+    price: float
 
 
 def profile_job(options: ProfileOptions) -> int:
@@ -57,6 +52,8 @@ def profile_job(options: ProfileOptions) -> int:
     interface = import_model(options.package)
     files = find_files(options.input)
     columns = find_columns(files, interface, options.asked, LIMITS)
+    reset_peak(chosen)
+    before = peak(chosen)
     load_model(interface.model, chosen)
     caller = Caller(interface, columns)
     begin = time.perf_counter()
@@ -73,7 +70,9 @@ def profile_job(options: ProfileOptions) -> int:
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
     measured = [_measure(caller, chosen, size, rows) for size in options.batch_sizes]
-    _print(seconds, measured, table, sum(len(part) for part in rows))
+    told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
+    (folder / "profile.json").write_bytes(to_json(told))
+    _print(seconds, capacity.table(told), table, sum(len(part) for part in rows))
     (folder / "profile.png").write_bytes(_chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
@@ -117,36 +116,12 @@ def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Meas
     return Measured(predictor.batch_size.smallest, rate, peak(chosen))
 
 
-def reset_peak(chosen: str) -> None:
-    """Forget the highest memory so far: the GPU's, or on Linux the process's own."""
-    if chosen == "cuda":
-        device.reset_peak(chosen)
-        return
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        clear.write_text("5")
-
-
-def peak(chosen: str) -> int:
-    """Return the highest memory in bytes since `reset_peak`; 0 where it is not known."""
-    memory = device.memory(chosen)
-    if memory:
-        return memory.peak
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return 0
-    lines = (line.split() for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-    return next((int(words[1]) * 1024 for words in lines), 0)
-
-
-def _print(seconds: dict[str, float], measured: list[Measured], table: str, count: int) -> None:
+def _print(seconds: dict[str, float], sizes: str, table: str, count: int) -> None:
     total = sum(seconds.values())
     print(f"{count:,} rows\n\nwhere the time goes")
     for name, value in seconds.items():
         print(f"  {name:8} {value:8.3f} s {value / total:6.1%}")
-    print("\nbatch size    rows/s    peak memory")
-    for one in measured:
-        print(f"  {one.size:8} {one.rate:9,.0f} {one.memory / 2**20:10,.0f} MiB")
+    print(f"\n{sizes}")
     print(f"\n{table}")
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import importlib
 import json
 import math
 import os
@@ -19,17 +20,23 @@ from typing import Any
 
 import uvloop
 
+from ..serving.reduced import FORMS
 from .load import Row, Target
+from .quality import Quality, QualityError, accuracy, compare, told
 
 
 @contextlib.contextmanager
-def own_service() -> Iterator[str]:
-    """Start the project's service on a free port, quiet, and stop it in the end."""
+def own_service(serve_as: str = "") -> Iterator[str]:
+    """Start the project's service on a free port, quiet, and stop it in the end.
+
+    serve_as: the form of its weights, as in SERVE_AS.
+    """
     package = next(Path("src").glob("*/model.py")).parent.name
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     environment = {**os.environ, "PORT": port, "LISTEN_HOST": "127.0.0.1", "LOG_LEVEL": "warning"}
+    environment |= {"SERVE_AS": serve_as} if serve_as else {}
     process = subprocess.Popen([sys.executable, "-m", "gpu_repo_runtime.serving", package], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -122,6 +129,14 @@ def above_zero(text: str) -> float:
     return number
 
 
+def share(text: str) -> float:
+    """Return a share from 0 to 1."""
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} should be such as 0.01")
+    return number
+
+
 def address(text: str) -> str:
     """Return the address of a service without the slash at its end."""
     if not re.fullmatch(r"http://[^/]+/?", text):
@@ -137,30 +152,64 @@ def main() -> None:
     parser.add_argument("--rates", type=rate_list, default="50%,80%,95%,120%")
     parser.add_argument("--seconds", type=above_zero, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
+    parser.add_argument("--serve-as", choices=FORMS, default="")
+    parser.add_argument("--max-drop", type=share, default=0.01)
+    parser.add_argument("--evaluate", type=Path, metavar="FILE")
     options = parser.parse_args()
+    if options.serve_as and options.url:
+        parser.error("--serve-as starts a service of its own: leave --url out")
+    if options.evaluate and options.url:
+        parser.error("--evaluate loads the model of this project: leave --url out")
+    quality = None
+    try:
+        if options.serve_as:
+            quality = weighed(options.serve_as, options.max_drop, options.evaluate)
+        elif options.evaluate:
+            count, right = accuracy(own_model(), options.evaluate, os.environ.get("DEVICE") or "auto")
+            print(f"right: {right:.1%} of {count} inputs")
+    except QualityError as error:
+        sys.exit(f"bench: {error}")
     try:
         about, rows = run(options)
     except (OSError, KeyError, ValueError) as error:
         asked = options.url or "the service"
         sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}")
     try:
-        write(about, rows, options.out)
+        write(about, rows, options.out, quality)
     except OSError as error:
         sys.exit(f"bench: {options.out} cannot be written: {error}")
 
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
     """Measure, and ask the service what it is. Raises OSError, KeyError or ValueError where it does not answer well."""
-    with contextlib.nullcontext(options.url) if options.url else own_service() as url:
+    with contextlib.nullcontext(options.url) if options.url else own_service(options.serve_as) as url:
         rows = uvloop.run(measure(Target(url), options.clients, options.rates, options.seconds))
         with urllib.request.urlopen(f"{url}/livez") as answer:
             return json.load(answer), rows
 
 
-def write(about: dict[str, Any], rows: list[Row], out: Path) -> None:
+def own_model() -> Any:
+    """Return the project's model, not loaded yet."""
+    sys.path.insert(0, "src")
+    package = next(Path("src").glob("*/model.py")).parent.name
+    return importlib.import_module(f"{package}.model").Model()
+
+
+def weighed(form: str, limit: float, file: Path | None) -> Quality:
+    """Return what weights in a form cost, and print it. Raises QualityError where it is more than the limit."""
+    quality = compare(own_model(), form, file, os.environ.get("DEVICE") or "auto")
+    print(told(quality, form, limit))
+    if quality.drop > limit:
+        raise QualityError(f"{form} loses {quality.drop:.4f} of the right answers, more than --max-drop {limit:g}")
+    return quality
+
+
+def write(about: dict[str, Any], rows: list[Row], out: Path, quality: Quality | None = None) -> None:
     """Write numbers and picture. Raises OSError."""
     out.mkdir(parents=True, exist_ok=True)
-    report = {"service": about, "rows": [_finite(asdict(row)) for row in rows]}
+    report: dict[str, Any] = {"service": about, "rows": [_finite(asdict(row)) for row in rows]}
+    if quality:
+        report["quality"] = asdict(quality) | {"drop": quality.drop}
     (out / "bench.json").write_text(json.dumps(report, indent=1, allow_nan=False))
     draw(rows, out / "bench.png")
     print(f"bench: {out / 'bench.json'} and {out / 'bench.png'} hold the same")

@@ -58,6 +58,9 @@ class Settings(BaseSettings):
         description="Header with a client's identity; each has its turn and half of the queue. Else: each connection",
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
+    serve_as: Literal["", "float16", "int8"] = Field(
+        default="", description="Weights in fewer bits: float16 or int8; scripts/bench --serve-as says what it costs"
+    )
 
     body_seconds: float = Field(
         default=10,

@@ -17,6 +17,7 @@ from ..weights import Lock
 from ..words import first_line
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
+from .reduced import NotReduced, reduce
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -46,6 +47,8 @@ def start(interface: Interface, settings: Settings) -> Started:
         device.is_out_of_memory,
     )
     before = _load(interface.model, name, gauge)
+    if settings.serve_as:
+        _reduce(interface.model, settings.serve_as)
     check_placement(interface.model, name, settings)
     examples = interface.examples()
     if interface.size:
@@ -86,6 +89,14 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
             f"the model does not fit on the device: {free} when its loading began ({first_line(error)})"
         ) from error
     return memory.used if memory else 0
+
+
+def _reduce(model: Any, form: str) -> None:
+    try:
+        made = reduce(model, form)
+    except NotReduced as error:
+        raise StartRefused(str(error)) from error
+    log.info("weights served as %s: %.1f MB instead of %.1f MB", form, made.after / 1e6, made.before / 1e6)
 
 
 def check_placement(model: Any, name: str, settings: Settings) -> None:

@@ -1,0 +1,117 @@
+"""Memory of a model by the size of its batches, which GPUs have room for it, and what a million inputs cost."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import linear_regression
+from typing import Any
+
+from . import device
+
+GIB = 1 << 30
+# Of a GPU's memory: the rest is its context, the libraries' own and what the allocator cannot use.
+USABLE = 0.9
+UNPROVEN = (
+    "measured on a CPU, not yet run on a GPU: there the libraries take other memory, so run it on one before you buy"
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Inputs per second of a batch size in the model, and the highest memory in bytes (0: not known)."""
+
+    size: int
+    rate: float
+    memory: int
+
+
+@dataclass(frozen=True)
+class Room:
+    """A GPU, or a slice of one, with its memory in GiB, and the largest batch for it (0: not even one input)."""
+
+    name: str
+    gib: float
+    batch: int
+
+
+def reset_peak(chosen: str) -> None:
+    """Forget the highest memory so far: the GPU's, or on Linux the process's own."""
+    if chosen == "cuda":
+        device.reset_peak(chosen)
+        return
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")
+
+
+def peak(chosen: str) -> int:
+    """Return the highest memory in bytes since `reset_peak`; 0 where it is not known."""
+    memory = device.memory(chosen)
+    if memory:
+        return memory.peak
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 0
+    lines = (line.split() for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+    return next((int(words[1]) * 1024 for words in lines), 0)
+
+
+def gpus_in(text: str) -> list[tuple[str, float]]:
+    """Return names and GiB of a text such as "T4=16,L4=24", the smallest first. Raises ValueError."""
+    pairs = [part.rpartition("=") for part in text.split(",") if part]
+    if not all(name and re.fullmatch(r"\d+(\.\d+)?", gib) for name, _, gib in pairs):
+        raise ValueError(f"{text!r} should be such as T4=16,L4=24")
+    return sorted(((name, float(gib)) for name, _, gib in pairs), key=lambda pair: pair[1])
+
+
+def rooms(measured: Sequence[Measured], gpus: Sequence[tuple[str, float]], before: int = 0) -> list[Room]:
+    """Return the largest batch for each GPU, by a line through what was measured.
+
+    before: bytes that the process held before the model was loaded, which a GPU does not have to hold.
+    """
+    known = [one for one in measured if one.memory]
+    if not known:
+        return []
+    sizes, memory = [one.size for one in known], [max(0, one.memory - before) for one in known]
+    slope, base = linear_regression(sizes, memory) if len(set(sizes)) > 1 else (0.0, float(max(memory)))
+    # Noise can make a line fall, and small batches can lie on one that begins below nothing.
+    slope, base = max(slope, 0.0), max(base, 0.0)
+    found = []
+    for name, gib in gpus:
+        left = gib * GIB * USABLE - base
+        # Nothing is said of batches far beyond those that were seen.
+        most = int(left / slope) if slope else 16 * max(sizes)
+        found.append(Room(name, gib, max(0, min(most, 16 * max(sizes))) if left > 0 else 0))
+    return found
+
+
+def report(
+    measured: Sequence[Measured], gpus: Sequence[tuple[str, float]], chosen: str, price: float = 0.0, before: int = 0
+) -> dict[str, Any]:
+    """Return what the table says, for a JSON file. price: of an hour of the GPU; 0 says nothing of costs."""
+    fastest = max(measured, key=lambda one: one.rate)
+    found = rooms(measured, gpus, before)
+    return {
+        "device": chosen,
+        "batches": [asdict(one) for one in measured],
+        "gpus": [asdict(one) for one in found],
+        "smallest_gpu": next((one.name for one in found if one.batch >= fastest.size), None),
+        "best_batch": fastest.size,
+        "million_inputs": price / 3600 / fastest.rate * 1e6 if price else None,
+        "note": "" if chosen == "cuda" else UNPROVEN,
+    }
+
+
+def table(told: dict[str, Any]) -> str:
+    """Return a report as text."""
+    lines = ["batch size  inputs/s    peak memory"]
+    lines += [f"{b['size']:10} {b['rate']:9,.0f} {b['memory'] / 2**20:10,.0f} MiB" for b in told["batches"]]
+    if told["gpus"]:
+        lines += ["", f"{'GPU':20} {'GiB':>5}  largest batch"]
+        lines += [f"{g['name']:20} {g['gib']:5g}  {g['batch'] or 'does not fit'}" for g in told["gpus"]]
+        fitting = told["smallest_gpu"] or "none of these"
+        lines += ["", f"the fastest batch ({told['best_batch']}) fits into: {fitting}"]
+    if told["million_inputs"] is not None:
+        lines += [f"a million inputs cost {told['million_inputs']:.2f}"]
+    return "\n".join([*lines, *([told["note"]] if told["note"] else [])])
