@@ -278,7 +278,9 @@ def machine() -> dict[str, Any]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "unknown")
     memory = int(Path("/proc/meminfo").read_text().split()[1])
-    wrk = subprocess.run(["wrk", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
+    wrk = "other clients"
+    if shutil.which("wrk"):
+        wrk = subprocess.run(["wrk", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),

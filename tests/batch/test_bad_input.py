@@ -46,6 +46,19 @@ def test_a_bad_line_among_good_ones(job, tmp_path, out, case, capsys):
     assert out.read_json("_manifest.json")["bad"] == 1
 
 
+def test_a_number_that_python_refuses_is_a_bad_row_in_words_of_the_input(job, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "id": ' + "9" * 5000 + '}\n{"text": "b", "id": 1}\n')
+    options = ("--keep", "id", "--on-error", "quarantine", "--max-bad", 1)
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 0
+    assert [row["reason"] for row in out.quarantined()] == ["a number of more than 4300 digits"]
+
+
+def test_lines_of_csv_that_end_with_cr_alone_are_named(job, tmp_path, out, capsys):
+    (tmp_path / "a.csv").write_bytes(b"id,text\r1,one\r2,two\r")
+    assert job("--input", tmp_path / "a.csv", "--output", out.path) == 65
+    assert "its lines end with CR alone: make that LF" in capsys.readouterr().err
+
+
 def test_bad_rows_of_csv(job, tmp_path, out):
     source = tmp_path / "a.csv"
     source.write_bytes(b'\xef\xbb\xbfid,text\n1,one\n2\n3,"three\nlines",\n4,\xff\n\n5,"fi\nve"\n6,six')

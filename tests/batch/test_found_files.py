@@ -41,6 +41,20 @@ def test_wildcards_are_those_of_python(job, source, pattern):
     assert files(job, f"{source}/{pattern}") == expected
 
 
+def test_folders_that_a_wildcard_leads_to_are_told(job, source, capsys):
+    """In a shell `in/*` without quotes would be these folders too; to leave them out in silence is half an input."""
+    assert "sub/a.jsonl" not in files(job, f"{source}/*")
+    assert f"folders that {source}/* leads to are not read (1): {source}/*/** is" in capsys.readouterr().err
+    assert "sub/a.jsonl" in files(job, f"{source}/*/**")
+    with object_store() as store:
+        for name in ("in/a.jsonl", "in/sub/b.jsonl", "in/sub/c.jsonl"):
+            store.put(name, b'{"text": "a"}\n')
+        for pattern, said in (("*", True), ("a*", False), ("**/*", False)):
+            capsys.readouterr()
+            job.module("inputs").find_files([store.uri(f"in/{pattern}")])
+            assert ("leads to are not read (1)" in capsys.readouterr().err) is said, pattern
+
+
 def test_a_pattern_from_the_root(job, source):
     [first, *rest] = source.parts[1:]
     assert len(files(job, "/" + first[:-1] + "?/" + "/".join([*rest, "a.jsonl"]))) == 1

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.batch.conftest import Output
 from tests.batch.object_store import Objects, object_store
 from tests.batch.test_watched_input import at_call
 
@@ -54,6 +55,36 @@ def test_an_object_that_is_replaced_while_it_is_read(job, model, monkeypatch, ob
     assert job("--input", objects.uri("in"), "--output", out.path) == 78
     assert "has changed during the run: its version was" in capsys.readouterr().err
     assert not out.complete
+
+
+@pytest.mark.slow
+def test_an_object_that_is_replaced_between_two_requests_for_it(job, objects, tmp_path, capsys):
+    """Whenever that is, no result mixes both: pyarrow asks for each piece of a large object without a condition."""
+    old, new = (f'{{"text": "{word} {"x" * 90}"}}\n'.encode() * 100_000 for word in ("old", "new"))
+    place, seen, moment = "in/a.jsonl", [], 0
+
+    def replace(method: str, key: str) -> None:
+        seen.extend([key] if (method, key) == ("GET", place) else [])
+        if len(seen) == moment:
+            objects.there[place] = (new, 1000)
+
+    def run() -> tuple[int, Output]:
+        out = Output(tmp_path / f"out-{moment}")
+        objects.put(place, old, at=1000)
+        seen.clear()
+        return job("--input", objects.uri("in"), "--output", out.path, "--part-rows", 60_000), out
+
+    objects.after = replace
+    assert run()[0] == 0
+    codes = []
+    for moment in range(1, len(seen)):
+        code, out = run()
+        codes.append(code)
+        found = {row["text"][:3] for row in out.rows()} if code == 0 else set()
+        assert len(found) == (code == 0), f"replaced after request {moment}: {found}"
+        assert code in (0, 78)
+    assert codes.count(78) > 1, codes
+    assert "has changed during the run: its version was" in capsys.readouterr().err
 
 
 def test_an_object_that_is_replaced_between_two_workers(job, objects, out, capsys):

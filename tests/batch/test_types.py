@@ -158,6 +158,7 @@ PARQUET = {
     "fractions among ids": (pa.array([LARGE, 2]), pa.array([5.5, 3.0]), 1),
     "ids among fractions": (pa.array([0.5]), pa.array([LARGE, 3]), 1),
     "float32": (pa.array([0.5], pa.float32()), pa.array([0.1]), 0),
+    "halves among ids": (pa.array([LARGE, 2]), pa.array([5.5, 3.0], pa.float16()), 1),
     "unsigned": (pa.array([LARGE]), pa.array([2**64 - 1, 1], pa.uint64()), 0),
     "ids among fractions, unsigned": (pa.array([3]), pa.array([2**64 - 1, 1], pa.uint64()), 1),
     "times": (pa.array([1], pa.timestamp("s")), pa.array([1], pa.timestamp("us")), 0),

@@ -75,7 +75,7 @@ MIXES = [(good, bad) for good in (1, 8, 16, 63) for bad in (1, 2, 4, 16, 64)]
 @pytest.mark.parametrize(("good", "bad"), sampled(MIXES, [(8, 2), (63, 2)]))
 def test_new_poison_on_new_connections_leaves_the_others_most_of_their_rate(good: int, bad: int) -> None:
     rate, world = kept_rate(kept("good", good), attackers(bad))
-    assert rate >= (0.6 if bad <= 4 else 1 / 3)
+    assert rate >= (0.6 if bad <= 4 else 1 / 3 if good > 1 else 1 / 4)
     assert max(world.seconds["good"]) < (3 if bad <= 4 else 6), "nobody is left behind while a fault is searched for"
     assert world.outcomes["bad"]["prediction_failed"] > 5 * SECONDS, "those who send it have their answers too"
 

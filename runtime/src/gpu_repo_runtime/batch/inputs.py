@@ -17,6 +17,7 @@ from .addresses import behind_password, masked
 from .archives import Gunzipped
 from .exits import BadConfiguration
 from .messages import say
+from .wildcards import as_regex, folders_of, say_folders
 
 FORMATS = {
     ".parquet": "parquet",
@@ -212,9 +213,12 @@ def _listed(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
         filesystem, base = open_filesystem((head or ("/" if location.startswith("/") else ".")) + query)
         if isinstance(filesystem, fs.LocalFileSystem) and "**" not in location:
             paths = glob.glob(f"{glob.escape(base.rstrip('/'))}/{location[len(head) :].lstrip('/')}")
+            say_folders(location, [path for path in paths if os.path.isdir(path) and not _is_hidden(Path(path).name)])
             return filesystem, base, _readable(filesystem.get_file_info(paths), base)
-        pattern = _as_regex(f"{base.rstrip('/')}/{location[len(head) :].lstrip('/')}")
-        return filesystem, base, [info for info in _below(filesystem, base, location) if pattern.fullmatch(info.path)]
+        pattern = as_regex(f"{base.rstrip('/')}/{location[len(head) :].lstrip('/')}")
+        below = _below(filesystem, base, location)
+        say_folders(location, {f for i in below for f in folders_of(i.path, base) if pattern.fullmatch(f)})
+        return filesystem, base, [info for info in below if pattern.fullmatch(info.path)]
     filesystem, path = open_filesystem(location + query)
     info = filesystem.get_file_info(path)
     if info.type == fs.FileType.NotFound:
@@ -300,23 +304,6 @@ def _walk(folder: str) -> list[str]:
         folders[:] = [f for f in folders if not around.startswith(os.path.realpath(f"{path}/{f}").rstrip("/") + "/")]
         found += [f"{path.rstrip('/')}/{name}" for name in files]
     return found
-
-
-def _as_regex(pattern: str) -> re.Pattern[str]:
-    """Translate the wildcards *, ?, [...], [!...] and ** (any number of folders) into a regular expression."""
-    parts = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    tokens = re.split(r"(\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\])", pattern)
-    return re.compile("".join(parts.get(token) or _one_of(token) or re.escape(token) for token in tokens), re.DOTALL)
-
-
-def _one_of(token: str) -> str:
-    """Return the regular expression for [...], which stands for one character and never for a slash, or ""."""
-    if not re.fullmatch(r"\[.+\]", token):
-        return ""
-    inside = token[1:-1]
-    negated = inside.startswith("!") and len(inside) > 1
-    characters = re.sub(r"([\\\[\]^&~|])", r"\\\1", inside[1:] if negated else inside)
-    return f"(?!/)[{'^' if negated else ''}{characters}]"
 
 
 def _with_clear_names(files: list[InputFile]) -> list[InputFile]:

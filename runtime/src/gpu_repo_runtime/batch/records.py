@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -145,8 +146,10 @@ def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
         record = json.loads(line.decode())
     except UnicodeDecodeError as error:
         raise ValueError(f"no UTF-8: {error.reason} at byte {error.start}") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise ValueError(f"no JSON: {error}") from None
+    except ValueError:  # whose words are about a setting of Python
+        raise ValueError(f"a number of more than {sys.get_int_max_str_digits()} digits") from None
     if any_value:
         return {}
     if not isinstance(record, dict):

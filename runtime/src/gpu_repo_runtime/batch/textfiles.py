@@ -159,7 +159,8 @@ def read_header(line: bytes, form: str, delimiter: str = "") -> list[str]:
     try:
         return next(csv.reader([text], delimiter=delimiter or DELIMITERS[form]), [])
     except csv.Error as error:
-        raise BadInput(f"the header of a {form} file cannot be read: {error}") from None
+        reason = "its lines end with CR alone: make that LF" if "\r" in text.rstrip("\r\n") else error
+        raise BadInput(f"the header of a {form} file cannot be read: {reason}") from None
 
 
 def _open(file: InputFile, start: Start, limits: Limits) -> tuple[Any, Callable[[Sequence[Any], int, Columns], Parsed]]:

@@ -100,6 +100,8 @@ def fitting(array: pa.ChunkedArray, field: pa.Field) -> tuple[pa.ChunkedArray, p
     # Polars and pandas have other words for text; a part is small enough for any of them.
     target, bad = (form if common_texts(form, array.type) else common(form, array.type)), None
     if types.is_integer(form) and types.is_floating(array.type) and exact:
+        if types.is_float16(array.type):  # for which pyarrow computes nothing
+            array = array.cast(pa.float32())
         bad = pc.or_(pc.not_equal(array, pc.floor(array)), pc.greater(pc.abs(array), float(LARGEST)))
         bad = pc.or_(bad, pc.is_nan(array))
         target = form if form.bit_width == 64 else pa.int64()

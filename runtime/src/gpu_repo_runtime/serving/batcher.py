@@ -17,6 +17,7 @@ from typing import Any
 
 from .call import Answer, Batch, Call, Done, Owner, Standing
 from .errors import DeviceLost, NotReady, QueueFull, ServiceError
+from .heldback import HeldBack
 from .limits import Limit
 from .trial import Trial
 from .waiting import Waiting
@@ -34,10 +35,13 @@ class Batcher:
         self.busy_since: float | None = None
         self.memory = Limit(limit)
         self.queue = Waiting(max_queue)
+        self.held = HeldBack()
         self._owner, self._clock = owner, clock
         self._trial = Trial(owner, self, self.memory, clock)
         self._seconds_per_item = 0.0
         self._waking = False
+        self._failed: list[tuple[Call, ServiceError]] = []
+        self._broke, self._search_seconds = False, 0.0
 
     @property
     def limit(self) -> int:
@@ -55,6 +59,7 @@ class Batcher:
 
     def stop(self) -> None:
         """Accept nothing more; the thread ends when the queue is empty."""
+        self.held.close()
         self.queue.close()
 
     def submit(
@@ -104,7 +109,7 @@ class Batcher:
     def drop(self, call: Call, error: ServiceError) -> None:
         """Give the call up: ``call.done`` raises ``error``; what of it is not in the model is freed at once."""
         if call.gone or not call.left:
-            return
+            return self.held.release(call)
         self.queue.remove(call)
         if not call.done.done():
             call.done.set_exception(error)
@@ -123,10 +128,37 @@ class Batcher:
         """Run one batch; nothing of it is held after that."""
         batch, searched = self.queue.take(self.limit, self._trial.suspicion)
         if batch:
+            self._broke = searched
             started, standing = self._clock(), Standing.ALONE if searched else batch[0][0].standing
             (self._trial.search if searched else self._trial.run)(batch)
-            self.queue.pay(standing, self._clock() - started, len(batch))
+            seconds = self._clock() - started
+            self.queue.pay(standing, seconds, len(batch))
+            if self._broke:
+                self._search_seconds += seconds
+                self._tell_failed()
+            elif self.held:
+                self._tell(self.held.pay, seconds)
         return bool(batch)
+
+    def _tell_failed(self) -> None:
+        """Tell who has failed, or have it told later, where it is not known from before and others fail too.
+
+        Calls of the owner's own routes, which have no client, may be what others wait for.
+        """
+        failed, self._failed = self._failed, []
+        for call, error in failed:
+            known = call.client is None or call.standing is Standing.SHARED
+            if known or not self._trial.suspicion.alarmed():
+                self._tell(self.drop, call, error)
+            else:
+                self._tell(self._hold, call, error, self._search_seconds / len(failed))
+        if failed:
+            self._search_seconds = 0.0
+
+    def _hold(self, call: Call, error: ServiceError, cost: float) -> None:
+        if not call.gone and call.left:
+            self.queue.remove(call)
+            self.held.hold(call, error, cost, len(self.queue.calls))
 
     def enter(self, batch: Batch) -> tuple[Batch, list[Any]]:
         """See Desk."""
@@ -135,7 +167,7 @@ class Batcher:
 
     def leave(self) -> None:
         """See Desk."""
-        self.busy_since = None
+        self.busy_since, self._broke = None, True
         self.queue.leave(answered=False)
 
     def answer(self, batch: Batch, answers: Sequence[Answer], started: float, seconds: float) -> None:
@@ -149,7 +181,7 @@ class Batcher:
 
     def fail(self, call: Call, error: ServiceError) -> None:
         """See Desk."""
-        self._tell(self.drop, call, error)
+        self._failed.append((call, error))
 
     def again(self, batch: Batch) -> None:
         """See Desk."""
@@ -172,6 +204,7 @@ class Batcher:
             self.drop(call, ServiceError("the log has the traceback"))
 
     def _lose(self, error: DeviceLost) -> None:
+        self.held.close()
         for call in list(self.queue.calls):
             self.drop(call, DeviceLost(error.detail))
         self._owner.device_lost(error)

@@ -99,7 +99,8 @@ class Service:
         log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})
 
     def drain(self) -> None:
-        """Turn readiness red; what was accepted goes on to its end."""
+        """Turn readiness red; what was accepted goes on to its end, and no answer is held back any more."""
+        self.batcher.held.close()
         if self.state in ("starting", "ready"):
             self.enter("draining", "the service is stopping")
 
