@@ -21,6 +21,7 @@ from .record import RECORD, check_writable, read_record, write_entry
 from .sbom import package_changes, packages_id, write_sbom
 from .signing import check_image, public_key, sign_image, signer
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
+from .system import check_system
 from .weaknesses.audit import check_bill
 
 SPDX_TYPE = "application/spdx+json"
@@ -198,6 +199,8 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     else:
         smoke = check_record(smoke_digest(pushed, require), row, pushed, require)
     made = write_sbom(row["name"], pushed.image, BUILD)
+    if not arguments.digest:  # the image that one goes back to comes from an older lock
+        check_system(pushed.image, made)
     if arguments.db:
         for one in check_bill(catalog, made, arguments.db):
             print(one.line())
