@@ -24,7 +24,8 @@ SMOKE = """#!/bin/sh
 echo "a stand-in for the smoke test: {word}"
 while [ $# -gt 0 ]; do
     [ "$1" = --json ] && echo '{{"verdict": "{word}", "require": "none", "framework": "plain", \
-        "image": {{"name": "plain-cu13"}}, "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"
+        "image": {{"name": "plain-cu13", "certificates": []}}, \
+        "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"
     shift
 done
 exit {code}
