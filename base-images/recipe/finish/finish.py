@@ -51,9 +51,11 @@ def place_files() -> None:
     copy_tree(Path("/srv"), base)
     copy_tree(Path("/mnt/opt/installer/wheels"), base / "lib")
     copy_tree(Path("/media/base_install"), base / "lib/base_install")
-    program = Path("/usr/local/bin/base-install")
-    shutil.copyfile("/media/base-install", program)
-    program.chmod(0o755)
+    copy_tree(Path("/boot"), base / "modules")
+    for name in ("base-install", "base-cc"):
+        program = Path("/usr/local/bin") / name
+        shutil.copyfile(f"/media/{name}", program)
+        program.chmod(0o755)
 
 
 def list_roots() -> None:
