@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from .catalog import FOLDER, ImageError, Pin, chosen_rows, days_left, find_row, installed_pins
+from .licences import licence_problems
 from .plan import layer_of
 from .weaknesses.gate import setting_problems
 
@@ -54,6 +55,7 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
         *version_problems(row, pins),
         *driver_problems(catalog, row),
         *line_problems(catalog, row, pins),
+        *licence_problems(pins),
     ]
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from .catalog import BUILD, FOLDER, ROOT, ImageError, Pin, installed_pins, live_rows, lock_path, sha256_of
+from .system import identity, write_system_plan
 
 LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
 PLATFORM = "linux/amd64"
-SOURCES = ("Dockerfile", "recipe", "gpu_smoke", "ca")
+SOURCES = ("Dockerfile", "recipe", "gpu_smoke", "ca", "os.lock")
 
 
 def created(name: str) -> int:
@@ -66,6 +67,7 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         "driver_full": row["driver_full"],
         "compute_capabilities": row["compute_capabilities"],
         "lock_sha256": sha256_of(lock_path(row["name"])),
+        "os_lock": identity(),
         "created": datetime.fromtimestamp(created(row["name"]), UTC).isoformat(),
     }
 
@@ -87,6 +89,7 @@ def labels(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
             + [f"compute_{value.replace('.', '')}" for value in capabilities["ptx"]]
         ),
         "lock-sha256": facts["lock_sha256"],
+        "os-lock": facts["os_lock"],
     }
     standard = {
         "title": row["name"],
@@ -112,6 +115,7 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
         rules = trims_for(catalog, row, (pin.name for pin in mine))
         (target / "trims.json").write_text(json.dumps(rules, indent=1, sort_keys=True) + "\n")
     write_devel_plan(catalog, row, pins, folder / "devel")
+    write_system_plan(folder)
     facts = folder / "facts"
     facts.mkdir()
     (facts / "image.json").write_text(json.dumps(image_facts(catalog, row), indent=2) + "\n")
@@ -140,7 +144,6 @@ def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, sta
         "contexts": {"plan": str(BUILD / row["name"])},
         "args": {
             "OS_IMAGE": "${OS_IMAGE}",
-            "REFRESH": str(catalog["release"]),
             "DRIVER_MIN": str(row["driver_min"]),
             "SOURCE_DATE_EPOCH": str(created(row["name"])),
         },

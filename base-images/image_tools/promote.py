@@ -18,9 +18,11 @@ from .plan import LABEL_PREFIX, OCI_PREFIX, PLATFORM, labels
 from .provenance import SLSA, SPDX, attest, check_provenance, predicate
 from .push import Pushed, push_signed, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
+from .roots import check_roots
 from .sbom import package_changes, packages_id, write_sbom
 from .signing import check_image, public_key, sign_image, signer
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
+from .system import check_system
 from .weaknesses.audit import check_bill
 
 SPDX_TYPE = "application/spdx+json"
@@ -199,11 +201,16 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     made_so = check_signed(pushed, row, repository, bool(arguments.digest))
     check_labels(catalog, row, pushed.image, bool(arguments.digest))
     if arguments.smoke:
-        smoke = check_record(told_record(Path(arguments.smoke)), row, pushed, require)
+        record = told_record(Path(arguments.smoke))
+        smoke = check_record(record, row, pushed, require)
         pull(pushed.image)
     else:
-        smoke = check_record(smoke_digest(pushed, require), row, pushed, require)
+        record = smoke_digest(pushed, require)
+        smoke = check_record(record, row, pushed, require)
     made = write_sbom(row["name"], pushed.image, BUILD)
+    if not arguments.digest:  # the image that one goes back to comes from an older recipe and lock
+        check_roots(pushed.image, record)
+        check_system(pushed.image, made)
     if arguments.db:
         for one in check_bill(catalog, made, arguments.db):
             print(one.line())

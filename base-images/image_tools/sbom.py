@@ -17,6 +17,7 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from .build import engine_folder, local_tag
+from .bundled import bundled_libraries, with_libraries
 from .catalog import BUILD, ImageError, chosen_rows
 
 
@@ -50,6 +51,7 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     try:
         save(reference, archive)
         result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
+        libraries = bundled_libraries(archive)
     finally:
         archive.unlink(missing_ok=True)
     if result.returncode:
@@ -58,7 +60,7 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     document = json.loads(part.read_text())
     if not document.get("packages"):
         raise ImageError(f"{reference}: syft found no package; the list would be empty")
-    part.write_text(json.dumps(named(document, reference)) + "\n")
+    part.write_text(json.dumps(with_libraries(named(document, reference), libraries)) + "\n")
     if problems := spdx_problems(part):
         part.unlink()
         raise ImageError(f"{reference}: the package list is not valid SPDX: {problems[0]}")

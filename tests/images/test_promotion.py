@@ -19,13 +19,13 @@ from .registries import running
 pytestmark = pytest.mark.images
 
 NAME = "plain-cu13"
-LABELS = labels(CATALOG, find_row(CATALOG, NAME))
 CREATED = "org.opencontainers.image.created"
 SMOKE = """#!/bin/sh
 echo "a stand-in for the smoke test: {word}"
 while [ $# -gt 0 ]; do
     [ "$1" = --json ] && echo '{{"verdict": "{word}", "require": "none", "framework": "plain", \
-        "image": {{"name": "plain-cu13"}}, "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"
+        "image": {{"name": "plain-cu13", "certificates": []}}, \
+        "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"
     shift
 done
 exit {code}
@@ -39,17 +39,24 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.fixture(autouse=True)
+def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The small images below have the packages of the operating system's image alone."""
+    monkeypatch.setenv("OS_LOCK", "newest")
+
+
 @pytest.fixture
 def make(client: object, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Return a function that builds a small image under the local tag of a row, whose smoke test ends with `code`."""
     tag = f"test.example.com/{NAME}:{CATALOG['release']}"
+    row = labels(CATALOG, find_row(CATALOG, NAME))
 
     def of(code: int = 0, content: str = "", label: str = "") -> None:
         (tmp_path / "smoke").write_text(SMOKE.format(code=code, word="fail" if code else "pass"))
         (tmp_path / "Dockerfile").write_text(
             f"FROM {CATALOG['operating_system']}\nCOPY --chmod=755 smoke /usr/local/bin/gpu-smoke\n"
             f'RUN echo "{content}" > /content && touch -d @0 /content\n'
-            + "".join(f'LABEL {key}="{value}"\n' for key, value in (LABELS | {CREATED: label}).items())
+            + "".join(f'LABEL {key}="{value}"\n' for key, value in (row | {CREATED: label}).items())
         )
         subprocess.run(
             ["docker", "build", "--quiet", "--tag", tag, str(tmp_path)], check=True, stdout=subprocess.DEVNULL

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
+import docker
 import pytest
-from image_tools.catalog import FOLDER
+from image_tools import build
+from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, ROOT
+from image_tools.plan import write_bake_file
+from image_tools.system import FILE_TIME, pins_text, read_os_lock, write_hosts, write_system_plan
+
+from .conftest import CATALOG, ROWS
 
 sys.path.append(str(FOLDER / "recipe" / "finish"))
 
 from copying import copy_tree
+
+NAME = "plain-cu13"
 
 
 def modes(folder: Path) -> dict[str, str]:
@@ -39,6 +48,60 @@ def test_what_is_copied_by_the_recipe_has_a_mode_of_its_own() -> None:
     """COPY into a stage of the image takes the checkout's mode unless it is told one."""
     text = (FOLDER / "Dockerfile").read_text()
     image = text.replace(text[text.index("FROM os AS installer") : text.index("FROM os AS packages")], "")
+    image = image[: image.index("AS os-list")]
     copies = [line for line in image.splitlines() if line.startswith("COPY ")]
-    assert copies
-    assert all("--chmod=" in line for line in copies), copies
+    assert copies == ["COPY --link --from=plan hosts/ /"], "the plan has modes and times of its own, a checkout has not"
+
+
+@pytest.mark.parametrize("umask", [0o077, 0o000], ids=oct)
+def test_the_file_that_is_copied_has_fixed_times_and_modes(umask: int, tmp_path: Path) -> None:
+    old = os.umask(umask)
+    try:
+        write_hosts(tmp_path / "hosts")
+    finally:
+        os.umask(old)
+    folder, file = oct(0o40755), oct(0o100644)
+    assert modes(tmp_path / "hosts") == {".": folder, "etc": folder, "etc/hosts": file}
+    times = {path.stat().st_mtime for path in (tmp_path / "hosts", *(tmp_path / "hosts").rglob("*"))}
+    assert times == {FILE_TIME}
+
+
+@pytest.mark.images
+@pytest.mark.row(NAME)
+@pytest.mark.skipif(NAME not in ROWS, reason=f"IMAGE chose another image than {NAME}")
+def test_two_builds_without_a_cache_give_the_same_image(client: docker.DockerClient) -> None:
+    """The smallest row, by its ID: the digest of its configuration, which names every layer."""
+    bake = ROOT / write_bake_file(CATALOG, DEFAULT_REGISTRY)
+    tag = build.local_tag(CATALOG, NAME, DEFAULT_REGISTRY)
+    found = []
+    for _ in range(2):
+        command = ["docker", "buildx", "bake", "--file", str(bake), "--progress=plain", "--no-cache", "--load", NAME]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        image = client.images.get(tag)
+        found.append({"id": image.id, "layers": image.attrs["RootFS"]["Layers"]})
+    assert found[0] == found[1]
+
+
+@pytest.mark.images
+def test_the_build_installs_the_lock_or_says_what_debian_no_longer_has(
+    client: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operating system's layer has the pins and no more; where the mirror has moved on, the build names them."""
+    monkeypatch.delenv("OS_LOCK", raising=False)
+    write_system_plan(tmp_path / "plan")
+    command = ["docker", "buildx", "build", "--target", "os", "--progress=plain", "--load", "--tag", "test-os-lock:1"]
+    command += [
+        "--build-arg",
+        f"OS_IMAGE={CATALOG['operating_system']}",
+        "--build-context",
+        f"plan={tmp_path / 'plan'}",
+    ]
+    done = subprocess.run([*command, str(FOLDER)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        assert "error: os.lock: Debian no longer has " in done.stderr, done.stderr[-2000:]
+        return
+    query = ["dpkg-query", "--show", "--showformat", "${Package}=${Version}\n"]
+    there = client.containers.run("test-os-lock:1", query, remove=True, network_mode="none").decode()
+    assert there == pins_text(read_os_lock()["image"])
+    client.images.remove("test-os-lock:1", force=True)

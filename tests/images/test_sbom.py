@@ -24,7 +24,9 @@ FILES = {
     "usr/lib/libssl.so.3": "a library",
     f"{SITE}/nvidia_cublas-13.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: nvidia-cublas\nVersion: 13.0\n"
     "License: NVIDIA Proprietary Software\n",
-    f"{SITE}/nvidia_cublas-13.0.dist-info/RECORD": "",
+    f"{SITE}/nvidia_cublas-13.0.dist-info/RECORD": "nvidia/cu13/lib/libcublas.so.13,,\nnvidia/__init__.py,,\n",
+    f"{SITE}/h5py-3.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: h5py\nVersion: 3.1\n",
+    f"{SITE}/h5py-3.1.dist-info/RECORD": "h5py.libs/libaec-1a2b3c4d.so.0.0.12,,\nh5py/_conv.so,,\n",
 }
 
 
@@ -62,10 +64,25 @@ def test_a_list_is_valid_and_names_the_digest(tmp_path: Path, monkeypatch: pytes
     assert image["checksums"] == [{"algorithm": "SHA256", "checksumValue": "a" * 64}]
     assert (image["name"], image["versionInfo"]) == ("plain-cu13", DIGEST)
     packages = {Package("Debian", "openssl", "3.5.1-1", "13"), Package("PyPI", "nvidia-cublas", "13.0")}
+    packages.add(Package("PyPI", "h5py", "3.1"))
     assert of_bill(bill) == packages
     assert sorted(path.name for path in (tmp_path / "sbom").iterdir()) == ["plain-cu13.spdx.json"]
     licences = {one["licenseId"] for one in told["hasExtractedLicensingInfos"]}
     assert any("NVIDIA" in one for one in licences), "a licence that SPDX does not know is named without its text"
+
+    listed = {one["name"]: one for one in told["packages"]}
+    inside = {
+        (one["spdxElementId"], one["relatedSpdxElement"])
+        for one in told["relationships"]
+        if one["relationshipType"] == "CONTAINS"
+    }
+    for owner, library, version in (
+        ("nvidia-cublas", "libcublas.so.13", "13.0"),
+        ("h5py", "libaec-1a2b3c4d.so.0.0.12", "0.0.12"),
+    ):
+        assert listed[library]["versionInfo"] == version, library
+        assert (listed[owner]["SPDXID"], listed[library]["SPDXID"]) in inside, library
+    assert "_conv.so" not in listed, "a package's own module is no library of another"
 
     monkeypatch.setattr(sbom, "named", lambda document, _: document | {"documentNamespace": "no address"})
     with pytest.raises(ImageError, match="the package list is not valid SPDX"):

@@ -174,3 +174,17 @@ def test_a_password_of_a_command_reaches_the_registry_of_the_parent(child: Path)
     failing = run(child, f"{ROOT}/base-images/with-login true", **variables | {"REGISTRY_PASSWORD_COMMAND": "false"})
     assert failing.returncode == 1, failing.stderr
     assert "gave no password" in failing.stderr
+
+
+def test_a_key_that_is_a_text_becomes_a_file_that_ends_with_the_step(child: Path) -> None:
+    """GitHub has no secret files: `make push` and `make promote` read the path in SIGN."""
+    stand_in(child, "docker", "cat >/dev/null")
+    told = 'echo "$SIGN"; cat "$SIGN"; stat -c %a "${SIGN%/*}"; echo "text: ${SIGNING_KEY:-gone}"'
+    login = {"REGISTRY_USER": "robot", "REGISTRY_PASSWORD": "word", "REGISTRY": "registry.example.com/ml"}
+    done = run(child, f"{ROOT}/base-images/with-login bash -c '{told}'", **login, SIGNING_KEY="-----BEGIN\nkey")
+    assert done.returncode == 0, done.stderr
+    path, *lines = done.stdout.splitlines()
+    assert lines == ["-----BEGIN", "key", "700", "text: gone"]
+    assert not Path(path).exists()
+    unsigned = run(child, f"{ROOT}/base-images/with-login bash -c 'echo ${{SIGN:-none}}'", **login, SIGNING_KEY="")
+    assert unsigned.stdout == "none\n"

@@ -4,6 +4,7 @@ Runs inside `docker build` as root with the image's own Python (standard library
 """
 
 import compileall
+import json
 import py_compile
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from copying import copy_tree
 from file_times import FILE_TIME, set_times
+from roots import added_roots
 
 SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
 LOADER = Path("/etc/ld.so.conf.d/nvidia-wheels.conf")
@@ -49,14 +51,26 @@ def place_files() -> None:
     copy_tree(Path("/srv"), base)
     copy_tree(Path("/mnt/opt/installer/wheels"), base / "lib")
     copy_tree(Path("/media/base_install"), base / "lib/base_install")
-    program = Path("/usr/local/bin/base-install")
-    shutil.copyfile("/media/base-install", program)
-    program.chmod(0o755)
+    copy_tree(Path("/boot"), base / "modules")
+    for name in ("base-install", "base-cc"):
+        program = Path("/usr/local/bin") / name
+        shutil.copyfile(f"/media/{name}", program)
+        program.chmod(0o755)
+
+
+def list_roots() -> None:
+    """Say in image.json which roots of trust are not Debian's: of base-images/ca, or of the machine that builds."""
+    path = Path("/opt/base/image.json")
+    facts = json.loads(path.read_text()) | {"certificates": added_roots()}
+    path.write_text(json.dumps(facts, indent=2) + "\n")
+    for root in facts["certificates"]:
+        print(f"trusted beyond Debian's roots: {root['subject'] or 'unnamed'} ({root['sha256']})")
 
 
 def main() -> None:
     """Finish the image."""
     place_files()
+    list_roots()
     register_libraries()
     place_gpu_smoke()
     set_times([Path("/opt")], since=FILE_TIME + 1)

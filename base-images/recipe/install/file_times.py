@@ -15,6 +15,7 @@ SKIPPED = (
     "/dev",
     "/mnt",
     "/media",
+    "/boot",
     "/srv",
     "/usr/local/src",
     "/etc/hosts",

@@ -4,6 +4,7 @@ import groovy.json.JsonSlurperClassic
 import java.util.concurrent.TimeUnit
 import org.codehaus.groovy.ast.expr.ListExpression
 import org.codehaus.groovy.ast.expr.MethodCallExpression
+import org.codehaus.groovy.ast.expr.TernaryExpression
 
 /** What the plugins define: the names of options, steps and so on, and of their parameters, with the types (definitions.json). */
 class Definitions {
@@ -70,8 +71,8 @@ class ArgumentChecker {
         }
         switch (type) {
             case 'bindings':
-                List inside = given instanceof ListExpression ? given.expressions : [given]
-                inside.each { nested(it, type, what) }
+                List either = given instanceof TernaryExpression ? [given.trueExpression, given.falseExpression] : [given]
+                either.collectMany { it instanceof ListExpression ? it.expressions : [it] }.each { nested(it, type, what) }
                 break
             case 'discarder': nested(given, type, what); break
             case 'String': refuse(given, literal instanceof Number || literal instanceof Boolean, what, 'a string'); break

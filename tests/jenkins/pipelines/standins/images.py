@@ -69,15 +69,22 @@ def build(options: list[str]) -> None:
 
 
 def build_base(name: str, row: Path, labels: dict[str, str]) -> int:
-    """Make an image of a base image's lock and a list of Debian packages; `broken-ROW` beside the engine fails it."""
+    """Make an image of a lock and the Debian packages of os.lock; beside the engine, `broken-ROW` fails it and
+    `openssl` holds another version.
+    """
     if (HOME / f"broken-{row.name}").exists():
         return fail(f"the build of {row.name} failed")
     system = HOME / f"system-{row.name}"
     shutil.rmtree(system, ignore_errors=True)
     system.mkdir()
-    version = (HOME / "openssl").read_text() if (HOME / "openssl").exists() else "3.5.1-1"
-    package = {"Package": "openssl", "Status": "install ok installed", "Architecture": "amd64", "Version": version}
-    (system / "status").write_text("".join(f"{key}: {value}\n" for key, value in package.items()) + "\n")
+    [pins] = re.findall(r"(?m)^\[amd64 image\]\n((?:\S+=\S+\n)+)", Path("base-images/os.lock").read_text())
+    versions = dict(line.split("=", 1) for line in pins.splitlines())
+    if (HOME / "openssl").exists():
+        versions["openssl"] = (HOME / "openssl").read_text()
+    own = {"Status": "install ok installed", "Architecture": "amd64"}
+    packages = [{"Package": name, "Version": version} | own for name, version in versions.items()]
+    text = "\n".join("".join(f"{key}: {value}\n" for key, value in one.items()) for one in packages)
+    (system / "status").write_text(text)
     (system / "os-release").write_text('ID=debian\nVERSION_ID="13"\n')
     files = {"var/lib/dpkg/status": system / "status", "etc/os-release": system / "os-release", "app/lock": row}
     with (HOME / "lock").open("w") as lock:

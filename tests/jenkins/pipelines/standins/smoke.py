@@ -40,7 +40,11 @@ def report(options: dict[str, str], verdict: str, skips: bool) -> dict[str, obje
         layers = [layer | {"level": "" if layer["name"] == "framework" else layer["level"]} for layer in layers]
     if "--model" not in options:
         layers.pop()
-    told = {"require": options.get("--require", "none"), "framework": framework, "image": {"name": row}}
+    told = {
+        "require": options.get("--require", "none"),
+        "framework": framework,
+        "image": {"name": row, "certificates": []},
+    }
     return {"verdict": verdict, "layers": layers, **told}
 
 

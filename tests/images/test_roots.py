@@ -1,0 +1,88 @@
+"""A root of trust that a build machine brought along is seen, and no image with it is released."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from image_tools import roots as allowed
+from image_tools.catalog import FOLDER, ImageError
+
+from .conftest import Built
+
+sys.path.append(str(FOLDER / "recipe" / "finish"))
+
+from roots import added_roots
+
+
+def certificate(name: str) -> x509.Certificate:
+    """Return a new certificate of a name, signed by itself."""
+    key, now = generate_private_key(SECP256R1()), datetime(2026, 1, 1, tzinfo=UTC)
+    whose = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateBuilder().subject_name(whose).issuer_name(whose).public_key(key.public_key())
+    made = made.serial_number(1).not_valid_before(now).not_valid_after(now + timedelta(days=1))
+    return made.sign(key, SHA256())
+
+
+def write(path: Path, *certificates: x509.Certificate) -> None:
+    """Write certificates to a file, as PEM."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(one.public_bytes(Encoding.PEM) for one in certificates))
+
+
+def record(told: Any) -> dict[str, Any]:
+    """Return the record of a smoke test whose report has these certificates."""
+    return {"report": {"image": {"name": "plain-cu13", "certificates": told}}}
+
+
+def test_a_root_that_is_not_debians_is_listed_with_its_subject(tmp_path: Path) -> None:
+    """Wherever the loader of OpenSSL looks: in the bundle, and in a file of its own."""
+    debians, bundled, alone = certificate("Debian's"), certificate("Build machine"), certificate("In a file")
+    write(tmp_path / "debian" / "mozilla" / "one.crt", debians)
+    write(tmp_path / "certs" / "ca-certificates.crt", debians, bundled)
+    write(tmp_path / "certs" / "alone.pem", alone)
+    found = added_roots(tmp_path / "certs", tmp_path / "debian")
+    expected = {
+        one.fingerprint(SHA256()).hex(): name for one, name in ((bundled, "Build machine"), (alone, "In a file"))
+    }
+    assert {one["sha256"]: one["subject"] for one in found} == {key: f"CN={name}" for key, name in expected.items()}
+    assert [one["sha256"] for one in found] == sorted(expected)
+
+
+def test_no_tag_for_a_root_that_nobody_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(allowed, "NAMED", tmp_path)
+    company, machine = certificate("Company"), certificate("Build machine")
+    listed = [{"sha256": one.fingerprint(SHA256()).hex(), "subject": "CN=x"} for one in (company, machine)]
+    allowed.check_roots("image", record([]))
+    with pytest.raises(ImageError, match=r"trusts CN=x \(sha256 [0-9a-f]{64}\) and 1 more, .* no tag was set"):
+        allowed.check_roots("image", record(listed))
+    write(tmp_path / "company.crt", company)
+    allowed.check_roots("image", record(listed[:1]))
+    with pytest.raises(ImageError, match=f"sha256 {listed[1]['sha256']}"):
+        allowed.check_roots("image", record(listed))
+    for told in (None, "none", 3):
+        with pytest.raises(ImageError, match="does not list its roots of trust"):
+            allowed.check_roots("image", record(told))
+    with pytest.raises(ImageError, match="trusts a root"):
+        allowed.check_roots("image", record(["x"]))
+    (tmp_path / "broken.crt").write_text("no certificate")
+    with pytest.raises(ImageError, match=r"broken.crt: cannot read the certificate"):
+        allowed.check_roots("image", record([]))
+
+
+@pytest.mark.images
+def test_an_image_lists_the_roots_that_its_system_brought(image: Built) -> None:
+    """Those under /usr/local/share, where a company's and a build machine's lie, and no other."""
+    count = "grep -rch 'BEGIN CERTIFICATE' /usr/local/share/ca-certificates | awk '{n += $1} END {print n + 0}'"
+    told = json.loads(image.run("cat", "/opt/base/image.json"))["certificates"]
+    assert len(told) == int(image.run("sh", "-c", count)), f"{image.name}: {told}"
+    assert all(one["subject"] for one in told), f"{image.name}: {told}"
