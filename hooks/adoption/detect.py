@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gpu_repo_runtime import project
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.utils import canonicalize_name
 
 from adoption.cuda import cuda_wanted, gpu_driver
 from adoption.findings import Answer, Findings, Layout
@@ -78,9 +80,9 @@ def detect(tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, 
         "framework": framework(tree, packaging),
         "gpu_driver": gpu_driver(wanted),
     }
-    project = given.get("project_name", answers["project_name"].value)
+    called = given.get("project_name", answers["project_name"].value)
     top = {Path(path).stem for path in layout.modules} | set(tree.root_folders()) | set(layout.packages)
-    glue = glue_name(layout.package if layout.package not in ("", "src", "app") else project, kind.value, top)
+    glue = glue_name(layout.package if layout.package not in ("", "src", "app") else called, kind.value, top)
     answers["package_name"] = Answer(glue, "a package of its own beside the code, so that nothing is shadowed")
     if kind.value != "library":
         answers["kubernetes"] = kubernetes(tree, kind.value)
@@ -106,10 +108,11 @@ def left_to_do(tree: Tree, packaging: Packaging) -> list[str]:
             f"{named(tree.odd)}: the name has letters that scripts and images do not take (a space, a quote, what is "
             "not UTF-8), so they leave it out: git mv it, and name it in the answer adopted"
         )
-    if asking := [path for path in tree.core if asks_for_itself(tree.text(path), packaging.name)]:
+    if asking := unanswered(tree, packaging.name):
         found.append(
-            f"{asking[0]} asks for the version of the package {packaging.name} as it is installed, which it is not "
-            "where its code runs from its folder (scripts, image): let it go on after PackageNotFoundError"
+            f"{asking} asks for the version of the package {packaging.name} as it is installed, and neither "
+            "pyproject.toml nor setup.cfg or setup.py says it in plain words, so that scripts and images answer "
+            f"{project.UNKNOWN}: write it there, or let the code go on after PackageNotFoundError"
         )
     if projects := projects_in(tree):
         found.append(
@@ -117,6 +120,14 @@ def left_to_do(tree: Tree, packaging: Packaging) -> list[str]:
             f"take it out first (git subtree split --prefix={projects[0]})"
         )
     return found
+
+
+def unanswered(tree: Tree, name: str) -> str:
+    """Return a file of code that asks for a version of its own package that its files do not tell, "" for none."""
+    asking = [path for path in tree.core if asks_for_itself(tree.text(path), name)]
+    found = project.read(tree.folder) if asking else None
+    known = found is not None and canonicalize_name(found.name) == canonicalize_name(name)
+    return "" if not asking or (known and found and found.version != project.UNKNOWN) else asking[0]
 
 
 def asks_for_itself(text: str, name: str) -> bool:

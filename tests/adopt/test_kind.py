@@ -95,7 +95,19 @@ SELF = "from importlib import metadata\n__version__ = metadata.version({})\n"
         (f"try:\n    pass\nexcept PackageNotFoundError:\n    pass\n{SELF.format('__name__')}", False),
     ],
 )
-def test_code_that_asks_for_itself_as_installed_is_named(text: str, asks: bool, old: Make) -> None:
-    found = findings(old({"pyproject.toml": "[project]\nname = 'x'\n", "x/__init__.py": text}))
+def test_code_that_asks_for_a_version_that_nothing_tells_is_named(text: str, asks: bool, old: Make) -> None:
+    found = findings(old({"pyproject.toml": "[project]\nname = 'x'\ndynamic = ['version']\n", "x/__init__.py": text}))
     assert bool(found.open) == asks, found.open
     assert not asks or "x/__init__.py asks for the version of the package x" in found.open[0]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": "[project]\nname = 'x'\nversion = '1.2'\n"},
+        {"pyproject.toml": "[tool.poetry]\nname = 'X'\nversion = '1.2'\n"},
+        {"setup.py": "from setuptools import setup\nsetup(name='x', version='1.2')\n"},
+    ],
+)
+def test_code_that_asks_for_a_version_that_its_files_tell_is_answered(files: dict[str, str], old: Make) -> None:
+    assert not findings(old({**files, "x/__init__.py": SELF.format("'x'")})).open

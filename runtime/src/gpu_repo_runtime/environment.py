@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .project import write as write_project
 from .update.gone import told_gone
 
 VENV = Path(".venv")
@@ -104,6 +105,7 @@ def link_project() -> None:
     line = f"import sys; sys.path.insert(0, {str(Path('src').resolve())!r})\n"
     for packages in VENV.glob("lib/python*/site-packages"):
         (packages / "project.pth").write_text(line, encoding="utf-8")
+        write_project(Path(), packages)  # so that the code can ask for its own version
 
 
 def framework_of(words: list[str]) -> str:

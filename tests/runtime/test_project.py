@@ -1,0 +1,108 @@
+"""What importlib.metadata says of a project that runs from its folder."""
+
+from __future__ import annotations
+
+from importlib.metadata import Distribution, PackageNotFoundError, distributions
+from pathlib import Path
+
+import pytest
+from gpu_repo_runtime import environment, project
+from packaging.version import Version
+
+
+def recorded(target: Path) -> list[Distribution]:
+    """Return the packages that a folder of sys.path holds, as importlib.metadata reads them."""
+    return list(distributions(path=[str(target)]))
+
+
+def one(files: dict[str, str], folder: Path) -> Distribution:
+    """Return the record of a project of these files."""
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")
+    project.write(folder, folder / "site")
+    [found] = recorded(folder / "site")
+    return found
+
+
+ATTRIBUTE = "[project]\nname = 'a-b'\ndynamic = ['version']\n[tool.setuptools.dynamic]\nversion = {attr = 'ab.v.V'}\n"
+HATCH = "[project]\nname = 'a-b'\ndynamic = ['version']\n[tool.hatch.version]\npath = 'ab/__about__.py'\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"pyproject.toml": "[project]\nname = 'a-b'\nversion = '1.2'\n"},
+        {"pyproject.toml": "[tool.poetry]\nname = 'a-b'\nversion = '1.2'\n"},
+        {"pyproject.toml": ATTRIBUTE, "ab/v.py": "V = '1.2'\n"},
+        {"pyproject.toml": ATTRIBUTE, "src/ab/v/__init__.py": "import os\nV = '1.2'\n"},
+        {"pyproject.toml": HATCH, "ab/__about__.py": "__version__: str = '1.2'\n"},
+        {"setup.cfg": "[metadata]\nname = a-b\nversion = attr: ab.V\n", "ab/__init__.py": "V = '1.2'\n"},
+        {"setup.py": "import setuptools as s\ns.setup(name='a-b', version='1.2', packages=s.find_packages())\n"},
+        {"setup.py": "from setuptools import setup\nsetup()\n", "setup.cfg": "[metadata]\nname=a-b\nversion=1.2\n"},
+    ],
+    ids=["project", "poetry", "attribute", "attribute in src", "hatch", "setup.cfg", "setup.py", "both"],
+)
+def test_each_place_of_a_version_is_read(files: dict[str, str], tmp_path: Path) -> None:
+    found = one(files, tmp_path)
+    assert (found.metadata["Name"], found.version) == ("a-b", "1.2")
+
+
+@pytest.mark.parametrize("said", ["1.10.0-dev", "v2.0-RC1", "1.0.post3", "1!2.0a", "2024.1+cu.12", "1.0-beta-2.dev3"])
+def test_versions_are_in_their_normal_form(said: str, tmp_path: Path) -> None:
+    found = one({"pyproject.toml": f"[project]\nname = 'x'\nversion = '{said}'\n"}, tmp_path)
+    assert found.version == str(Version(said))
+
+
+@pytest.mark.parametrize("said", ["", "version = '$Format$'", "version = '1.0; rm'", "version = 3", "dynamic = 3"])
+def test_a_version_that_is_none_is_unknown_and_valid(said: str, tmp_path: Path) -> None:
+    found = one({"pyproject.toml": f"[project]\nname = 'x'\n{said}\n"}, tmp_path)
+    assert found.version == project.UNKNOWN == str(Version(project.UNKNOWN))
+
+
+@pytest.mark.parametrize("text", ["", "[project", "[project]\nname = '../x'\n", "project = 3\n"])
+def test_where_no_file_names_a_project_nothing_is_recorded(text: str, tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    project.write(tmp_path, tmp_path / "site")
+    assert not recorded(tmp_path / "site")
+
+
+def test_entry_points_and_summary_are_recorded(tmp_path: Path) -> None:
+    text = "[project]\nname='x'\nversion='1'\ndescription=\"two\\nlines\"\n[project.scripts]\nrun='x.cli:main'\n"
+    found = one({"pyproject.toml": f"{text}[project.entry-points.plugins]\nmine='x.plug'\n"}, tmp_path)
+    assert found.metadata["Summary"] == "two lines"
+    points = {(point.group, point.name, point.value) for point in found.entry_points}
+    assert points == {("console_scripts", "run", "x.cli:main"), ("plugins", "mine", "x.plug")}
+    assert {str(path) for path in found.files or []} >= {"x-1.dist-info/METADATA", "x-1.dist-info/RECORD"}
+
+
+def test_a_new_version_takes_the_place_of_the_old_one_and_of_nothing_else(tmp_path: Path) -> None:
+    other = tmp_path / "site" / "other-1.dist-info"
+    other.mkdir(parents=True)
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
+    one({"pyproject.toml": "[project]\nname = 'x'\nversion = '1'\n"}, tmp_path / "a")
+    for version in ("1", "2"):
+        (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'x'\nversion = '{version}'\n")
+        project.write(tmp_path, tmp_path / "site")
+    assert sorted((found.name, found.version) for found in recorded(tmp_path / "site")) == [("other", "1"), ("x", "2")]
+
+
+def test_the_same_project_is_recorded_in_the_same_bytes_and_times(tmp_path: Path) -> None:
+    seen = []
+    for name in "ab":
+        one({"pyproject.toml": "[project]\nname = 'x'\nversion = '1'\n"}, tmp_path / name)
+        record = tmp_path / name / "site" / "x-1.dist-info"
+        seen.append([(file.name, file.stat().st_mtime, file.read_bytes()) for file in sorted(record.iterdir())])
+    assert seen[0] == seen[1]
+
+
+def test_setting_up_lets_the_code_ask_for_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = tmp_path / ".venv" / "lib" / "python3.12" / "site-packages"
+    packages.mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '3.1'\n")
+    monkeypatch.chdir(tmp_path)
+    environment.link_project()
+    [found] = recorded(packages)
+    assert (found.name, found.version) == ("mine", "3.1")
+    with pytest.raises(PackageNotFoundError):
+        Distribution.from_name("mine")
