@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from .git_calls import call
 from .wheels import PACKAGE, carried
 
 SHOWN = 20
@@ -42,9 +42,13 @@ def _module(name: str) -> str:
 
 
 def _python_files(child: Path) -> list[str]:
-    """Return the Python files of the repository that git keeps or would keep."""
-    asked = ("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.py")
-    names = call(child, *asked).stdout.decode(errors="surrogateescape").split("\0")
+    """Return the Python files of the repository that git keeps or would keep; none where git does not answer."""
+    asked = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.py"]
+    try:  # and not by git_calls: scripts/setup runs this before any package is there
+        done = subprocess.run(asked, cwd=child, capture_output=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    names = done.stdout.decode(errors="surrogateescape").split("\0")
     return sorted({name for name in names if name and (child / name).is_file()})
 
 
