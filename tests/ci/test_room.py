@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 STEPS = ("test", "test-slow", "test-release", "test-images", "release-check")
 
 
-def room(folder: Path, free: dict[str, int], *step: str) -> subprocess.CompletedProcess[str]:
+def room(folder: Path, free: dict[str, int], *step: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `.ci/room` with a df that tells these MB for each folder, and no Docker Engine."""
     cases = " ".join(f"{name}) free={mb} ;;" for name, mb in free.items())
     programs = {
@@ -24,7 +24,7 @@ def room(folder: Path, free: dict[str, int], *step: str) -> subprocess.Completed
     for name, text in programs.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    around = {"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": "/temporary"}
+    around = {"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": "/temporary"} | more
     return subprocess.run([ROOT / ".ci/room", *step], env=around, capture_output=True, text=True, check=False)
 
 
@@ -42,6 +42,12 @@ def test_each_step_asks_before_it_starts(step: str, tmp_path: Path) -> None:
     assert room(tmp_path, {"*": 12}, step).returncode == 1
     recipes = "".join((ROOT / file).read_text() for file in ("Makefile", "base-images/images.mk", "hooks/updates.mk"))
     assert re.search(rf"(?m)^{step}: .*\n\t@\.ci/room {step}\n", recipes), f"make {step} does not ask for room first"
+
+
+@pytest.mark.parametrize("name", ["IMAGE", "DROP_IMAGES"])
+def test_images_that_are_built_one_at_a_time_need_less(name: str, tmp_path: Path) -> None:
+    assert room(tmp_path, {"*": 15_000}, "test-images").returncode == 1
+    assert room(tmp_path, {"*": 15_000}, "test-images", **{name: "plain-cu13"}).returncode == 0
 
 
 def test_each_line_of_the_whole_run_says_the_free_room(tmp_path: Path) -> None:
