@@ -18,7 +18,7 @@ from .own_routes import OwnRoutes
 from .predictions import Answer, Direct, Predictions
 from .protocol_v1 import add_v1
 from .protocol_v2 import add_v2
-from .schemas import Health
+from .schemas import PLAIN, PROBLEM, Health
 from .service import Service
 from .settings import Settings
 from .tracing import TraceRequests
@@ -92,14 +92,14 @@ def _add_predict(app: FastAPI, service: Service) -> dict[str, tuple[Answer, obje
         """Predict one or many inputs."""
         return Response(await predictions.answer(request.scope, request.receive), media_type="application/json")
 
-    app.add_api_route("/predict", predict, methods=["POST"], **documents.predict)
+    app.add_api_route("/predict", predict, methods=["POST"], **documents.predict(PROBLEM))
     answers: dict[str, tuple[Answer, object]] = {"/predict": (predictions.answer, app.routes[-1])}
     if settings.aip_predict_route not in ("", "/predict"):
         app.add_api_route(settings.aip_predict_route, predict, methods=["POST"], include_in_schema=False)
         answers[settings.aip_predict_route] = predictions.answer, app.routes[-1]
-    path = add_v1(app, service, predictions, documents.predict)
+    path = add_v1(app, service, predictions, documents.predict(PLAIN))
     answers[path] = predictions.answer_v1, next(route for route in app.routes if getattr(route, "path", "") == path)
-    add_v2(app, service, predictions, documents.problems)
+    add_v2(app, service, predictions, documents.problems(PLAIN))
     return answers
 
 

@@ -18,7 +18,7 @@ from .body import LimitedBody
 from .errors import NotReady, ServiceError
 from .head import check_head
 from .ledger import Ledger
-from .schemas import Problem, to_json
+from .schemas import PLAIN, PROBLEM, Problem, to_json
 from .service import Service
 
 log = logging.getLogger("request")
@@ -120,10 +120,8 @@ def problem(error: ServiceError | HTTPException, scope: Scope) -> Response:
             headers["retry-after"] = str(error.retry_after)
         about: dict[str, Any] = {"title": error.title, "status": status, "code": error.code, "detail": error.detail}
         body = Problem(**about, error=error.detail, request_id=request_id, errors=error.errors)
-    # Clients of these protocols look for the error only in what is called plain JSON.
     plain = scope["path"].removeprefix(scope.get("root_path", "")).startswith(("/v1/", "/v2/"))
-    media_type = "application/json" if plain else "application/problem+json"
-    return Response(body.model_dump_json(exclude_none=True), status, headers, media_type)
+    return Response(body.model_dump_json(exclude_none=True), status, headers, PLAIN if plain else PROBLEM)
 
 
 def _is_cancelled() -> bool:

@@ -35,10 +35,7 @@ class Documents:
             ref_template="#/components/schemas/{model}",
         )
         self.schemas: dict[str, Any] = document["$defs"]
-        problem = {"application/problem+json": {"schema": refs[Problem, "serialization"]}}
-        self.problems: dict[int | str, dict[str, Any]] = {
-            status: {"description": text, "content": problem} for status, text in PROBLEMS.items()
-        }
+        self._problem = refs[Problem, "serialization"]
         taken = [refs[model, "validation"] for model in bodies]
         content: dict[str, Any] = {
             "application/json": {
@@ -49,11 +46,18 @@ class Documents:
         if service.interface.blob:
             # image/... is taken too; generators of clients stop at a media type that is a pattern.
             content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+        self._body = {"requestBody": {"required": True, "content": content}}
         answer = {"application/json": {"schema": refs[request.response, "serialization"]}}
-        self.predict: dict[str, Any] = {
-            "openapi_extra": {"requestBody": {"required": True, "content": content}},
-            "responses": {200: {"description": "The predictions", "content": answer}, **self.problems},
-        }
+        self._good = {"description": "The predictions", "content": answer}
+
+    def problems(self, media_type: str) -> dict[int | str, dict[str, Any]]:
+        """Return what OpenAPI is to say of errors, which the protocols have under media types of their own."""
+        content = {media_type: {"schema": self._problem}}
+        return {status: {"description": text, "content": content} for status, text in PROBLEMS.items()}
+
+    def predict(self, media_type: str) -> dict[str, Any]:
+        """Return what OpenAPI is to say of a path of predictions, whose errors are of a media type."""
+        return {"openapi_extra": self._body, "responses": {200: self._good, **self.problems(media_type)}}
 
     def into(self, app: FastAPI) -> None:
         """Let the application's document have the schemas."""

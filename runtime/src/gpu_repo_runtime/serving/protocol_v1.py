@@ -12,7 +12,7 @@ STATES = {"starting": "LOADING", "ready": "AVAILABLE", "draining": "UNLOADING", 
 VERSION = "1"  # one model, one version: these protocols count them
 
 
-class Models(BaseModel):
+class ModelList(BaseModel):
     """The names of the models here."""
 
     models: list[str]
@@ -39,9 +39,9 @@ def add_v1(app: FastAPI, service: Service, predictions: Predictions, documents: 
     name = service.name
 
     @app.get("/v1/models", tags=["V1"])
-    async def models() -> Models:
+    async def models() -> ModelList:
         """The models of this service."""
-        return Models(models=[name])
+        return ModelList(models=[name])
 
     async def status() -> ModelStatus:
         """Whether the model is ready."""

@@ -18,7 +18,7 @@ from .protocol_v1 import VERSION
 from .schemas import Asked
 from .service import Service
 from .tensors import Tensor, TensorError
-from .v2_messages import InferRequest, InputTensor
+from .v2_messages import AskedOutput, InferRequest, InputTensor, Live, ModelMetadata, ModelReady, Ready, ServerMetadata
 
 HEADER = "inference-header-content-length"
 # Triton's own; what else stands in the parameters of a request is the model's.
@@ -31,6 +31,8 @@ RESERVED = {
     "timeout",
     "triton_enable_empty_final_response",
 }
+# Extensions of Triton that are not announced here: who asks for one would take the answer for another.
+OTHER_ANSWERS = {"classification", "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"}
 
 
 class OpenInference:
@@ -123,7 +125,7 @@ class OpenInference:
 
     def _response(self, asked: InferRequest, columns: list[tuple[Tensor, list[int], list[Any]]]) -> Response:
         everything = asked.parameters.get("binary_data_output") is True
-        wanted = {one.name: one.parameters for one in asked.outputs} if asked.outputs else None
+        wanted = _wanted(asked.outputs) if asked.outputs else None
         names = {tensor.name for tensor, _, _ in columns}
         if wanted and not wanted.keys() <= names:
             raise TensorError(f"there is no other output than {', '.join(sorted(names))}")
@@ -150,6 +152,13 @@ class OpenInference:
         if not binary:
             return Response(content, media_type="application/json")
         return Response(content + binary, media_type="application/octet-stream", headers={HEADER: str(len(content))})
+
+
+def _wanted(outputs: list[AskedOutput]) -> dict[str, dict[str, Any]]:
+    """Return the parameters of the outputs that are asked for, by their names. Raises TensorError."""
+    for name in {name for one in outputs for name in one.parameters if name in OTHER_ANSWERS}:
+        raise TensorError(f"an output is asked with {name}, which this service does not have")
+    return {one.name: one.parameters for one in outputs}
 
 
 _is_length = re.compile("[0-9]{1,18}").fullmatch
@@ -192,41 +201,41 @@ def add_v2(app: FastAPI, service: Service, predictions: Predictions, problems: d
     """Add the routes of the protocol."""
     name, protocol = service.name, OpenInference(service, predictions)
 
-    def status(fine: bool, **about: Any) -> Response:
-        return Response(encoded(about), 200 if fine else 503, media_type="application/json")
+    def status(about: BaseModel, fine: bool = True) -> Response:
+        return Response(about.model_dump_json(), 200 if fine else 503, media_type="application/json")
 
     @app.get("/v2", tags=["V2"])
-    async def server() -> dict[str, str | list[str]]:
+    async def server() -> ServerMetadata:
         """This server and what it can do."""
         version = service.settings.app_version
-        return {"name": "gpu-repo-runtime", "version": version, "extensions": ["binary_tensor_data"]}
+        return ServerMetadata(name="gpu-repo-runtime", version=version, extensions=["binary_tensor_data"])
 
-    @app.get("/v2/health/live", tags=["V2"], response_class=Response)
+    @app.get("/v2/health/live", tags=["V2"], response_model=Live, responses={503: {"model": Live}})
     async def live() -> Response:
         """Whether the process is worth keeping."""
-        return status(service.sick is None, live=service.sick is None)
+        return status(Live(live=service.sick is None), service.sick is None)
 
-    @app.get("/v2/health/ready", tags=["V2"], response_class=Response)
+    @app.get("/v2/health/ready", tags=["V2"], response_model=Ready, responses={503: {"model": Ready}})
     async def ready() -> Response:
         """Whether requests should be sent here."""
         fine = service.state == "ready"
-        return status(fine, live=service.sick is None, ready=fine)
+        return status(Ready(live=service.sick is None, ready=fine), fine)
 
     async def model_ready() -> Response:
         """Whether the model is ready."""
         fine = service.state == "ready"
-        return status(fine, name=name, ready=fine)
+        return status(ModelReady(name=name, ready=fine), fine)
 
-    async def about() -> Response:
+    async def about() -> ModelMetadata:
         """The tensors that go in and come out."""
-        outputs = protocol.outputs or [Tensor("output", "BYTES", 0)]
-        return status(
-            True,
-            name=name,
-            versions=[VERSION],
-            platform="gpu-repo-runtime",
-            inputs=[tensor.about() for tensor in protocol.inputs or []],
-            outputs=[tensor.about() for tensor in outputs],
+        return ModelMetadata.model_validate(
+            {
+                "name": name,
+                "versions": [VERSION],
+                "platform": "gpu-repo-runtime",
+                "inputs": [tensor.about() for tensor in protocol.inputs or []],
+                "outputs": [tensor.about() for tensor in protocol.outputs or [Tensor("output", "BYTES", 0)]],
+            }
         )
 
     async def infer(request: Request) -> Response:
@@ -240,14 +249,15 @@ def add_v2(app: FastAPI, service: Service, predictions: Predictions, problems: d
     good = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/InferResponse"}}}}
     for version in ("", f"/versions/{VERSION}"):
         path, shown = f"/v2/models/{name}{version}", not version
-        for below, answer in (("/ready", model_ready), ("", about)):
-            app.add_api_route(f"{path}{below}", answer, tags=["V2"], include_in_schema=shown, response_class=Response)
+        options: dict[str, Any] = {"tags": ["V2"], "include_in_schema": shown}
+        also: dict[int | str, dict[str, Any]] = {503: {"model": ModelReady}}
+        app.add_api_route(f"{path}/ready", model_ready, **options, response_model=ModelReady, responses=also)
+        app.add_api_route(path, about, **options)
         app.add_api_route(
             f"{path}/infer",
             infer,
             methods=["POST"],
-            tags=["V2"],
-            include_in_schema=shown,
+            **options,
             response_class=Response,
             openapi_extra={"requestBody": {"required": True, **body}},
             responses={**problems, 200: {"description": "The outputs", **good}},

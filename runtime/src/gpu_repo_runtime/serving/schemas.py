@@ -12,6 +12,8 @@ from .errors import InvalidRequest
 from .settings import Settings
 
 STRICT = ConfigDict(extra="forbid", strict=True)
+# The media types of errors: clients of /v1 and /v2 look for one only in what is called plain JSON.
+PROBLEM, PLAIN = "application/problem+json", "application/json"
 
 
 class Problem(BaseModel):
