@@ -13,6 +13,7 @@ from .arguments import above_zero, address, delimiter, encoding, not_blank, posi
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
 from .formats import FORMATS, Form
 from .inputs import Dialect
+from .messages import shown
 from .parts import Limits
 from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
@@ -26,7 +27,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how to get help."""
-        self.exit(BAD_CONFIGURATION, masked(f"job: {message}; see {self.prog} --help\n"))
+        self.exit(BAD_CONFIGURATION, shown(f"job: {message}; see {self.prog} --help") + "\n")
 
 
 def main(package: str, arguments: Sequence[str]) -> int:
@@ -38,13 +39,13 @@ def main(package: str, arguments: Sequence[str]) -> int:
     try:
         return int(options.start(options, arguments))
     except JobError as error:
-        print(masked(f"job: {error}"), file=sys.stderr)
+        print(shown(f"job: {error}"), file=sys.stderr)
         return error.code
     except OSError as error:
         if is_refused(error):
-            print(masked(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
+            print(shown(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
             return BAD_CONFIGURATION
-        print(masked(f"job: {error}; another try may help"), file=sys.stderr)
+        print(shown(f"job: {error}; another try may help"), file=sys.stderr)
         return RETRY
     except (Exception, SystemExit):
         print(masked(traceback.format_exc()), file=sys.stderr)

@@ -135,6 +135,9 @@ def _flat(table: pa.Table) -> pa.Table:
             values = table.column(number).to_pylist(maps_as_pydicts="strict")
             cells = [None if v is None else v if isinstance(v, str) else _cell(v) for v in values]
             table = table.set_column(number, field.name, pa.array(cells, pa.string()))
+        elif isinstance(field.type, pa.BaseExtensionType):
+            values = table.column(number).to_pylist()
+            table = table.set_column(number, field.name, pa.array([v if v is None else str(v) for v in values]))
         elif types.is_decimal(field.type):
             table = table.set_column(number, field.name, table.column(number).cast(pa.string()))
     return table

@@ -16,8 +16,9 @@ from .messages import say
 class Stop:
     """Remembers, in a with block, that a signal came. `grace`: seconds from then until the process has to be gone.
 
-    spare: more seconds, for what others have to end in the grace. A thread sees to that, since no signal reaches Python code while the main thread waits in a library. To end at any
-    moment is safe: what a kill leaves behind is what the next start goes on from.
+    spare: more seconds, for what others have to end in the grace. A thread sees to that, since no signal reaches
+    Python code while the main thread waits in a library. To end at any moment is safe: what a kill leaves behind is
+    what the next start goes on from.
     """
 
     def __init__(self, grace: float, spare: float = 0.0) -> None:
