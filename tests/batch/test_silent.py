@@ -331,3 +331,12 @@ def test_types_of_an_extension_in_csv(job, tmp_path, out):
     assert job("--input", tmp_path / "a.parquet", *options) == 0
     [made] = (out.path / "data").iterdir()
     assert "30313233-3435-3637-3839-616263646566" in made.read_text()
+
+
+@pytest.mark.parametrize(("key", "value", "code"), [("k", {}, 65), ("__text__", 1, 78)])
+def test_what_no_output_holds_is_said_in_one_line(job, tmp_path, out, capsys, key, value, code):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x", key: value}) + "\n")
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", key) == code
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert key in said.splitlines()[-1]

@@ -57,10 +57,15 @@ class Form:
 
     def files(self, table: pa.Table, name: str) -> dict[str, pa.Buffer]:
         """Return the content of each file of a part by its path below the folder of the result. Raises BadInput."""
-        return {
-            f"{folder}{name}.{self.name}": as_bytes(rows, self.name)
-            for folder, rows in _by_folder(table, self.folders).items()
-        }
+        folders = _by_folder(table, self.folders)
+        try:
+            return {f"{folder}{name}.{self.name}": as_bytes(rows, self.name) for folder, rows in folders.items()}
+        except pa.ArrowNotImplementedError as error:
+            # As of an object without keys, which Parquet does not have.
+            raise BadInput(
+                f"{name}: a column cannot be written as {self.name}: {' '.join(str(error).split())}; leave it out with "
+                "--keep, or take another --output-format"
+            ) from None
 
 
 PARQUET = Form()

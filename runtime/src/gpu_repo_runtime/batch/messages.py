@@ -6,7 +6,7 @@ import sys
 from ..words import words_of
 from .addresses import masked
 
-# What moves the cursor, colours, turns the direction of writing or ends a line: names and values of an input may hold it.
+# What moves the cursor, colours, turns the direction of writing or ends a line: an input may hold it in its names.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
