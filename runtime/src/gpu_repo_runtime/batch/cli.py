@@ -17,6 +17,7 @@ from .messages import shown
 from .parts import Limits
 from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
+from .stop import Stop
 from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
 DEVICES = ("auto", "cuda", "cpu")
@@ -277,7 +278,10 @@ def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
     options.output = options.output or "build/profile"
     options.asked = _asked(options, [])
-    return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
+    own = ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__})
+    # A Ctrl-C inside of the model would look like a row that ends the process, which is a bad one.
+    with Stop(0) as stop, stop.at_once("the model was profiled"):
+        return profile_job(own)
 
 
 def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
