@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -146,3 +147,36 @@ def test_a_worker_whose_input_is_bad_is_not_started_again(played, run):
     ray = played(lambda actor, method: seen() if method == "look" else (65 if actor else 0, "row 7"))
     assert run() == 65
     assert ray.actors == [0, 1]
+
+
+# What Ray does while nobody answers: it waits, with a handler of its own that raises SystemExit at SIGTERM.
+SILENT = """
+import signal, sys, time
+
+class cloudpickle:
+    register_pickle_by_value = staticmethod(lambda module: None)
+
+def init(*_, **__):
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+    print("WAITS", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+def shutdown(): ...
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_no_cluster_answers(job, tmp_path, out, number):
+    (tmp_path / "ray.py").write_text(SILENT)
+    lines = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    path = f"{tmp_path}{os.pathsep}{job.path}"
+    process = job.start("--input", lines, "--output", out.path, "--on", "ray://head:10001", PYTHONPATH=path)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "WAITS" in line:
+            break
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 128 + number, said
+    assert len(said.splitlines()) == 1, said
+    assert "start the same command again to go on" in said

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.batch.conftest import Output, texts, write_jsonl
-from tests.sampling import sampled
+from tests.sampling import every, sampled
 
 OPTIONS = ("--part-rows", 20, "--on-error", "quarantine", "--max-bad", 1)
 FIRST = "part-00000-000000"
@@ -147,3 +148,71 @@ def test_lost_parts_in_an_object_store(job, arguments):
     memory.pipe(f"/lost/data/{FIRST}.parquet", whole[f"/lost/data/{FIRST}.parquet"][:-1] + b"?")
     assert job(*arguments, "--output", "memory://lost") == 0
     assert {path: memory.cat(path) for path in whole} == whole
+
+
+def changed(**values: object):
+    """Return what changes a record as a hand or another program does."""
+
+    def change(out: Output) -> None:
+        path = out.path / "_records" / f"{FIRST}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | values))
+
+    return change
+
+
+HANDS = {
+    "rows": changed(rows=25),
+    "a text for a number": changed(rows="20"),
+    "the end of the part": changed(end=7),
+    "the last part": changed(last=True),
+    "bad rows": changed(bad=0),
+    "pieces": changed(by_folder=True, pieces=[5]),
+    "a stray file": lambda out: (out.path / "_records" / ".DS_Store").write_text("x"),
+    "a copy": lambda out: (out.path / "_records" / f"{FIRST} (1).json").write_text("{}"),
+    "a folder for the result": lambda out: (out.path / "data").mkdir(),
+}
+
+
+@pytest.mark.parametrize("hand", sampled(HANDS, every(3)))
+def test_a_record_that_a_hand_has_changed_does_not_count(job, arguments, whole, out, monkeypatch, capsys, hand):
+    half_done(job, arguments, out, monkeypatch)
+    HANDS[hand](out)
+    assert job(*arguments, "--output", out.path) == 0, capsys.readouterr().err
+    assert out.digest() == whole.digest()
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        (None, "and no _plan.json of this job"),
+        ("null", "is cut or no JSON"),
+        ('{"files": null}', "is cut or no JSON"),
+        ('{"files": [1]}', "is cut or no JSON"),
+    ],
+)
+def test_parts_without_the_plan_that_they_were_made_by(job, arguments, out, monkeypatch, capsys, plan, message):
+    """Else parts of another code would stand beside those of this one."""
+    half_done(job, arguments, out, monkeypatch)
+    delete(out.path / "_plan.json")
+    if plan is not None:
+        (out.path / "_plan.json").write_text(plan)
+    assert job(*arguments, "--output", out.path) == 78
+    assert message in capsys.readouterr().err
+    assert not out.complete
+
+
+def test_a_manifest_that_does_not_tell_of_a_part(job, arguments, whole, out, capsys):
+    assert job(*arguments, "--output", out.path) == 0
+    manifest = out.read_json("_manifest.json")
+    del manifest["parts"][2]
+    (out.path / "_manifest.json").write_text(json.dumps(manifest))
+    assert job(*arguments, "--output", out.path) == 0
+    assert "of which its manifest does not tell" in capsys.readouterr().err
+    assert out.digest() == whole.digest()
+
+
+def test_check_names_a_file_that_is_none_of_the_result(job, arguments, out, capsys):
+    assert job(*arguments, "--output", out.path) == 0
+    (out.path / "data" / "copy.parquet").write_bytes((out.path / "data" / f"{FIRST}.parquet").read_bytes())
+    assert job.main("check", "--output", str(out.path)) == 1
+    assert "copy.parquet is none of the manifest's files" in capsys.readouterr().out

@@ -303,3 +303,40 @@ def test_what_is_put_aside_is_there_as_it_was(job, tmp_path, out, name):
     options = ("--max-row-bytes", 1000, *PUT_ASIDE)
     assert job("--input", tmp_path / name, "--output", out.path, *options) == 0
     assert [row["raw"] for row in out.quarantined()] == raw
+
+
+@pytest.mark.parametrize("name", sampled(["a\nb.txt", "a\x1b[2J.txt", "a\u202eb.txt", "a\u2028b.txt"], every(2)))
+def test_a_name_does_not_write_lines_of_its_own(job, tmp_path, out, capsys, name):
+    """A log is read by line, and a terminal obeys what it shows."""
+    (tmp_path / name).write_bytes(b"\xff\n")
+    assert job("--input", tmp_path / name, "--output", out.path) == 65
+    said = capsys.readouterr().err
+    assert all(line.startswith("job: ") for line in said.splitlines()), said
+    assert name.encode("unicode_escape").decode() in said
+    assert job("--input", tmp_path / name, "--output", tmp_path / "other", *PUT_ASIDE, "--max-bad", 1) == 0
+    assert Output(tmp_path / "other").quarantined()[0]["file"] == name
+
+
+def test_a_key_that_is_no_text_is_no_column(job, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "\\ud800": 1, "k": 2}\n')
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k") == 0
+    assert out.rows()[0]["k"] == 2
+
+
+def test_types_of_an_extension_in_csv(job, tmp_path, out):
+    stored = pa.array([b"0123456789abcdef", None], pa.binary(16))
+    ids = pa.ExtensionArray.from_storage(pa.uuid(), stored)
+    pq.write_table(pa.table({"text": ["x", "y"], "id": ids}), tmp_path / "a.parquet")
+    options = ("--output", out.path, "--keep", "id", "--output-format", "csv")
+    assert job("--input", tmp_path / "a.parquet", *options) == 0
+    [made] = (out.path / "data").iterdir()
+    assert "30313233-3435-3637-3839-616263646566" in made.read_text()
+
+
+@pytest.mark.parametrize(("key", "value", "code"), [("k", {}, 65), ("__text__", 1, 78)])
+def test_what_no_output_holds_is_said_in_one_line(job, tmp_path, out, capsys, key, value, code):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x", key: value}) + "\n")
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", key) == code
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert key in said.splitlines()[-1]

@@ -82,6 +82,16 @@ def test_a_signal_while_a_read_stands_still(job, tmp_path, out):
     assert len(out.rows()) == 50
 
 
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
+def test_a_signal_while_it_profiles(job, tmp_path, number):
+    options = ("profile", "--input", write_jsonl(tmp_path / "a.jsonl", texts(500)), "--output", tmp_path / "profile")
+    command = [sys.executable, "-m", f"{PACKAGE}.job", *map(str, options)]
+    environment = os.environ | {"PYTHONPATH": job.path, "DEVICE": "cpu", "SLOW": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    wait_for(process, "cpu")
+    assert "stopped while the model was profiled" in stopped(process, number)
+
+
 def test_a_signal_while_predict_stands_still(build, arguments, tmp_path):  # noqa: F811
     predict = "sys.stderr.write('PREDICTS\\n'); time.sleep(600)"
     process = build(predict=predict).start(*arguments, "--grace", 1)

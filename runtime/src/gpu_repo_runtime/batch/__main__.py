@@ -2,12 +2,13 @@
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
 from ..allocator import keep_memory
 from ..cores import fit_threads
-from .exits import BAD_CONFIGURATION
+from .exits import BAD_CONFIGURATION, SIGNAL
 from .streams import open_closed, outlive_readers
 from .watched import die_with, watched
 
@@ -23,11 +24,15 @@ def start(package: str, arguments: Sequence[str]) -> int:
         outlive_readers()
         fit_threads()
         keep_memory()
-        # Only now: NumPy and the framework decide on their threads when they are imported.
-        from .cli import main
-
         try:
+            # Only now: NumPy and the framework decide on their threads when they are imported.
+            from .cli import main
+
             return main(package, arguments)
+        except KeyboardInterrupt:
+            # Where nothing waits for a signal, which `run` does from its first look at the input on.
+            print("job: stopped by Ctrl-C; start the same command again", file=sys.stderr)
+            return SIGNAL + signal.SIGINT
         finally:
             sys.stdout.flush()
 

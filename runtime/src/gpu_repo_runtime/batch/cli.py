@@ -13,9 +13,11 @@ from .arguments import above_zero, address, delimiter, encoding, not_blank, posi
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
 from .formats import FORMATS, Form
 from .inputs import Dialect
+from .messages import shown
 from .parts import Limits
 from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
+from .stop import Stop
 from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
 DEVICES = ("auto", "cuda", "cpu")
@@ -26,7 +28,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how to get help."""
-        self.exit(BAD_CONFIGURATION, masked(f"job: {message}; see {self.prog} --help\n"))
+        self.exit(BAD_CONFIGURATION, shown(f"job: {message}; see {self.prog} --help") + "\n")
 
 
 def main(package: str, arguments: Sequence[str]) -> int:
@@ -38,13 +40,13 @@ def main(package: str, arguments: Sequence[str]) -> int:
     try:
         return int(options.start(options, arguments))
     except JobError as error:
-        print(masked(f"job: {error}"), file=sys.stderr)
+        print(shown(f"job: {error}"), file=sys.stderr)
         return error.code
     except OSError as error:
         if is_refused(error):
-            print(masked(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
+            print(shown(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
             return BAD_CONFIGURATION
-        print(masked(f"job: {error}; another try may help"), file=sys.stderr)
+        print(shown(f"job: {error}; another try may help"), file=sys.stderr)
         return RETRY
     except (Exception, SystemExit):
         print(masked(traceback.format_exc()), file=sys.stderr)
@@ -276,7 +278,10 @@ def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
     options.output = options.output or "build/profile"
     options.asked = _asked(options, [])
-    return profile_job(ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__}))
+    own = ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__})
+    # A Ctrl-C inside of the model would look like a row that ends the process, which is a bad one.
+    with Stop(0) as stop, stop.at_once("the model was profiled"):
+        return profile_job(own)
 
 
 def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:

@@ -57,10 +57,15 @@ class Form:
 
     def files(self, table: pa.Table, name: str) -> dict[str, pa.Buffer]:
         """Return the content of each file of a part by its path below the folder of the result. Raises BadInput."""
-        return {
-            f"{folder}{name}.{self.name}": as_bytes(rows, self.name)
-            for folder, rows in _by_folder(table, self.folders).items()
-        }
+        folders = _by_folder(table, self.folders)
+        try:
+            return {f"{folder}{name}.{self.name}": as_bytes(rows, self.name) for folder, rows in folders.items()}
+        except pa.ArrowNotImplementedError as error:
+            # As of an object without keys, which Parquet does not have.
+            raise BadInput(
+                f"{name}: a column cannot be written as {self.name}: {' '.join(str(error).split())}; leave it out with "
+                "--keep, or take another --output-format"
+            ) from None
 
 
 PARQUET = Form()
@@ -135,6 +140,9 @@ def _flat(table: pa.Table) -> pa.Table:
             values = table.column(number).to_pylist(maps_as_pydicts="strict")
             cells = [None if v is None else v if isinstance(v, str) else _cell(v) for v in values]
             table = table.set_column(number, field.name, pa.array(cells, pa.string()))
+        elif isinstance(field.type, pa.BaseExtensionType):
+            values = table.column(number).to_pylist()
+            table = table.set_column(number, field.name, pa.array([v if v is None else str(v) for v in values]))
         elif types.is_decimal(field.type):
             table = table.set_column(number, field.name, table.column(number).cast(pa.string()))
     return table

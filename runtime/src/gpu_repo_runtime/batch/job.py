@@ -22,6 +22,7 @@ from .inputs import find_files
 from .manifest import Ledger
 from .messages import one_line, say
 from .parameters import as_json, parameters_of
+from .parts import TEXT
 from .plan import NAME as PLAN
 from .plan import Plan, code_fingerprint
 from .predicting import Predictor
@@ -66,6 +67,8 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     parameters = parameters_of(interface, options.parameters)
     if options.limit is not None:
         files = first_rows(files, options.limit, options.limits)
+    if TEXT in columns.kept.names:
+        raise BadConfiguration(f"the column {TEXT!r} cannot be kept: the job itself calls a column so")
     clash = set(columns.kept.names) & set(RESERVED)
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from .parts import BadRow, Part, numbers, part_name
 from .store import RECORDS, Store, read_all
 
 QUARANTINE = "_quarantine"
+_RECORD = re.compile(r"part-\d+-\d+\.json")
 QUARANTINE_SCHEMA = pa.schema(
     [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())]
 )
@@ -92,6 +94,10 @@ class Record:
             return [Written(**piece) for piece in self.pieces]
         return [Written(f"{self.name}.{self.form}", self.size, self.sha256, self.narrow_size)]
 
+    def sealed(self) -> bytes:
+        """Return the record as it is written, with a checksum of itself."""
+        return json.dumps({**vars(self), "seal": _seal(vars(self))}).encode()
+
     def with_files(self, files: list["Written"]) -> "Record":
         """Return the record with other files in place of these."""
         if self.by_folder:
@@ -107,7 +113,7 @@ class Ledger:
 
     def __init__(self, store: Store, wants: Callable[[int, int], bool] = lambda file, part: True) -> None:
         self._store = store
-        names = [name for name in sorted(store.sizes(RECORDS)) if wants(*numbers(name))]
+        names = [n for n in sorted(store.sizes(RECORDS)) if _RECORD.fullmatch(n) and wants(*numbers(n))]
         found = [record for content in read_all(store, RECORDS, names) if (record := _read(content)) is not None]
         self.records, self.damaged = intact(store, found)
 
@@ -171,7 +177,7 @@ class Ledger:
 
     def remember(self, record: Record) -> None:
         """Write the record of a part. If the power fails before it is on the disk, the part is made again."""
-        self._store.write(f"{RECORDS}/{record.name}.json", json.dumps(vars(record)).encode(), lasting=False)
+        self._store.write(f"{RECORDS}/{record.name}.json", record.sealed(), lasting=False)
         self.records[record.file_index, record.index] = record
 
 
@@ -189,8 +195,14 @@ def intact(store: Store, records: Iterable[Record]) -> tuple[dict[Number, Record
 
 
 def _read(content: bytes) -> Record | None:
-    """Return a record, None for one that was cut: then its part is done again."""
+    """Return a record, None for one that was cut or changed: then its part is done again."""
     try:
-        return Record(**json.loads(content))
-    except (ValueError, TypeError):
+        found = json.loads(content)
+        seal = found.pop("seal")
+        return Record(**found) if seal == _seal(found) else None
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def _seal(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record).encode()).hexdigest()

@@ -1,14 +1,23 @@
 """What the job says to people, apart from the bar. Imports no framework, so that help and wrong options are quick."""
 
+import re
 import sys
 
 from ..words import words_of
 from .addresses import masked
 
+# What moves the cursor, colours, turns the direction of writing or ends a line: an input may hold it in its names.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def shown(text: str) -> str:
+    """Return the text as one line for a terminal and a log: no password, and control characters as \\x1b."""
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), masked(text))
+
 
 def say(text: str) -> None:
     """Write a line for people to the standard error output, above a bar if there is one."""
-    line = f"job: {masked(text)}"
+    line = f"job: {shown(text)}"
     # Only a bar that is there has to make room.
     if bars := getattr(sys.modules.get("tqdm"), "tqdm", None):
         bars.write(line, file=sys.stderr)

@@ -7,15 +7,17 @@ import os
 import signal
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 from . import raymember
-from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, RETRY, SIGNAL, BadConfiguration, JobError
+from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, RETRY, SIGNAL, BadConfiguration, JobError, Stopped
 from .messages import one_line, say
 from .plan import code_fingerprint
+from .stop import Stop
 from .workers import WORKER, combine
 
 TRIES = 4
@@ -58,20 +60,35 @@ def run_on(
 ) -> int:
     """Run the job on the cluster at ray://HOST:PORT, or on the one that this machine is in ("ray").
 
-    Returns the exit code that stands for all. Raises JobError when there is no cluster, or no GPU that was asked for.
+    Returns the exit code that stands for all. Raises JobError when there is no cluster, or no GPU that was asked for,
+    Stopped when a signal comes before there is work.
     """
-    ray = _connected(address)
+    # Longer than the crew waits by itself: what ends it then is a cluster that has gone silent.
+    with Stop(grace, spare=2 * END_SECONDS) as stop:
+        with _waiting_for_ray(stop):
+            ray = _connected(address)
+        try:
+            with _waiting_for_ray(stop):
+                places = places_for(ray.nodes(), device, workers)
+            what = "one GPU" if places.device == "cuda" else "no GPU"
+            say(f"{places.workers} workers on Ray, each with {what} and {places.cpus} CPUs")
+            return _Crew(ray, package, arguments, output, places, grace).work()
+        except ray.exceptions.RayError as error:
+            raise JobError(f"Ray failed: {one_line(error)}; another try goes on") from error
+        except ConnectionError as error:
+            raise JobError(f"Ray is out of reach: {one_line(error)}; another try goes on") from error
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _waiting_for_ray(stop: Stop) -> Iterator[None]:
+    """Let a signal end the job at once in this block, also when Ray has put a handler of its own in place."""
     try:
-        places = places_for(ray.nodes(), device, workers)
-        what = "one GPU" if places.device == "cuda" else "no GPU"
-        say(f"{places.workers} workers on Ray, each with {what} and {places.cpus} CPUs")
-        return _Crew(ray, package, arguments, output, places, grace).work()
-    except ray.exceptions.RayError as error:
-        raise JobError(f"Ray failed: {one_line(error)}; another try goes on") from error
-    except ConnectionError as error:
-        raise JobError(f"Ray is out of reach: {one_line(error)}; another try goes on") from error
-    finally:
-        ray.shutdown()
+        with stop.at_once("a Ray cluster was waited for"):
+            yield
+    except SystemExit as ended:
+        raise Stopped(signal.SIGTERM) from ended
 
 
 def _connected(address: str) -> Any:

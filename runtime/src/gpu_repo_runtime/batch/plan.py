@@ -176,8 +176,12 @@ def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
 
 def _parsed(content: bytes) -> dict[str, Any]:
     try:
-        return dict(json.loads(content))
-    except ValueError:
+        found = dict(json.loads(content))
+        # What the comparison takes for granted.
+        if not all(isinstance(file["name"], str) for file in found.get("files", [])):
+            raise ValueError("a file without a name")
+        return found
+    except (ValueError, TypeError, KeyError):
         raise BadConfiguration(
             f"{NAME} of this output is cut or no JSON: take another --output, or delete it"
         ) from None

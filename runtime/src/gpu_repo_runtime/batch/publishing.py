@@ -1,9 +1,9 @@
 """The end of the job: all parts there, of one schema; then manifest and `_SUCCESS`."""
 
 import json
+import re
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,6 +23,7 @@ from .store import DATA, RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
 
 MANIFEST = "_manifest.json"
 READERS = 4
+_PART = re.compile(r"part-\d+-\d+\.")
 
 
 class Damaged(JobError):
@@ -56,13 +57,15 @@ def missing_parts(store: Store, files: int) -> list[str]:
 def reopen_when_damaged(store: Store) -> bool:
     """Tell whether a complete output lacks files, and begin it again then, with the records of what is there."""
     good, damaged = _published(store)
-    if not damaged and good is not None:
+    unlisted = [name for name in _unlisted(store, {**(good or {}), **damaged}) if _PART.match(PurePosixPath(name).name)]
+    if not damaged and good is not None and not unlisted:
         return False
     what = f"lacks {len(damaged)} parts: they are" if damaged else "has no manifest that can be read: it is"
+    what = f"holds {unlisted[0]}, of which its manifest does not tell: such parts are" if unlisted and good else what
     say(f"the output was complete, and now {what} made anew")
     store.prepare_again()
     for record in (good or {}).values():
-        store.write(f"{RECORDS}/{record.name}.json", to_json(asdict(record)))
+        store.write(f"{RECORDS}/{record.name}.json", record.sealed())
     store.delete(SUCCESS)
     return True
 
@@ -80,7 +83,14 @@ def changed_files(store: Store) -> list[str]:
     found = [f"{record.name} of {record.file} is gone, or has another size" for record in damaged.values()]
     with ThreadPoolExecutor(READERS) as pool:
         others = [name for names in pool.map(partial(_unlike, store, DATA), (good or {}).values()) for name in names]
+    found += [f"{name} is none of the manifest's files" for name in _unlisted(store, {**(good or {}), **damaged})]
     return found + [f"{name} is not what was written" for name in others]
+
+
+def _unlisted(store: Store, records: dict[Number, Record]) -> list[str]:
+    """Return the files among the result that no record tells of."""
+    known = {one.path for record in records.values() for one in record.written_files}
+    return sorted(store.sizes_of_parts().keys() - known)
 
 
 def _unlike(store: Store, folder: str, record: Record) -> list[str]:
@@ -96,7 +106,7 @@ def _published(store: Store) -> tuple[dict[Number, Record] | None, dict[Number, 
     try:
         parts = json.loads(store.read(MANIFEST) or b"")["parts"]
         return intact(store, [Record(**part) for part in parts])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None, {}
 
 
@@ -182,6 +192,8 @@ def _check_no_others(store: Store, records: list[Record]) -> None:
 def check_ours(store: Store, output: str) -> None:
     """Raise BadConfiguration when an output without a plan has a result: another program's, or an older one."""
     found = SUCCESS if store.read(SUCCESS) is not None else min(store.sizes(DATA), default="")
+    # Parts that nobody knows the code and the options of would be published beside others.
+    found = found or min((f"{RECORDS}/{name}" for name in store.sizes(RECORDS)), default="")
     if found and store.read(PLAN) is None:
         raise BadConfiguration(
             f"{output} holds {found}, and no {PLAN} of this job: take another --output, or delete what is there"

@@ -232,8 +232,18 @@ def _json_schema(lines: list[bytes]) -> pa.Schema | None:
         except (ValueError, RecursionError):
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
-            found.setdefault(name, []).append(value)
+            # No column can be called by half of a character.
+            if _is_text(name):
+                found.setdefault(name, []).append(value)
     return pa.schema([_json_field(name, values) for name, values in found.items()]) if found else None
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _json_field(name: str, values: list[Any]) -> pa.Field:

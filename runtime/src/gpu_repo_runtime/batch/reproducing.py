@@ -57,7 +57,7 @@ def _read(store: Store, name: str) -> dict[str, Any]:
         raise BadConfiguration(f"there is no {name} in the output: only a complete result can be compared")
     try:
         return dict(json.loads(content))
-    except ValueError:
+    except (ValueError, TypeError):
         raise BadConfiguration(f"{name} of the output is cut or no JSON") from None
 
 
@@ -97,12 +97,17 @@ def _devices(before: dict[str, Any]) -> list[str]:
     return _differences("device", before.get("name", before.get("device")), now.get("name", now.get("device")))
 
 
+def _parts(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parts of a manifest, which may be none of ours any more."""
+    return [part for part in manifest.get("parts") or [] if isinstance(part, dict)]
+
+
 def _inputs(plan: dict[str, Any], manifest: dict[str, Any], files: list[InputFile]) -> list[str]:
     """Compare files by their content where it is known, else by size and version or time."""
     before = {file["name"]: file for file in plan.get("files", [])}
     now = {file.name: file for file in files}
-    versions_read = {part["file"]: part["version"] for part in manifest.get("parts", []) if part.get("version")}
-    for part in manifest.get("parts", []):
+    versions_read = {part["file"]: part["version"] for part in _parts(manifest) if part.get("version")}
+    for part in _parts(manifest):
         versions_read |= part.get("versions", {})
     with Checksums([file for file in files if file.name in before]) as checksums:
         sums = checksums()

@@ -60,6 +60,10 @@ class DiskStore:
         for_parts: whether there will be parts at all.
         """
         if not (self.root / SUCCESS).exists():
+            if (self.root / WAITING).is_dir():
+                # Somebody has made a folder where the parts are to be; one with files in it is refused at the end.
+                with contextlib.suppress(OSError):
+                    (self.root / DATA).rmdir()
             # Another worker may have published since this one has opened the folder.
             self.parts = DATA if self._published() else WAITING
             self._make((TEMPORARY, self.parts) if for_parts else (TEMPORARY,))

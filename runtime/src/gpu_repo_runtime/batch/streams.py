@@ -48,4 +48,6 @@ def open_closed() -> None:
 
 def outlive_readers() -> None:
     """Go on when the standard output or error cannot be written any more."""
+    # A name of a file may be one that the locale has no signs for.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.stdout, sys.stderr = Lasting(sys.stdout), Lasting(sys.stderr)
