@@ -275,3 +275,26 @@ def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "repository" / "sbom" / "plain-cu13.spdx.json").exists()
     with pytest.raises(ImageError, match=r"holds no \*/released.json"):
         record.take({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),
+        ({"end_of_life": "2027-10-01"}, "less than twelve months after since"),
+        ({"since": None}, "expected the row's first day"),
+        ({"stays": "2.12"}, "framework_version is 2.13.0"),
+    ],
+    ids=str,
+)
+def test_a_row_that_stays_is_kept_for_as_long_as_promised(changes: dict[str, Any], expected: str) -> None:
+    catalog, row = changed_row("torch213-cu13", **changes)
+    found = "; ".join(check.row_problems(catalog, row))
+    assert (expected in found) if expected else not found, found
+
+
+def test_two_rows_may_have_one_driver_where_one_of_them_stays() -> None:
+    assert check.choice_problems(CATALOG) == []
+    catalog, row = changed_row("torch213-cu13")
+    del row["stays"]
+    assert check.choice_problems(catalog) == ["torch213-cu13: torch-cu13 is for torch and driver 580 too: retire one"]
