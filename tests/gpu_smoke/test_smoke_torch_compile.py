@@ -111,7 +111,7 @@ CASES = [
     (no_headers, "GS812", "Python-of-nobody.h", "python3-dev"),
     (per_kernel, "GS813", "any.c", "devel image"),
     (lambda m: own_compiler(m, b"not a library"), "GS814", "not-elf", "Build the image again"),
-    (older_driver, "GS814", "undefined symbol: cuFunctionOfTomorrow", "update the host driver"),
+    (older_driver, "GS814", "undefined symbol: cuFunctionOfTomorrow", "nodes with a newer driver"),
 ]
 
 

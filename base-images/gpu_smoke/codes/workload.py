@@ -185,7 +185,7 @@ CODES = [
         detect="the file that {path} gives: its ELF header, then the loader",
         fix=(
             "Build the image again from its base, for the node's architecture; where a function of the driver is "
-            "missing, update the host driver."
+            "missing, run it on nodes with a newer driver."
         ),
         apart="the evidence: `undefined symbol: cu...`, it is the driver; anything else, it is the file",
         source="Triton, runtime/build.py",

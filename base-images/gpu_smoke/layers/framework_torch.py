@@ -6,7 +6,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from ..isolate import Facts
-from . import torch_compile
+from . import kernel_compiler
 
 CPU, GPU = "cpu", "cuda"
 
@@ -14,7 +14,7 @@ CPU, GPU = "cpu", "cuda"
 def build(torch: ModuleType) -> Facts:
     """Return its CUDA version (None for a CPU build), its architectures, and whether Triton's module compiles."""
     flags = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", lambda: "")() or ""
-    compiles = torch_compile.ask() if torch.version.cuda else {}
+    compiles = kernel_compiler.ask() if torch.version.cuda else {}
     return {"cuda": torch.version.cuda, "archs": str(flags).split(), "torch_compile": compiles}
 
 
