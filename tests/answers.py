@@ -15,6 +15,7 @@ CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encodi
 FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])
 KUBEFLOW = tuple(one["name"] for one in CATALOG["frameworks"] if one.get("kubeflow"))
 DRIVERS = ("580", "525")
+STAYING = tuple((row["framework"], row["stays"], str(row["driver_min"])) for row in CATALOG["images"] if "stays" in row)
 COMPONENTS = ("gateway", "keda", "login")
 WEIGHTS = ("weights-image", "weights-init", "weights-volume")  # one of them at most in an overlay
 
@@ -33,6 +34,7 @@ class AnswerSet:
     pipeline: tuple[str, ...] = ()
     components: tuple[str, ...] = ()
     ci: tuple[str, ...] = ("jenkins",)
+    framework_version: str = "newest"
 
     @property
     def id(self) -> str:
@@ -42,7 +44,10 @@ class AnswerSet:
         tools = "".join(f"-{tool}" for tool in self.pipeline)
         systems = "" if self.ci == ("jenkins",) else f"-ci_{'_'.join(self.ci)}"
         parts = "".join(f"-{part}" for part in self.components)
-        return f"{self.project_type}-{self.framework}-{self.gpu_driver}{cluster}{tools}{parts}{systems}{special}"
+        version = "" if self.framework_version == "newest" else f"-{self.framework_version}"
+        return (
+            f"{self.project_type}-{self.framework}{version}-{self.gpu_driver}{cluster}{tools}{parts}{systems}{special}"
+        )
 
     @property
     def package_name(self) -> str:
@@ -53,6 +58,8 @@ class AnswerSet:
         """Return the answers to the questions that are asked for this type."""
         lists = {name: list(getattr(self, name)) for name in ("pipeline", "components", "ci")}
         answers: dict[str, object] = asdict(self) | lists
+        if self.framework_version == "newest":
+            del answers["framework_version"]
         if self.project_type != "batch" or not self.kubernetes:
             del answers["pipeline"]
         if self.project_type == "library" or not self.kubernetes:
@@ -71,6 +78,7 @@ def every_answer_set() -> list[AnswerSet]:
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
         if kubernetes or (project_type != "library" and driver == DRIVERS[0])  # neither knows of the other
     ]
+    sets += [AnswerSet(t, one, driver, framework_version=version) for t in TYPES for one, version, driver in STAYING]
     sets += [AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow")) for framework in KUBEFLOW]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
     sets += [

@@ -12,7 +12,7 @@ from tests.conftest import ROOT
 
 def test_the_table_of_images_is_the_catalogue():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = dict(re.findall(r"(?m)^\| ([a-z]+-cu\d+) \| (.*) \|$", text))
+    table = dict(re.findall(r"(?m)^\| ([a-z0-9]+-cu\d+) \| (.*) \|$", text))
     catalog = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())
     rows = {r["name"]: r for r in catalog["images"]}
     titles = {one["name"]: one["title"] for one in catalog["frameworks"]}

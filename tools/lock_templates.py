@@ -53,6 +53,7 @@ def lock(project_type: str, framework: str, image: dict[str, object], upgrade: b
             "project_type": project_type,
             "framework": framework,
             "gpu_driver": str(image["driver_min"]),
+            "framework_version": str(image.get("stays", "newest")),
         }
         run_copy(str(ROOT), child, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
         uv = child / ".venv" / "bin" / "uv"

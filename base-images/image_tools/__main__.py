@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -66,10 +67,17 @@ def parser() -> argparse.ArgumentParser:
     return main
 
 
+def check_digest(digest: str) -> None:
+    """Raise ImageError for what no registry can have, before one is asked."""
+    if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
+        raise ImageError(f"DIGEST={digest}: expected sha256: and 64 small hexadecimal digits, as `make push` prints it")
+
+
 def main() -> int:
     """Run one verb; a problem is one line on standard error and exit code 1."""
     arguments = parser().parse_args()
     try:
+        check_digest(getattr(arguments, "digest", ""))
         return arguments.action(read_catalog(), arguments) or 0
     except ImageError as error:
         print(f"error: {error}", file=sys.stderr)

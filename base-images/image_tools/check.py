@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -55,6 +55,7 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
         *version_problems(row, pins),
         *driver_problems(catalog, row),
         *line_problems(catalog, row, pins),
+        *promise_problems(row),
         *licence_problems(pins),
     ]
 
@@ -135,17 +136,34 @@ def request_problems(name: str, pins: dict[str, Pin]) -> list[str]:
 
 
 def choice_problems(catalog: dict[str, Any]) -> list[str]:
-    """Return rows for the same answers: framework and driver decide the image, so one of them would never be taken."""
+    """Return rows for the same answers: framework, its version where a row stays on one, and driver."""
     found: list[str] = []
-    taken: dict[tuple[Any, Any], str] = {}
+    taken: dict[tuple[Any, Any, str], str] = {}
     for row in catalog["images"]:
         if row.get("state") == "retired":
             continue
-        answers = (row.get("framework"), row.get("driver_min"))
+        answers = (row.get("framework"), row.get("driver_min"), str(row.get("stays", "")))
         if answers in taken:
             found.append(f"{row['name']}: {taken[answers]} is for {answers[0]} and driver {answers[1]} too: retire one")
         taken[answers] = row["name"]
     return found
+
+
+def promise_problems(row: dict[str, Any]) -> list[str]:
+    """Return that a row which stays on a version of its framework is not kept for as long as the pages promise."""
+    if "stays" not in row:
+        return []
+    if row["stays"] != major_minor(str(row["framework_version"])):
+        return [f"stays says {row['stays']!r}, framework_version is {row['framework_version']}"]
+    try:
+        first, last = (date.fromisoformat(str(row.get(key))) for key in ("since", "end_of_life"))
+    except ValueError:
+        return [f"since is {row.get('since')!r}, expected the row's first day as YYYY-MM-DD, because the row stays"]
+    if last - first >= timedelta(days=365):
+        return []
+    return [
+        f"end_of_life {last} is less than twelve months after since ({first}): a row that stays is promised for them"
+    ]
 
 
 def end_problems(row: dict[str, Any], today: date) -> list[str]:

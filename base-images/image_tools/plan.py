@@ -62,6 +62,7 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     facts = {key: row[key] for key in ("name", "framework", "framework_version", "cuda", "cudnn", "nccl")}
     return {
         **facts,
+        **({"takes": row["takes"]} if row.get("takes") else {}),
         "python": catalog["python"],
         "driver_min": row["driver_min"],
         "driver_full": row["driver_full"],

@@ -201,6 +201,16 @@ def measure(packages: list[dict[str, str]], names: list[str]) -> dict[str, Any]:
     return {"locks": locks, "python": python, "packages": found}
 
 
+def merged(before: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+    """Return a result in which the rows that were measured now replace those of before."""
+    rows = [row["name"] for row in live_rows(read_catalog())]
+    locks, packages = before["locks"] | made["locks"], {}
+    for name, found in made["packages"].items():
+        both = before["packages"].get(name, {}) | found
+        packages[name] = {row: both[row] for row in rows if row in both}
+    return {"locks": {row: locks[row] for row in rows if row in locks}, "python": made["python"], "packages": packages}
+
+
 def main() -> None:
     """Resolve everything again and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -208,6 +218,8 @@ def main() -> None:
     parser.add_argument("--result", type=Path, default=RESULT)
     options = parser.parse_args()
     made = measure(read_catalog()["compatibility"], options.image)
+    if options.image:
+        made = merged(json.loads(options.result.read_text(encoding="utf-8")), made)
     options.result.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
 

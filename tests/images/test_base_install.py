@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -164,6 +165,26 @@ NAMES = {
 def test_gpu_packages_are_known_by_all_their_names(bench: Bench, name: str) -> None:
     """A framework or CUDA package under another name is refused before anything is downloaded."""
     refused(bench, f"{name}==1.0 --hash=sha256:{'0' * 64}\n", 1, NAMES[name], "Ways out")
+
+
+def test_a_row_may_take_compilers_and_bindings_of_nvidia(bench: Bench) -> None:
+    """By name alone: what is in the image keeps its version, and libraries and files of the image stay refused."""
+    base = bench.folder / "base-that-takes"
+    shutil.copytree(bench.base, base)
+    facts = json.loads((base / "image.json").read_text()) | {
+        "takes": ["nvidia-cutlass-dsl*", "nvidia-cudart-extra", "torch"]
+    }
+    (base / "image.json").write_text(json.dumps(facts))
+    takes = Bench(bench.folder, base)
+    good, library = (
+        takes.wheel("nvidia-cutlass-dsl-libs-cu12"),
+        takes.wheel("nvidia-cudart-extra", **{"x/libcudart.so.13": ""}),
+    )
+    refused(takes, good + library, 1, "a second libcudart.so.13")
+    refused(takes, f"nvidia-npp==1.0 --hash=sha256:{'0' * 64}\n", 1, "GPU libraries come from the image")
+    refused(takes, f"torch==1.0 --hash=sha256:{'0' * 64}\n", 1, "the image has")
+    assert takes.install(good).returncode == 0
+    refused(bench, good, 1, "GPU libraries come from the image")
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def refusals(image: Built) -> dict[str, str]:
         f"{runtime.name}==99.1 {HASH}": f"{runtime.name}: the lock asks 99.1, the image has {runtime.version}",
         f"numpy==1.0 {HASH}": f"numpy: the lock asks 1.0, the image has {pins['numpy'].version}",
         f"nvidia-npp==99.1 {HASH}": "nvidia-npp: the lock asks 99.1, the image has none",
-        f"cuda-python==99.1 {HASH}": "cuda-python: the lock asks 99.1, the image has none",
+        f"cuda-cccl==99.1 {HASH}": "cuda-cccl: the lock asks 99.1, the image has none",
     }
     for framework in ("torch", "tensorflow"):
         has = pins[framework].version if framework in pins else "none"

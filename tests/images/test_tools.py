@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from image_tools import build, check, lock, plan, record, sbom
+from image_tools.__main__ import main as image_tools_main
 from image_tools.catalog import (
     FOLDER,
     ROOT,
@@ -275,3 +276,37 @@ def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "repository" / "sbom" / "plain-cu13.spdx.json").exists()
     with pytest.raises(ImageError, match=r"holds no \*/released.json"):
         record.take({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, ""),
+        ({"end_of_life": "2027-10-01"}, "less than twelve months after since"),
+        ({"since": None}, "expected the row's first day"),
+        ({"stays": "2.12"}, "framework_version is 2.13.0"),
+    ],
+    ids=str,
+)
+def test_a_row_that_stays_is_kept_for_as_long_as_promised(changes: dict[str, Any], expected: str) -> None:
+    catalog, row = changed_row("torch213-cu13", **changes)
+    found = "; ".join(check.row_problems(catalog, row))
+    assert (expected in found) if expected else not found, found
+
+
+def test_two_rows_may_have_one_driver_where_one_of_them_stays() -> None:
+    assert check.choice_problems(CATALOG) == []
+    catalog, row = changed_row("torch213-cu13")
+    del row["stays"]
+    assert check.choice_problems(catalog) == ["torch213-cu13: torch-cu13 is for torch and driver 580 too: retire one"]
+
+
+@pytest.mark.parametrize("verb", ["promote", "smoke-digest", "verify"])
+@pytest.mark.parametrize("digest", ["sha256:zz", "latest", f"sha256:{'A' * 64}", f"sha256:{'a' * 64}\n"], ids=repr)
+def test_a_digest_that_cannot_be_is_refused_before_a_registry_is_asked(
+    verb: str, digest: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["image_tools", verb, "--image", "plain-cu13", "--digest", digest])
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("a program was started"))
+    assert image_tools_main() == 1
+    assert f"DIGEST={digest}: expected sha256: and 64 small hexadecimal digits" in capsys.readouterr().err

@@ -340,6 +340,6 @@ def test_a_row_whose_time_is_over_is_not_built(capsys: pytest.CaptureFixture[str
 
 
 def test_check_catalog_looks_at_the_day(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [row | {"end_of_life": "2020-01-01"} for row in CATALOG["images"]]
+    rows = [row | {"end_of_life": "2020-01-01", "since": "2019-01-01"} for row in CATALOG["images"]]
     with pytest.raises(ImageError, match="2020-01-01 has passed"):
         check.check(CATALOG | {"images": rows}, argparse.Namespace(image=""))

@@ -232,7 +232,50 @@ def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path)
 )
 def test_the_image_follows_from_framework_and_driver(render, framework, driver, image):
     child = render(AnswerSet("service", framework, gpu_driver=driver))
+    assert "framework_version" not in (child / ".copier-answers.yml").read_text()
     assert f"/{image}:" in (child / "Dockerfile").read_text(), f"{framework} on {driver}"
+
+
+STAYS = {"project_name": "a", "framework": "torch", "framework_version": "2.13"}
+
+
+def test_a_child_may_stay_on_a_version_and_leave_it(template, tmp_path):
+    """The answer is kept, an update keeps the image, and `newest` is the way back, which leaves no trace."""
+    child = tmp_path / "child"
+    assert refusal(template, child, **STAYS) == ""
+    assert "/torch213-cu13:" in (child / "Dockerfile").read_text()
+    assert "torch==2.13.0" in (child / "constraints.txt").read_text()
+    assert yaml.safe_load((child / ".copier-answers.yml").read_text())["framework_version"] == "2.13"
+    git(child, "init", "--quiet")
+    for answers, image in (({}, "torch213-cu13"), ({"framework_version": "newest"}, "torch-cu13")):
+        git(child, "add", "--all")
+        git(child, "commit", "--quiet", "--allow-empty", "--message=State")
+        run_update(child, data=answers, defaults=True, overwrite=True, quiet=True, vcs_ref="HEAD")
+        assert f"/{image}:" in (child / "Dockerfile").read_text(), answers
+    assert "framework_version" not in (child / ".copier-answers.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ({"framework_version": "2.14"}, 'no image keeps torch "2.14": answer framework_version with newest or 2.13'),
+        ({"framework_version": "2.13.0"}, "newest or 2.13"),
+        ({"framework": "tensorflow"}, 'no image keeps tensorflow "2.13": answer framework_version with newest'),
+        ({"gpu_driver": "525"}, "torch213-cu13 runs on driver 580 or newer: answer gpu_driver with 580"),
+    ],
+    ids=str,
+)
+def test_a_version_that_no_image_keeps_is_refused(template, tmp_path, answers, expected):
+    error = refusal(template, tmp_path / "child", **STAYS | answers)
+    assert expected in error, f"{answers}: {error}"
+    assert not (tmp_path / "child").exists()
+
+
+def test_a_version_whose_image_is_retired_is_refused_with_the_way_out(template, tmp_path):
+    changed = retired(template, tmp_path, "torch213-cu13")
+    error = refusal(changed, tmp_path / "child", **STAYS)
+    assert "torch213-cu13 is retired: answer framework_version with newest" in error
+    assert refusal(changed, tmp_path / "newest", project_name="a", framework="torch") == ""
 
 
 def test_a_released_digest_is_pinned(template, tmp_path):

@@ -135,6 +135,62 @@ CODES = [
         source="TensorFlow, GPU support; CUDA programming guide, just-in-time compilation",
     ),
     Code(
+        id="GS812",
+        layer="framework",
+        severity="warning",
+        title="torch.compile cannot start: nothing compiles Triton's C module",
+        symptom="`Failed to find C compiler` or `base-cc: this image has no C compiler` at the first compiled call",
+        cause=(
+            "the variable CC or the folder /opt/base/modules of the base image was lost (`ENV CC`, a stage that "
+            "copies /opt/env alone); else another Triton than the image's, whose module was not compiled with it"
+        ),
+        detect="Triton's own call of CC, gcc or clang on its driver.c, without the driver",
+        fix=(
+            "Build FROM the base image and leave CC=/usr/local/bin/base-cc and /opt/base as they are; elsewhere "
+            "install gcc and python3-dev."
+        ),
+        apart=(
+            "`echo $CC; ls /opt/base/modules`: empty or missing, it was lost; both there, compare the Triton that is "
+            "installed with /opt/base/constraints.txt"
+        ),
+        source="Triton, runtime/build.py",
+    ),
+    Code(
+        id="GS813",
+        layer="framework",
+        severity="info",
+        title="torch.compile needs a C compiler for each kind of kernel",
+        symptom="`base-cc: this image has no C compiler` or `Failed to find C compiler` at the first compiled call",
+        cause=(
+            "Triton up to 3.6 compiles a launcher in C for the arguments of each kernel, and there is no compiler "
+            "or no Python.h"
+        ),
+        detect="the launcher in Triton's driver.py; then a source with Python.h, compiled as Triton does",
+        fix=(
+            "If the project uses torch.compile, take the devel image, or install gcc and python3-dev in yours; a row "
+            "with a newer PyTorch needs neither."
+        ),
+        source="Triton 3.6, backends/nvidia/driver.py",
+    ),
+    Code(
+        id="GS814",
+        layer="framework",
+        severity="warning",
+        title="Triton's C module cannot be loaded",
+        symptom="an ImportError or OSError with cuda_utils at the first compiled call",
+        cause=(
+            "the module in /opt/base/modules was damaged or is of another machine; else the driver is too old for this "
+            "Triton and lacks a function"
+        ),
+        detect="the file that {path} gives: its ELF header, then the loader",
+        fix=(
+            "Build the image again from its base, for the node's architecture; where a function of the driver is "
+            "missing, run it on nodes with a newer driver."
+        ),
+        apart="the evidence: `undefined symbol: cu...`, it is the driver; anything else, it is the file",
+        source="Triton, runtime/build.py",
+    ),
+    Code(
         id="GS901",
         layer="collective",
         severity="warning",

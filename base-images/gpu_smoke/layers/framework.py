@@ -16,6 +16,7 @@ from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
+from . import kernel_compiler
 from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "framework", "framework", "framework"
@@ -199,7 +200,7 @@ def _build(context: Context, facts: Facts) -> list[Finding]:
         if lacking:
             evidence = f"lacks {', '.join(lacking)}; has {', '.join(archs)}"
             found.append(finding(context, "GS808", evidence, value=", ".join(lacking)))
-    return found
+    return found + kernel_compiler.judge(context, facts.get("torch_compile") or {})
 
 
 def _on_gpu(context: Context, facts: Facts) -> list[Finding]:

@@ -6,14 +6,16 @@ from types import ModuleType
 from typing import Any, Callable
 
 from ..isolate import Facts
+from . import kernel_compiler
 
 CPU, GPU = "cpu", "cuda"
 
 
 def build(torch: ModuleType) -> Facts:
-    """Return the CUDA version it was built with (None for a CPU build) and its architecture list; needs no GPU."""
+    """Return its CUDA version (None for a CPU build), its architectures, and whether Triton's module compiles."""
     flags = getattr(getattr(torch, "_C", None), "_cuda_getArchFlags", lambda: "")() or ""
-    return {"cuda": torch.version.cuda, "archs": str(flags).split()}
+    compiles = kernel_compiler.ask() if torch.version.cuda else {}
+    return {"cuda": torch.version.cuda, "archs": str(flags).split(), "torch_compile": compiles}
 
 
 def devices(torch: ModuleType) -> int:

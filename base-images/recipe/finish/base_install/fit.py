@@ -46,6 +46,8 @@ def conflict(name: str, version: str, image: Image) -> str:
     held = image.held.get(name)
     if held is not None:
         return "" if held == version else f"{name}: the lock asks {version}, the image has {held}"
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in image.takes):
+        return ""
     if is_gpu_library(name):
         return f"{name}: the lock asks {version}, the image has none and GPU libraries come from the image"
     wanted = CUDA_IN_NAME.search(name) or CUDA_IN_VERSION.search(version)

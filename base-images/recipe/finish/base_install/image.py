@@ -30,6 +30,7 @@ class Image:
         facts = json.loads((base / "image.json").read_text())
         self.name: str = facts["name"]
         self.cuda_major = int(facts["cuda"].split(".")[0])
+        self.takes: list[str] = facts.get("takes", [])
         self.environment = Path(sys.prefix)
         self.packages = Path(sysconfig.get_path("purelib"))
         self.programs = Path(sysconfig.get_path("scripts"))

@@ -1,0 +1,137 @@
+"""What torch.compile needs of the machine: the C module that Triton compiles when it first starts on a GPU.
+
+Triton calls CC, else gcc or clang, with its driver.c (triton/runtime/build.py). In an image without a compiler CC is
+base-cc, which hands over what was compiled with the image. Here the same call is made, without linking the driver.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+
+from .. import elf
+from ..host import clean
+from ..isolate import Facts
+from ..verdicts import Context, Finding, finding
+
+SECONDS = 60  # gcc takes one or two
+# What the file of Triton's driver holds where it compiles a launcher for each kind of kernel (up to 3.6).
+PER_KERNEL = "__triton_launcher"
+ANY_SOURCE = "#include <Python.h>\nint gpu_smoke;\n"
+OWN_COMPILER = "/usr/local/bin/base-cc"
+# As Triton's process does: the driver first. Python itself is in the process, which the module needs too.
+LOAD = "import ctypes, sys; ctypes.CDLL('libcuda.so.1', ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[1])"
+NOT_ASKED = ("libcuda", "failed to map segment")  # the layers below; a /tmp without programs
+
+
+def ask() -> Facts:
+    """Return ``source`` ("" without Triton), ``compiler``, ``per_kernel``, ``failed`` with ``error``, ``cached``."""
+    folder = _backend()
+    facts: Facts = {"source": os.path.join(folder, "driver.c") if folder else "", "failed": "", "error": ""}
+    if not folder:
+        return facts
+    facts["compiler"] = _compiler()
+    facts["per_kernel"] = PER_KERNEL in _text(os.path.join(folder, "driver.py"))
+    facts["cached"] = _cached()
+    with tempfile.TemporaryDirectory() as scratch:
+        facts.update(_module(facts["source"], facts["compiler"], scratch))
+        if facts["per_kernel"] and not facts["failed"]:
+            source = os.path.join(scratch, "any.c")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(ANY_SOURCE)
+            if error := _compile(facts["compiler"], source, os.path.join(scratch, "any.so")):
+                facts.update(failed="kernels", error=error)
+    return facts
+
+
+def _backend() -> str:
+    """Return the folder of Triton's NVIDIA backend, "" where there is none. Nothing of Triton is imported."""
+    spec = importlib.util.find_spec("triton")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        folder = os.path.join(place, "backends", "nvidia")
+        if os.path.isfile(os.path.join(folder, "driver.c")):
+            return folder
+    return ""
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _compiler() -> str:
+    told = os.environ.get("CC")
+    return told if told is not None else shutil.which("gcc") or shutil.which("clang") or ""
+
+
+def _cached() -> bool:
+    """Say whether the cache of Triton holds its module already, as an image may bring it."""
+    home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")
+    cache = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")
+    return any(name.startswith("cuda_utils") for _, _, names in os.walk(cache) for name in names)
+
+
+def _module(source: str, compiler: str, scratch: str) -> Facts:
+    """Return at which step the module fails: ``compile``, ``file`` or ``load``; "" where it does not."""
+    if not compiler:
+        return {"failed": "compile", "error": "no CC in the environment, and neither gcc nor clang on PATH"}
+    target = os.path.join(scratch, "cuda_utils.so")
+    if error := _compile(compiler, source, target):
+        return {"failed": "compile", "error": error}
+    kind = elf.classify(target)
+    if kind.kind != "ok":
+        return {"failed": "file", "error": f"{compiler} gave a file that is {kind.kind} {kind.detail}".strip()}
+    if error := _load(target):
+        return {"failed": "load", "error": error.replace(target, "the module")}
+    return {}
+
+
+def _load(module: str) -> str:
+    """Load the module beside the driver, in a process of its own; return the error, "" where no driver is."""
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", LOAD, module], capture_output=True, timeout=SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    if done.returncode < 0:
+        return f"killed by signal {-done.returncode} while it was loaded"
+    said = clean(done.stderr.decode("utf-8", "replace"), 2000).strip().splitlines() or [""]
+    return "" if done.returncode == 0 or any(part in said[-1] for part in NOT_ASKED) else said[-1]
+
+
+def _compile(compiler: str, source: str, target: str) -> str:
+    """Compile as Triton does; return the last line of what went wrong, "" for nothing."""
+    headers = [os.path.join(os.path.dirname(source), "include"), sysconfig.get_path("include", "posix_prefix")]
+    command = [compiler, source, "-O0", "-shared", "-fPIC", "-Wno-psabi", "-o", target, *(f"-I{h}" for h in headers)]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"{compiler} took more than {SECONDS} s"
+    except OSError as error:
+        return f"CC is {compiler!r}: {error.strerror}"
+    if done.returncode == 0:
+        return "" if os.path.exists(target) else f"{compiler} ended with 0 and wrote nothing"
+    said = clean(done.stderr.decode("utf-8", "replace"), 2000).strip().splitlines()
+    fatal = next((line for line in said if "error" in line), said[-1] if said else "")
+    return f"{compiler} ended with {done.returncode}: {fatal}".rstrip(": ")
+
+
+def judge(context: Context, facts: Facts) -> list[Finding]:
+    """Return the finding, if any: the framework itself works without."""
+    failed = facts.get("failed")
+    if not failed or (failed == "compile" and facts.get("cached") and not facts.get("per_kernel")):
+        return []
+    if failed == "kernels":
+        return [finding(context, "GS813", facts["error"])]
+    if failed == "compile":
+        return [finding(context, "GS812", facts["error"])]
+    return [finding(context, "GS814", facts["error"], path=facts["compiler"])]
