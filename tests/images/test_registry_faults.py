@@ -71,7 +71,7 @@ def test_a_list_of_images_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> No
     answers = iter([DIGEST, json.dumps({"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": told})])
     monkeypatch.setattr(registry, "skopeo", lambda *_, **__: next(answers))
     arguments = argparse.Namespace(registry="host/ml", staging="", pushed="", digest="")
-    with pytest.raises(ImageError, match="a list of images for several platforms.*; no tag was set"):
+    with pytest.raises(ImageError, match=r"a list of images for several platforms.*; no tag was set"):
         promote.check_place(Pushed(f"{REPOSITORY}@{DIGEST}", "", ""), ROW, arguments)
 
 

@@ -1,6 +1,6 @@
 """Build step: install one layer's packages into the environment, trim them, and make the result reproducible.
 
-Runs inside `docker build` with the Python of the installer's stage, which is the image's version (standard library only):
+Runs inside `docker build` with the Python of the installer's stage, of the image's version (standard library only):
     install_layer.py PLAN KIT NAME
 PLAN holds requirements.txt and trims.json of the layer NAME; KIT is the root of the installer stage (uv, strip).
 Two runs on different days write the same bytes: fixed file times, byte code after that, no caches.
