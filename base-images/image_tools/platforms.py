@@ -58,5 +58,5 @@ def check_emulation(platform: str) -> None:
     if platform not in [name.strip(" *") for line in lines for name in line.split(",")]:
         raise ImageError(
             f"{platform}: this Docker Engine cannot run programs of that platform: install QEMU where it runs "
-            "(Debian: apt-get install qemu-user-static binfmt-support), or build on such a machine"
+            "(Debian 13: apt-get install qemu-user-binfmt), or build on such a machine"
         )
