@@ -1,7 +1,7 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
 export REGISTRY ?= registry.example.com/ml
 IMAGE_TOOLS = PYTHONPATH=base-images:runtime/src $(PYTHON) -m image_tools
-CHOSEN = $(call given,IMAGE,image) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
+CHOSEN = $(call given,IMAGE,image) $(call given,PLATFORM,platform) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
 
 .PHONY: check-catalog
 check-catalog: $(READY) ## prove the rows of the image catalogue against their locks
@@ -12,11 +12,11 @@ lock: $(READY) ## resolve the lock of an image again and show what changes (IMAG
 	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(value UPGRADE),--upgrade)
 
 .PHONY: lock-os
-lock-os: $(READY) ## pin Debian's packages of all images again, in base-images/os.lock (needs a Docker Engine)
-	@$(IMAGE_TOOLS) lock-os
+lock-os: $(READY) ## pin Debian's packages of all images again, in base-images/os.lock (needs a Docker Engine; PLATFORM=linux/arm64 for one alone)
+	@$(IMAGE_TOOLS) lock-os $(call given,PLATFORM,platform)
 
 .PHONY: images
-images: $(READY) ## build the base images one after another (IMAGE=name for one; DEVEL=1 with a compiler; OS_LOCK=newest)
+images: $(READY) ## build the base images one after another (IMAGE=name for one; PLATFORM=linux/arm64; DEVEL=1 with a compiler; OS_LOCK=newest)
 	@$(IMAGE_TOOLS) build $(CHOSEN) $(if $(value DEVEL),--devel)
 
 .PHONY: smoke-image

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import build, check, lock, promote, push, record, sbom, signing, smoke, system
-from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
+from .catalog import DEFAULT_PLATFORM, DEFAULT_REGISTRY, ImageError, read_catalog
 
 
 def new_key(_: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -29,6 +29,11 @@ def parser() -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=help_text)
         sub.set_defaults(action=action)
         sub.add_argument("--image", default="", help="name of a row; all live rows when left out")
+        sub.add_argument(
+            "--platform",
+            default="",
+            help=f"linux/amd64 or linux/arm64; {DEFAULT_PLATFORM} when left out",
+        )
         sub.add_argument("--registry", default=registry, help="where images are pushed, and named after")
         sub.add_argument(
             "--staging", default=staging, help="where images wait for promotion; REGISTRY-staging if not set"

@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .catalog import ROOT, ImageError, chosen_rows
+from .catalog import DEFAULT_PLATFORM, ROOT, ImageError
 from .check import check_rows
 from .plan import write_bake_file
+from .platforms import asked, check_emulation, rows_on, suffix
 
 GIGABYTE = 10**9
 ROOM = 12 * GIGABYTE  # the largest row: 6.5 GB of layers, and its packages in the cache of the installer
@@ -53,16 +54,18 @@ def check_room(folder: Path, needed: int = ROOM) -> None:
 
 def plan(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Write the plans and the bake file."""
-    chosen_rows(catalog, arguments.image)
-    print(f"wrote {write_bake_file(catalog, arguments.registry)}")
+    rows_on(catalog, arguments.image, asked(arguments))
+    print(f"wrote {write_bake_file(catalog, arguments.registry, asked(arguments))}")
 
 
 def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Build the chosen rows one after another; the installer's cache is dropped in between (KEEP_CACHE=1 keeps it)."""
-    rows = chosen_rows(catalog, arguments.image)
+    platform = asked(arguments)
+    rows = rows_on(catalog, arguments.image, platform)
     check_rows(catalog, rows)
     folder = engine_folder()
-    bake_file = write_bake_file(catalog, arguments.registry)
+    check_emulation(platform)
+    bake_file = write_bake_file(catalog, arguments.registry, platform)
     for row in rows:
         check_room(folder)
         target = row["name"] + ("-devel" if arguments.devel else "")
@@ -74,17 +77,29 @@ def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
             subprocess.run(prune, stdout=subprocess.DEVNULL, check=False)
 
 
-def local_tag(catalog: dict[str, Any], name: str, registry: str) -> str:
-    """Return the tag under which `make images` leaves a row."""
-    return f"{registry}/{name}:{catalog['release']}"
+def local_tag(catalog: dict[str, Any], name: str, registry: str, platform: str = DEFAULT_PLATFORM) -> str:
+    """Return the tag under which `make images` leaves a row of a platform."""
+    return f"{registry}/{name}:{catalog['release']}{suffix(platform)}"
 
 
 def smoke(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Run `gpu-smoke --mode image` in the local image of each chosen row."""
     engine_folder()
-    for row in chosen_rows(catalog, arguments.image):
-        tag = local_tag(catalog, row["name"], arguments.registry)
+    platform = asked(arguments)
+    for row in rows_on(catalog, arguments.image, platform):
+        tag = local_tag(catalog, row["name"], arguments.registry, platform)
         run(
-            ["docker", "run", "--rm", "--network=none", tag, "/usr/local/bin/gpu-smoke", "--mode", "image"],
+            [
+                "docker",
+                "run",
+                "--rm",
+                "--network=none",
+                "--platform",
+                platform,
+                tag,
+                "/usr/local/bin/gpu-smoke",
+                "--mode",
+                "image",
+            ],
             f"{tag}: the smoke test failed or the image is not here; build it with `make images IMAGE={row['name']}`",
         )

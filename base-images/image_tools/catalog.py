@@ -17,6 +17,8 @@ ROOT = FOLDER.parent
 CATALOG = FOLDER / "catalog.yml"
 BUILD = ROOT / "build" / "images"
 DEFAULT_REGISTRY = "registry.example.com/ml"
+DEFAULT_PLATFORM = "linux/amd64"
+MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}  # Python's word for the processor of each platform
 
 
 class ImageError(Exception):
@@ -78,15 +80,15 @@ def chosen_rows(catalog: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [row]
 
 
-def target_environment(catalog: dict[str, Any]) -> dict[str, str]:
-    """Return the PEP 508 environment of the images: Linux on x86_64 with the catalogue's Python."""
+def target_environment(catalog: dict[str, Any], platform: str = DEFAULT_PLATFORM) -> dict[str, str]:
+    """Return the PEP 508 environment of the images of a platform: Linux with the catalogue's Python."""
     python = catalog["python"]
     return {
         "python_version": python,
         "python_full_version": f"{python}.0",
         "sys_platform": "linux",
         "platform_system": "Linux",
-        "platform_machine": "x86_64",
+        "platform_machine": MACHINES[platform],
         "os_name": "posix",
         "implementation_name": "cpython",
         "platform_python_implementation": "CPython",
@@ -140,8 +142,8 @@ def parse_pin(line: str, path: Path) -> Pin:
     return Pin(canonicalize_name(requirement.name), versions[0], hashes, str(requirement.marker or ""))
 
 
-def installed_pins(catalog: dict[str, Any], name: str) -> dict[str, Pin]:
+def installed_pins(catalog: dict[str, Any], name: str, platform: str = DEFAULT_PLATFORM) -> dict[str, Pin]:
     """Return the pins of a row that an image really installs (its platform and Python)."""
-    environment = target_environment(catalog)
+    environment = target_environment(catalog, platform)
     pins = read_lock(lock_path(name))
     return {key: pin for key, pin in pins.items() if pin.applies(environment)}

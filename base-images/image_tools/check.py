@@ -10,7 +10,17 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from .catalog import FOLDER, ImageError, Pin, chosen_rows, days_left, find_row, installed_pins
+from .catalog import (
+    DEFAULT_PLATFORM,
+    FOLDER,
+    MACHINES,
+    ImageError,
+    Pin,
+    chosen_rows,
+    days_left,
+    find_row,
+    installed_pins,
+)
 from .licences import licence_problems
 from .plan import layer_of
 from .weaknesses.gate import setting_problems
@@ -26,6 +36,7 @@ KEYS = [
     "driver_min",
     "driver_full",
     "compute_capabilities",
+    "platforms",
     "state",
     "end_of_life",
     "budget",
@@ -49,15 +60,26 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
     missing = [key for key in KEYS if key not in row]
     if missing:
         return [f"has no {', '.join(missing)}"]
-    pins = installed_pins(catalog, row["name"])
-    return [
+    found = [
+        *platform_problems(row),
         *form_problems(row, [one["rows"] for one in catalog["frameworks"]]),
-        *version_problems(row, pins),
         *driver_problems(catalog, row),
-        *line_problems(catalog, row, pins),
         *promise_problems(row),
-        *licence_problems(pins),
     ]
+    for platform in row["platforms"]:
+        if platform in MACHINES:
+            pins = installed_pins(catalog, row["name"], platform)
+            problems = [*version_problems(row, pins), *line_problems(catalog, row, pins), *licence_problems(pins)]
+            found += [one for one in problems if one not in found]
+    return found
+
+
+def platform_problems(row: dict[str, Any]) -> list[str]:
+    """Return what is wrong with the platforms of a row."""
+    known = ", ".join(MACHINES)
+    found = [f"platforms has {one!r}, expected some of {known}" for one in row["platforms"] if one not in MACHINES]
+    # Children, tests and the first promotion start from this one.
+    return found + ([] if DEFAULT_PLATFORM in row["platforms"] else [f"platforms has no {DEFAULT_PLATFORM}"])
 
 
 def form_problems(row: dict[str, Any], frameworks: list[str]) -> list[str]:

@@ -9,11 +9,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .catalog import BUILD, FOLDER, ROOT, ImageError, Pin, installed_pins, live_rows, lock_path, sha256_of
+from .catalog import (
+    BUILD,
+    DEFAULT_PLATFORM,
+    FOLDER,
+    ROOT,
+    ImageError,
+    Pin,
+    installed_pins,
+    lock_path,
+    sha256_of,
+)
+from .platforms import architecture, own_platform, rows_on, suffix
 from .system import identity, write_system_plan
 
 LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
-PLATFORM = "linux/amd64"
 SOURCES = ("Dockerfile", "recipe", "gpu_smoke", "ca", "os.lock")
 
 
@@ -35,6 +45,11 @@ def layer_of(catalog: dict[str, Any], package: str) -> str:
         if any(fnmatch.fnmatchcase(package, pattern) for pattern in layer["packages"]):
             return str(layer["name"])
     raise ImageError(f"base-images/catalog.yml: no layer takes the package {package}; the last layer needs '*'")
+
+
+def platform_of(row: dict[str, Any]) -> str:
+    """Return the platform that a row was chosen for; without a choice, the first one."""
+    return str(row.get("platform", DEFAULT_PLATFORM))
 
 
 def trims_for(catalog: dict[str, Any], row: dict[str, Any], packages: Iterable[str]) -> list[dict[str, Any]]:
@@ -64,6 +79,7 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         **facts,
         **({"takes": row["takes"]} if row.get("takes") else {}),
         "python": catalog["python"],
+        "platform": platform_of(row),
         "driver_min": row["driver_min"],
         "driver_full": row["driver_full"],
         "compute_capabilities": row["compute_capabilities"],
@@ -106,7 +122,8 @@ def labels(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
 
 def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> None:
     """Write the plan of one image: requirements and trims per layer, and the files of /opt/base."""
-    pins = installed_pins(catalog, row["name"])
+    platform = platform_of(row)
+    pins = installed_pins(catalog, row["name"], platform)
     shutil.rmtree(folder, ignore_errors=True)
     for layer in catalog["layers"]:
         mine = [pin for key, pin in sorted(pins.items()) if layer_of(catalog, key) == layer["name"]]
@@ -116,7 +133,10 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
         rules = trims_for(catalog, row, (pin.name for pin in mine))
         (target / "trims.json").write_text(json.dumps(rules, indent=1, sort_keys=True) + "\n")
     write_devel_plan(catalog, row, pins, folder / "devel")
-    write_system_plan(folder)
+    # What compiles C when it starts: for these the build compiles it, with a compiler that no image has.
+    (folder / "modules").mkdir()
+    (folder / "modules" / "asked").write_text("".join(f"{name}\n" for name in ("triton",) if name in pins))
+    write_system_plan(folder, architecture=architecture(platform), builder=architecture(own_platform()))
     facts = folder / "facts"
     facts.mkdir()
     (facts / "image.json").write_text(json.dumps(image_facts(catalog, row), indent=2) + "\n")
@@ -137,40 +157,47 @@ def write_devel_plan(catalog: dict[str, Any], row: dict[str, Any], pins: dict[st
 
 def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, stage: str) -> dict[str, Any]:
     """Return the bake target of a row; `stage` is runtime or devel."""
-    tag = str(catalog["release"]) + ("" if stage == "runtime" else f"-{stage}")
+    platform = platform_of(row)
+    tag = str(catalog["release"]) + suffix(platform) + ("" if stage == "runtime" else f"-{stage}")
+    # Of another platform than this machine: the installer runs on this one, on an operating system image of its own.
+    cross = {} if platform == own_platform() else {"INSTALLER": "cross", "BUILD_OS_IMAGE": "${BUILD_OS_IMAGE}"}
     return {
         "context": str(FOLDER),
         "dockerfile": "Dockerfile",
         "target": stage,
-        "contexts": {"plan": str(BUILD / row["name"])},
+        "contexts": {"plan": str(BUILD / f"{row['name']}{suffix(platform)}")},
         "args": {
             "OS_IMAGE": "${OS_IMAGE}",
             "DRIVER_MIN": str(row["driver_min"]),
             "SOURCE_DATE_EPOCH": str(created(row["name"])),
-        },
+        }
+        | cross,
         "labels": labels(catalog, row),
         "tags": [f"{registry}/{row['name']}:{tag}"],
-        "platforms": [PLATFORM],
+        "platforms": [platform],
     }
 
 
-def write_bake_file(catalog: dict[str, Any], registry: str) -> Path:
-    """Write the plans of all live rows and the bake file over them; return the bake file's path."""
-    rows = live_rows(catalog)
+def write_bake_file(catalog: dict[str, Any], registry: str, platform: str = DEFAULT_PLATFORM) -> Path:
+    """Write the plans of all live rows on a platform and the bake file over them; return the bake file's path."""
+    rows = rows_on(catalog, "", platform)
     targets: dict[str, Any] = {}
     for row in rows:
-        write_plan(catalog, row, BUILD / row["name"])
+        write_plan(catalog, row, BUILD / f"{row['name']}{suffix(platform)}")
         targets[row["name"]] = bake_target(catalog, row, registry, "runtime")
         targets[f"{row['name']}-devel"] = bake_target(catalog, row, registry, "devel")
     names = [row["name"] for row in rows]
     bake = {
-        "variable": {"OS_IMAGE": {"default": catalog["operating_system"]}},
+        "variable": {
+            "OS_IMAGE": {"default": catalog["operating_system"]},
+            "BUILD_OS_IMAGE": {"default": catalog["operating_system"]},
+        },
         "group": {
             "default": {"targets": names},
             "devel": {"targets": [f"{name}-devel" for name in names]},
         },
         "target": targets,
     }
-    path = BUILD / "docker-bake.json"
+    path = BUILD / f"docker-bake{suffix(platform)}.json"
     path.write_text(json.dumps(bake, indent=2) + "\n")
     return path.relative_to(ROOT)

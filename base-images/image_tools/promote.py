@@ -12,12 +12,15 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 from . import registry
-from .artifacts import Part, attach
-from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
-from .plan import LABEL_PREFIX, OCI_PREFIX, PLATFORM, labels
+from .artifacts import Part, attach, digest_of
+from .catalog import BUILD, ImageError, find_row
+from .lists import companions, entries_of, list_of, push_list
+from .plan import LABEL_PREFIX, OCI_PREFIX, labels, platform_of
+from .platforms import architecture, asked, on_platform, suffix
 from .provenance import SLSA, SPDX, attest, check_provenance, predicate
 from .push import Pushed, push_signed, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
+from .released import entry, lock_of, with_platforms
 from .roots import check_roots
 from .sbom import package_changes, packages_id, write_sbom
 from .signing import check_image, public_key, sign_image, signer
@@ -42,7 +45,7 @@ def dated_tag(repository: str, release: str, digest: str) -> str:
 def is_promoted(repository: str, moving: str, packages: str) -> bool:
     """Tell whether the moving tag, what was promoted last, is the image that has these packages (their own tag)."""
     last, same = registry.find(f"{repository}:{moving}"), registry.find(f"{repository}:{packages}")
-    return last is not None and same is not None and last.digest == same.digest
+    return last is not None and same is not None and same.digest in (last.digest, *last.images.values())
 
 
 def candidate(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
@@ -67,6 +70,11 @@ def check_place(pushed: Pushed, row: dict[str, Any], arguments: argparse.Namespa
     if repository not in repositories:
         raise ImageError(f"{pushed.image}: is not in {' or '.join(repositories)}; no tag was set")
     manifest = registry.look_up(pushed.image)
+    if manifest.images and not (arguments.digest and repository == repositories[1]):
+        raise ImageError(
+            f"{pushed.image}: is a list of images for several platforms, not one image; no tag was set: "
+            "give the digest of one image"
+        )
     if arguments.pushed:
         tag = f"{repository}:staging-{pushed_content(pushed.image)}"
         found = registry.find(tag)
@@ -92,7 +100,7 @@ def check_labels(catalog: dict[str, Any], row: dict[str, Any], image: str, older
     wrong = [
         f"{key} is {told.get(key, 'missing')}, not {value}" for key, value in wanted.items() if told.get(key) != value
     ]
-    wrong += [f"it is for {platform}, not {PLATFORM}"] if platform != PLATFORM else []
+    wrong += [f"it is for {platform}, not {platform_of(row)}"] if platform != platform_of(row) else []
     if wrong:
         raise ImageError(f"{image}: is not what the row {row['name']} says: {'; '.join(wrong)}; no tag was set")
 
@@ -183,23 +191,32 @@ def correct_tags(pushed: Pushed, repository: str, tags: tuple[str, ...]) -> bool
 
 
 def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Give a digest whose smoke test allows it the dated and the moving tag; the record is written last."""
+    """Give a digest whose smoke test allows it the dated and the moving tag; the record is written last.
+
+    Of a row for several platforms, the tags lead to the list of those that are released from the same lock.
+    """
     if not arguments.image:
         raise ImageError("promote works on one image: make promote IMAGE=name [DIGEST=sha256:...]")
-    row = find_row(catalog, arguments.image)
+    row = on_platform(find_row(catalog, arguments.image), asked(arguments))
     path = Path(arguments.record) if arguments.record else RECORD
     check_writable(path)
     key = signer("release", arguments.sign)
     repository, require = f"{arguments.registry}/{row['name']}", arguments.require or demanded(row)
     pushed = candidate(catalog, row, arguments)
     known = (read_record(path) or read_record(RECORD)).get(row["name"], {})
-    if known.get("digest") == pushed.digest and known.get("smoke", {}).get("require") == require:
-        again = correct_tags(pushed, repository, (known["tag"], str(catalog["release"])))
+    mine = entries_of(known).get(row["platform"], {})
+    if mine.get("digest") == pushed.digest and mine.get("smoke", {}).get("require") == require:
+        released = replace(pushed, image=f"{repository}@{known['digest']}")
+        again = correct_tags(released, repository, (known["tag"], str(catalog["release"])))
         print(f"{repository}@{pushed.digest}: promoted already as {known['tag']}{'' if again else '; nothing to do'}")
         return
     manifest = check_place(pushed, row, arguments)
+    if manifest.images:
+        roll_back(catalog, row, pushed, manifest, require, path)
+        return
     made_so = check_signed(pushed, row, repository, bool(arguments.digest))
     check_labels(catalog, row, pushed.image, bool(arguments.digest))
+    others = companions(known, row, lock_of(pushed.image, row))
     if arguments.smoke:
         record = told_record(Path(arguments.smoke))
         smoke = check_record(record, row, pushed, require)
@@ -207,57 +224,83 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     else:
         record = smoke_digest(pushed, require)
         smoke = check_record(record, row, pushed, require)
-    made = write_sbom(row["name"], pushed.image, BUILD)
+    made = write_sbom(f"{row['name']}{suffix(row['platform'])}", pushed.image, BUILD)
     if not arguments.digest:  # the image that one goes back to comes from an older recipe and lock
         check_roots(pushed.image, record)
-        check_system(pushed.image, made)
+        check_system(pushed.image, made, architecture(row["platform"]))
     if arguments.db:
         for one in check_bill(catalog, made, arguments.db):
             print(one.line())
-    packages = f"packages-{packages_id(made)}"
+    packages = f"packages{suffix(row['platform'])}-{packages_id(made)}"
     check_first(pushed.image, repository, str(catalog["release"]))
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))
     if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):
         print(f"{pushed.image}: the packages are those of what was promoted last; not promoted")
         return
-    if arguments.only_changed and known:
-        print("\n".join(package_changes(RECORD.parent / known["sbom"], made)))
+    if arguments.only_changed and mine:
+        print("\n".join(package_changes(RECORD.parent / mine["sbom"], made)))
     bill = path.parent / "sbom" / made.name
     bill.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(made, bill)
-    tag = dated_tag(repository, str(catalog["release"]), pushed.digest)
     registry.set_tag(pushed.image, repository, packages)
     seal(catalog, row, pushed, repository, bill, made_so, key)
+    tag, digest = set_release(catalog, row, pushed, repository, others, key)
+    told = entry(row, pushed.image, tag, manifest, smoke, bill, path)
+    write_entry(path, row["name"], with_platforms(told, row["platform"], others, tag, digest))
+    print(f"{repository}:{tag} is {digest}; recorded in {path}")
+
+
+def set_release(
+    catalog: dict[str, Any],
+    row: dict[str, Any],
+    pushed: Pushed,
+    repository: str,
+    others: dict[str, dict[str, Any]],
+    key: EllipticCurvePrivateKey | None,
+) -> tuple[str, str]:
+    """Set dated and moving tag to an image, or to its list with those of other platforms; return tag, digest."""
+    source, release = pushed.image, str(catalog["release"])
+    if others:
+        images = {name: str(one["digest"]) for name, one in others.items()} | {row["platform"]: pushed.digest}
+        content = list_of(repository, images)
+        source = f"{repository}@{digest_of(content)}"
+        tag = dated_tag(repository, release, digest_of(content))
+        push_list(content, f"{repository}:{tag}")
+        if key:
+            sign_image(repository, digest_of(content), key)
+    digest = source.rpartition("@")[2]
+    tag = dated_tag(repository, release, digest)
+    for name in (tag, release):
+        registry.set_tag(source, repository, name)
+    return tag, digest
+
+
+def roll_back(
+    catalog: dict[str, Any], row: dict[str, Any], pushed: Pushed, found: registry.Manifest, require: str, path: Path
+) -> None:
+    """Set the tags to a list that was released before, when the image of this platform in it passes its smoke test."""
+    repository, digest = pushed.image.rpartition("@")[0], pushed.digest
+    if row["platform"] not in found.images:
+        raise ImageError(f"{pushed.image}: holds no image for {row['platform']}; no tag was set")
+    if public := public_key("release"):
+        check_image(repository, digest, public)
+    platforms: dict[str, dict[str, Any]] = {}
+    for name, one in found.images.items():
+        image, own = replace(pushed, image=f"{repository}@{one}"), on_platform(row, name)
+        check_signed(image, own, repository, older=True)
+        check_labels(catalog, own, image.image, older=True)
+        platforms[name] = {"digest": one, "lock_sha256": lock_of(image.image, own)}
+    image = replace(pushed, image=f"{repository}@{found.images[row['platform']]}")
+    smoke = check_record(smoke_digest(image, require), row, image, require)
+    made = write_sbom(f"{row['name']}{suffix(row['platform'])}", image.image, BUILD)
+    bill = path.parent / "sbom" / made.name
+    bill.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(made, bill)
+    tag = dated_tag(repository, str(catalog["release"]), digest)
     for name in (tag, str(catalog["release"])):
         registry.set_tag(pushed.image, repository, name)
-    write_entry(path, row["name"], entry(row, pushed.image, tag, manifest, smoke, bill, path))
-    print(f"{repository}:{tag} is {pushed.digest}; recorded in {path}")
-
-
-def lock_of(image: str, row: dict[str, Any]) -> str:
-    """Return the checksum of the lock that the image was built from: after a rollback not the row's of today."""
-    labels = registry.config(image).get("config", {}).get("Labels") or {}
-    return str(labels.get(f"{LABEL_PREFIX}.lock-sha256") or sha256_of(lock_path(row["name"])))
-
-
-def entry(
-    row: dict[str, Any],
-    image: str,
-    tag: str,
-    pushed: registry.Manifest,
-    smoke: dict[str, Any],
-    bill: Path,
-    record: Path,
-) -> dict[str, Any]:
-    """Return the entry of the release record."""
-    return {
-        "tag": tag,
-        "digest": pushed.digest,
-        "lock_sha256": lock_of(image, row),
-        "compressed_bytes": pushed.size,
-        "layers": list(pushed.layers),
-        "smoke": smoke,
-        "sbom": str(bill.relative_to(record.parent)),
-        "promoted": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
+    told = entry(row, image.image, tag, registry.look_up(image.image), smoke, bill, path)
+    others = {name: one for name, one in platforms.items() if name != row["platform"]}
+    write_entry(path, row["name"], with_platforms(told, row["platform"], others, tag, digest))
+    print(f"{repository}:{tag} is {digest}; recorded in {path}")

@@ -12,7 +12,8 @@ from typing import Any
 
 from . import registry
 from .build import check_room, engine_folder, local_tag
-from .catalog import BUILD, ROOT, ImageError, chosen_rows
+from .catalog import BUILD, ROOT, ImageError
+from .platforms import asked, rows_on, suffix
 from .provenance import SLSA, attest, predicate
 from .signing import sign_image, signer
 
@@ -65,9 +66,10 @@ def staging_of(arguments: argparse.Namespace) -> str:
     return arguments.staging or home + ("-staging" if "/" in home else "/staging")
 
 
-def push_row(catalog: dict[str, Any], name: str, arguments: argparse.Namespace) -> Pushed:
+def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
     """Push the local image of a row to its staging tag, unless that tag holds the same content already."""
-    tag = local_tag(catalog, name, arguments.source)
+    name = row["name"]
+    tag = local_tag(catalog, name, arguments.source, row["platform"])
     content, repository = local_content(tag), f"{staging_of(arguments)}/{name}"
     staging = f"{repository}:staging-{content}"
     found = registry.find(staging)
@@ -84,7 +86,7 @@ def push_row(catalog: dict[str, Any], name: str, arguments: argparse.Namespace) 
 def push_signed(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
     """Push a row; with a key, put its signature and how it was made beside it, both signed."""
     key = signer("staging", arguments.sign)
-    pushed = push_row(catalog, row["name"], arguments)
+    pushed = push_row(catalog, row, arguments)
     if key:
         repository = pushed.image.rpartition("@")[0]
         attest(repository, pushed.digest, {SLSA: predicate(catalog, row, pushed)}, key)
@@ -110,9 +112,9 @@ def head() -> str:
     return result.stdout.strip()
 
 
-def pushed_file(name: str) -> Path:
+def pushed_file(name: str, platform: str) -> Path:
     """Return the file where `make push` notes what it pushed, for the agents that smoke and promote it."""
-    return BUILD / "pushed" / f"{name}.json"
+    return BUILD / "pushed" / f"{name}{suffix(platform)}.json"
 
 
 def read_pushed(file: Path) -> Pushed:
@@ -127,7 +129,7 @@ def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
     """Return the digest that was told, else what `make push` noted here. Raises ImageError."""
     if arguments.digest:
         return Pushed(f"{staging_of(arguments)}/{arguments.image}@{arguments.digest}", head(), "")
-    file = pushed_file(arguments.image)
+    file = pushed_file(arguments.image, asked(arguments))
     if not file.exists():
         raise ImageError(f"{arguments.image or 'no image'}: which digest? Say DIGEST=sha256:..., or `make push` first")
     return read_pushed(file)
@@ -136,7 +138,8 @@ def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
 def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Push the local image of each chosen row to a staging tag named after its content."""
     check_room(engine_folder())
-    for row in chosen_rows(catalog, arguments.image):
+    for row in rows_on(catalog, arguments.image, asked(arguments)):
         pushed = push_signed(catalog, row, arguments)
-        pushed_file(row["name"]).parent.mkdir(parents=True, exist_ok=True)
-        pushed_file(row["name"]).write_text(json.dumps(asdict(pushed)) + "\n")
+        file = pushed_file(row["name"], row["platform"])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(pushed)) + "\n")

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,15 @@ COMPRESSION = ("zstd", "3")  # smaller than gzip and several times faster to pac
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a registry holds under a name: digest (sha256:...), compressed bytes per layer, digest of the config."""
+    """What a registry holds under a name: digest (sha256:...), compressed bytes per layer, digest of the config.
+
+    A list of images for several platforms has neither layers nor a config, but its images: {platform: digest}.
+    """
 
     digest: str
     layers: tuple[int, ...]
     config: str
+    images: dict[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -75,7 +79,8 @@ def look_up(reference: str) -> Manifest:
     )
     raw = json.loads(skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem))
     if "manifests" in raw:
-        raise ImageError(f"{reference}: is a list of images for several platforms, not one image: give one's digest")
+        places = [(one.get("platform") or {}, one["digest"]) for one in raw["manifests"]]
+        return Manifest(digest.strip(), (), "", {f"{at.get('os')}/{at.get('architecture')}": one for at, one in places})
     return Manifest(digest.strip(), tuple(layer["size"] for layer in raw["layers"]), raw["config"]["digest"])
 
 
@@ -145,7 +150,7 @@ def set_tag(source: str, repository: str, tag: str) -> None:
     options = plain_http(source, "src-tls-verify") + plain_http(repository, "dest-tls-verify")
     problem = f"{reference}: the tag was not set"
     source, target = f"docker://{source}", f"docker://{reference}"
-    skopeo("copy", "--quiet", "--preserve-digests", *options, source, target, problem=problem)
+    skopeo("copy", "--quiet", "--all", "--preserve-digests", *options, source, target, problem=problem)
     if (found := look_up(reference).digest) != digest:
         raise ImageError(f"{problem}: the registry says {found}, expected {digest}")
 
@@ -174,9 +179,14 @@ def raw_manifest(reference: str) -> bytes:
     return skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem).encode()
 
 
-def push_layout(layout: Path, reference: str) -> None:
-    """Push the one image of a layout, byte for byte. Raises ImageError."""
-    options = ["--quiet", "--preserve-digests", *plain_http(reference, "dest-tls-verify")]
+def push_layout(layout: Path, reference: str, only_list: bool = False) -> None:
+    """Push the one image of a layout, byte for byte; of a list, the list alone where it says so. Raises ImageError."""
+    options = [
+        "--quiet",
+        *(["--multi-arch", "index-only"] if only_list else []),
+        "--preserve-digests",
+        *plain_http(reference, "dest-tls-verify"),
+    ]
     skopeo("copy", *options, f"oci:{layout}", f"docker://{reference}", problem=f"{reference}: was not pushed")
 
 

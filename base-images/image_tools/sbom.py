@@ -18,7 +18,8 @@ from spdx_tools.spdx.validation.document_validator import validate_full_spdx_doc
 
 from .build import engine_folder, local_tag
 from .bundled import bundled_libraries, with_libraries
-from .catalog import BUILD, ImageError, chosen_rows
+from .catalog import BUILD, ImageError
+from .platforms import asked, rows_on, suffix
 
 
 def syft() -> str:
@@ -134,6 +135,8 @@ def packages_id(bill: Path) -> str:
 def write_all(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Write the list of each chosen row's local image to build/images."""
     engine_folder()
-    for row in chosen_rows(catalog, arguments.image):
-        path = write_sbom(row["name"], local_tag(catalog, row["name"], arguments.registry), BUILD)
+    platform = asked(arguments)
+    for row in rows_on(catalog, arguments.image, platform):
+        tag = local_tag(catalog, row["name"], arguments.registry, platform)
+        path = write_sbom(f"{row['name']}{suffix(platform)}", tag, BUILD)
         print(f"wrote {path}")

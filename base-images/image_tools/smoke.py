@@ -11,6 +11,7 @@ from typing import Any
 from gpu_repo_runtime.verdict import Expected, smoke_problems
 
 from .catalog import BUILD, ImageError, find_row
+from .platforms import asked, on_platform, suffix
 from .push import Pushed, told_or_pushed
 
 ON_A_GPU = ("gpu", "framework", "model")
@@ -89,9 +90,9 @@ def told_record(file: Path) -> Any:
 
 def smoke_row(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Smoke the pushed digest of a row on this machine's GPU and keep the report for `make promote SMOKE=file`."""
-    row = find_row(catalog, arguments.image)
+    row = on_platform(find_row(catalog, arguments.image), asked(arguments))
     pushed, require = told_or_pushed(arguments), arguments.require or demanded(row)
-    file = BUILD / "smoke" / f"{row['name']}.json"
+    file = BUILD / "smoke" / f"{row['name']}{suffix(asked(arguments))}.json"
     file.unlink(missing_ok=True)
     record = smoke_digest(pushed, require, file.with_suffix(".xml"))
     file.write_text(json.dumps(record) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -64,11 +65,14 @@ def test_a_refusal_is_final(skopeo: list[Any]) -> None:
     assert skopeo == ["never read"]
 
 
-def test_a_list_of_images_is_named_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter([DIGEST, json.dumps({"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []})])
+def test_a_list_of_images_is_no_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is smoked and released is one image; a list is made of those that passed."""
+    told = [{"digest": OTHER, "platform": {"os": "linux", "architecture": "arm64"}}]
+    answers = iter([DIGEST, json.dumps({"mediaType": "application/vnd.oci.image.index.v1+json", "manifests": told})])
     monkeypatch.setattr(registry, "skopeo", lambda *_, **__: next(answers))
-    with pytest.raises(ImageError, match="a list of images for several platforms"):
-        registry.look_up(f"{REPOSITORY}@{DIGEST}")
+    arguments = argparse.Namespace(registry="host/ml", staging="", pushed="", digest="")
+    with pytest.raises(ImageError, match=r"a list of images for several platforms.*; no tag was set"):
+        promote.check_place(Pushed(f"{REPOSITORY}@{DIGEST}", "", ""), ROW, arguments)
 
 
 @pytest.mark.parametrize("moved", [OTHER, None])

@@ -47,7 +47,7 @@ def test_modes_do_not_follow_the_checkouts(umask: int, tmp_path: Path) -> None:
 def test_what_is_copied_by_the_recipe_has_a_mode_of_its_own() -> None:
     """COPY into a stage of the image takes the checkout's mode unless it is told one."""
     text = (FOLDER / "Dockerfile").read_text()
-    image = text.replace(text[text.index("FROM os AS installer") : text.index("FROM os AS packages")], "")
+    image = text.replace(text[text.index("FROM os AS native") : text.index("FROM os AS packages")], "")
     image = image[: image.index("AS os-list")]
     copies = [line for line in image.splitlines() if line.startswith("COPY ")]
     assert copies == ["COPY --link --from=plan hosts/ /"], "the plan has modes and times of its own, a checkout has not"

@@ -58,7 +58,7 @@ def test_the_lock_of_the_repository_pins_what_the_recipe_names() -> None:
     """Each package that debian/*.txt names has a version, an epoch included, and the day of each release is told."""
     locked = system.read_os_lock()
     for part in system.PARTS:
-        names = re.sub(r"#.*", "", (SCRIPT.parent / "debian" / f"{part}.txt").read_text()).split()
+        names = re.sub(r"#.*| \[.*\]", "", (SCRIPT.parent / "debian" / f"{part}.txt").read_text()).split()
         there = locked[part].keys() | locked["image"].keys()
         missing = [name for name in names if not any(re.fullmatch(rf"{re.escape(name)}(t64)?", one) for one in there)]
         assert not missing, f"os.lock, {part}: {missing}; renew it with `make lock-os`"

@@ -131,8 +131,9 @@ def test_the_parent_sets_no_tag_for_it(name: str, tmp_path: Path, monkeypatch: p
     (tmp_path / "smoke.json").write_text(json.dumps(record))
     told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
     (tmp_path / "pushed.json").write_text(json.dumps(told.__dict__))
-    monkeypatch.setattr(promote, "check_place", lambda *_: None)
+    monkeypatch.setattr(promote, "check_place", lambda *_: promote.registry.Manifest(DIGEST, (), ""))
     monkeypatch.setattr(promote, "check_labels", lambda *_: None)
+    monkeypatch.setattr(promote, "lock_of", lambda *_: "")
     monkeypatch.setattr(promote, "pull", lambda *_: pytest.fail("it went on"))
     monkeypatch.setattr(promote.registry, "set_tag", lambda *_: pytest.fail("a tag was set"))
     asked = dict.fromkeys(("digest", "require", "staging", "sign"), "") | {"image": "torch-cu13", "registry": "host/ml"}

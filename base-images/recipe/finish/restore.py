@@ -26,7 +26,9 @@ def main() -> None:
         environment = os.environ | {"UV_CACHE_DIR": "/srv"}
         options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "hardlink", "--quiet"]
         target = ["--python", "/opt/env/bin/python", "--target", folder, "-r", str(plan / "requirements.txt")]
-        subprocess.run([kit / "opt/installer/bin/uv", "pip", "install", *options, *target], check=True, env=environment)
+        subprocess.run(
+            [kit / "opt/installer/native", "uv", "pip", "install", *options, *target], check=True, env=environment
+        )
         for pattern in json.loads((plan / "restore.json").read_text()):
             for path in Path(folder).glob(pattern):
                 goal = SITE / path.relative_to(folder)

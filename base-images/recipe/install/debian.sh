@@ -17,7 +17,8 @@ fail() {
     exit 1
 }
 
-asked() { sed 's/#.*//' "$here/debian/$1.txt" | xargs -n 1; }
+# Names of debian/PART.txt; `name [amd64]` is for that architecture alone.
+asked() { sed -E "s/#.*//; s/ \[$(dpkg --print-architecture)\]//; / \[/d" "$here/debian/$1.txt" | xargs -n 1; }
 
 pinned() { cat "${@/#/$lock/}" | sort -u; } # PART.txt...
 

@@ -1,6 +1,6 @@
 """Build step: install one layer's packages into the environment, trim them, and make the result reproducible.
 
-Runs inside `docker build` with the image's own Python (standard library only):
+Runs inside `docker build` with the Python of the installer's stage, of the image's version (standard library only):
     install_layer.py PLAN KIT NAME
 PLAN holds requirements.txt and trims.json of the layer NAME; KIT is the root of the installer stage (uv, strip).
 Two runs on different days write the same bytes: fixed file times, byte code after that, no caches.
@@ -28,7 +28,6 @@ TRIMMED = Path("/opt/base/trimmed")
 
 def install(plan: Path, kit: Path) -> None:
     """Install the layer's requirements by hash, with the package cache outside the image."""
-    uv = kit / "opt/installer/bin/uv"
     options = [
         "--no-deps",
         "--require-hashes",
@@ -40,14 +39,14 @@ def install(plan: Path, kit: Path) -> None:
     ]
     target = ["--python", str(ENVIRONMENT / "bin/python"), "-r", str(plan / "requirements.txt")]
     environment = os.environ | {"UV_CACHE_DIR": str(CACHE)}
-    subprocess.run([uv, "pip", "install", "--quiet", *options, *target], check=True, env=environment)
+    native = kit / "opt/installer/native"
+    subprocess.run([native, "uv", "pip", "install", "--quiet", *options, *target], check=True, env=environment)
 
 
 def strip(files: list[Path], kit: Path) -> None:
     """Drop debug information and local symbols; what the loader needs stays."""
-    libraries = {"LD_LIBRARY_PATH": str(kit / "usr/lib/x86_64-linux-gnu")}
     for path in files:
-        subprocess.run([kit / "usr/bin/strip", "--strip-unneeded", path], check=True, env=os.environ | libraries)
+        subprocess.run([kit / "opt/installer/native", "strip", "--strip-unneeded", path], check=True)
 
 
 def libraries(patterns: list[str]) -> list[Path]:
