@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.answers import AnswerSet
 from tests.batch.conftest import RUNTIME
 from tests.batch.training import outcome
+from tests.shared import once
 
 pytestmark = pytest.mark.slow
 
@@ -75,19 +77,42 @@ def train(render: Callable[[AnswerSet], Path], torch_python: Path) -> Callable[.
     return run
 
 
+@pytest.fixture(scope="session")
+def trained(train: Callable[..., subprocess.CompletedProcess[str]], shared: Path) -> Callable[..., Path]:
+    """Return a function that gives what a training left, trained once for all tests; who goes on with it copies it."""
+
+    def give(*options: str, processes: int = 1) -> Path:
+        def make(folder: Path) -> None:
+            done = train(folder, *options, processes=processes)
+            assert done.returncode == 0, done.stderr
+
+        return once(shared / "trained" / "".join((str(processes), *options)), make)
+
+    return give
+
+
+@pytest.fixture
+def whole(trained: Callable[..., Path]) -> Path:
+    """What one process leaves that nobody interrupts."""
+    return trained("--batch-size", "64")
+
+
 def losses(output: Path) -> list[float]:
     """Return the validation loss of each epoch."""
     return [float(epoch["loss"]) for epoch in outcome(output)["course"]]
 
 
-def test_a_sharded_training_learns_what_one_process_does(train, tmp_path):
+def test_a_sharded_training_learns_what_one_process_does(trained, whole):
     """Dropout differs between processes, so the loss is near and not the same."""
-    two = train(tmp_path / "two", "--parallel", "fsdp", "--batch-size", "16", "--accumulate", "2", processes=2)
-    one = train(tmp_path / "one", "--batch-size", "64")
-    assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
-    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=0.02)
-    left = [path.name for path in (tmp_path / "two" / "weights" / "topic_finder").iterdir()]
+    two = trained("--parallel", "fsdp", "--batch-size", "16", "--accumulate", "2", processes=2)
+    assert losses(two) == pytest.approx(losses(whole), rel=0.02)
+    left = [path.name for path in (two / "weights" / "topic_finder").iterdir()]
     assert left == ["best.pt"], "what a service takes is one whole file"
+
+
+def half(processes: int, parallel: str, epochs: str) -> tuple[str, ...]:
+    """Return the options of a training with 64 examples in a step."""
+    return ("--parallel", parallel, "--batch-size", str(64 // processes), "--epochs", epochs)
 
 
 @pytest.mark.parametrize(
@@ -99,27 +124,20 @@ def test_a_sharded_training_learns_what_one_process_does(train, tmp_path):
     ],
     ids=str,
 )
-def test_a_checkpoint_goes_on_with_another_number_of_processes(train, tmp_path, before, after):
+def test_a_checkpoint_goes_on_with_another_number_of_processes(train, trained, whole, tmp_path, before, after):
     """The end of two halves is near that of one training; lost weights would begin at the first loss."""
-
-    def part(processes: int, parallel: str, epochs: str) -> None:
-        options = ("--parallel", parallel, "--batch-size", str(64 // processes), "--epochs", epochs)
-        done = train(tmp_path / "parts", *options, processes=processes)
-        assert done.returncode == 0, done.stderr
-
-    part(*before, "1")
-    (tmp_path / "parts" / "result.json").unlink()
-    part(*after, "2")
-    whole = train(tmp_path / "whole", "--batch-size", "64")
-    assert whole.returncode == 0, whole.stderr
-    assert losses(tmp_path / "parts") == pytest.approx(losses(tmp_path / "whole"), rel=0.02)
-    steps = [epoch["steps"] for epoch in outcome(tmp_path / "parts")["course"]]
-    assert steps == [epoch["steps"] for epoch in outcome(tmp_path / "whole")["course"]]
+    parts = shutil.copytree(trained(*half(*before, "1"), processes=before[0]), tmp_path / "parts")
+    (parts / "result.json").unlink()
+    done = train(parts, *half(*after, "2"), processes=after[0])
+    assert done.returncode == 0, done.stderr
+    assert losses(parts) == pytest.approx(losses(whole), rel=0.02)
+    steps = [epoch["steps"] for epoch in outcome(parts)["course"]]
+    assert steps == [epoch["steps"] for epoch in outcome(whole)["course"]]
 
 
-def test_steps_of_another_size_are_refused_with_the_way_out(train, tmp_path):
-    assert train(tmp_path / "out", "--batch-size", "64", "--epochs", "1").returncode == 0
-    refused = train(tmp_path / "out", "--batch-size", "64", "--parallel", "fsdp", processes=2)
+def test_steps_of_another_size_are_refused_with_the_way_out(train, trained, tmp_path):
+    begun = shutil.copytree(trained(*half(1, "ddp", "1")), tmp_path / "begun")
+    refused = train(begun, "--batch-size", "64", "--parallel", "fsdp", processes=2)
     assert refused.returncode != 0
     assert "world was 1, now 2" in refused.stderr
     assert "--accumulate or --batch-size with as many examples in a step" in refused.stderr

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from http.client import HTTPResponse
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,14 +89,15 @@ def test_a_request_that_comes_in_pieces_around_sigterm_is_answered(start: Start,
 @pytest.mark.parametrize(
     "signals", sampled([[signal.SIGHUP], [signal.SIGTERM, signal.SIGHUP], [signal.SIGHUP, signal.SIGTERM]], every(3))
 )
-def test_sighup_cuts_no_answer_off(start: Start, signals: list[int]) -> None:
-    service = start(STANDIN_CALL_MS="1000")
+def test_sighup_cuts_no_answer_off(start: Start, tmp_path: Path, signals: list[int]) -> None:
+    service = start(STANDIN_CALL_MS="1000", STANDIN_TELLS=str(tmp_path / "at-work"))
     with raw.connect(service) as connection:
+        (tmp_path / "at-work").unlink(missing_ok=True)  # it warmed up with its examples
         connection.sendall(raw.predict("text"))
-        time.sleep(0.3)
+        wait_until((tmp_path / "at-work").exists, "the model never got the text")
         for number in signals:
             service.popen.send_signal(number)
-            time.sleep(0.1)
+            wait_until(lambda: "draining" in service.log.read_text(), "the signal was not heard")
         assert raw.read(connection).startswith(b"HTTP/1.1 200")
     assert service.exit_code(10) == 0
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from tests.updates import gitlab_rules
+
 APIS = Path(__file__).parent / "apis"
 FAILURES = {"401", "403", "404", "429"}  # what any operation may answer, said in the description or not
 MOMENT = "2026-01-02T03:04:05Z"
@@ -88,6 +90,8 @@ def from_text(schema: dict[str, Any], text: str) -> Any:
 
 def request_faults(kind: str, method: str, path: str, query: dict[str, list[str]], body: Any) -> list[str]:
     """Return what is wrong with a request: an operation, a parameter or a field that the host does not know."""
+    if kind == "gitlab":
+        return gitlab_rules.faults(method, path, query, body)
     if not operations(kind) or path == "/graphql":
         return []
     found = operation(kind, method, path)

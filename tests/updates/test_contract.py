@@ -32,6 +32,32 @@ def test_a_request_that_the_host_does_not_know_is_told(
     assert any(words in fault for fault in request_faults("github", method, path, query, body))
 
 
+REQUESTS = "/api/v4/projects/7/merge_requests"
+ASKED = {"source_branch": "a", "target_branch": "main", "title": "Update"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "body", "words"),
+    [
+        ("DELETE", REQUESTS, {}, None, "not among the operations"),
+        ("GET", REQUESTS, {"head": ["a"]}, None, "parameter head is unknown"),
+        ("POST", REQUESTS, {}, {"title": "Update"}, "field target_branch is required"),
+        ("POST", REQUESTS, {}, ASKED | {"draft": True}, "field draft is unknown"),
+        ("PUT", f"{REQUESTS}/1/merge", {}, {"auto_merge": True}, "field sha is required"),
+        ("PUT", f"{REQUESTS}/1", {}, {"state": "closed"}, "field state is unknown"),
+    ],
+)
+def test_a_request_that_gitlab_does_not_know_is_told(
+    method: str, path: str, query: dict[str, list[str]], body: Any, words: str
+) -> None:
+    assert any(words in fault for fault in request_faults("gitlab", method, path, query, body))
+
+
+def test_what_gitlab_knows_is_no_fault() -> None:
+    assert request_faults("gitlab", "GET", REQUESTS, {"state": ["opened"], "per_page": ["100"]}, None) == []
+    assert request_faults("gitlab", "POST", REQUESTS, {}, ASKED | {"reviewer_ids": [7]}) == []
+
+
 def test_what_the_host_knows_is_no_fault() -> None:
     assert request_faults("github", "GET", PULLS, {"state": ["all"], "per_page": ["100"]}, None) == []
     assert request_faults("github", "POST", PULLS, {}, GOOD) == []
