@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from . import registry
 from .artifacts import Part, attach
 from .catalog import BUILD, ImageError, find_row, lock_path, sha256_of
+from .forwards import reason_to_stay
 from .plan import LABEL_PREFIX, OCI_PREFIX, PLATFORM, labels
 from .provenance import SLSA, SPDX, attest, check_provenance, predicate
 from .push import Pushed, push_signed, pushed_content, read_pushed, staging_of, told_or_pushed
@@ -218,6 +219,9 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     check_first(pushed.image, repository, str(catalog["release"]))
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))
+        if reason := reason_to_stay(repository, str(catalog["release"]), made):
+            print(reason)
+            return
     if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):
         print(f"{pushed.image}: the packages are those of what was promoted last; not promoted")
         return
