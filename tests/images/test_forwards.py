@@ -72,7 +72,7 @@ def test_a_release_of_other_packages_is_not_left_out_in_silence(
 ) -> None:
     released = listed(NIGHTLY, {"numpy": "2.4.0"})
     older = {name: "1.0-1" for name in NIGHTLY}
-    with pytest.raises(ImageError, match="bash .* -> 1.0-1, libssl3t64 .*no tag was set: .*make lock-os"):
+    with pytest.raises(ImageError, match=r"bash .* -> 1\.0-1, libssl3t64 .*no tag was set: .*make lock-os"):
         reason(monkeypatch, tmp_path, released, older, {"numpy": "2.4.1"})
     assert not reason(monkeypatch, tmp_path, released, NIGHTLY, {"numpy": "2.4.1"}), "an update goes on"
 

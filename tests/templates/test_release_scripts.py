@@ -160,7 +160,7 @@ AUTHOR = {f"GIT_{who}_{what}": "o@example.com" for who in ("AUTHOR", "COMMITTER"
 
 
 class Cluster:
-    """A stand-in for a cluster that keeps what it was told (standins/cluster.py), and a child that is deployed to it."""
+    """A stand-in for a cluster that keeps what it was told (standins/cluster.py), and a child deployed to it."""
 
     def __init__(self, child: Path) -> None:
         self.child, self.file = child, child.parent / "bin" / "applied.yaml"
