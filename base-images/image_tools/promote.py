@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from . import registry
 from .artifacts import Part, attach, digest_of
 from .catalog import BUILD, ImageError, find_row
+from .forwards import reason_to_stay
 from .lists import companions, entries_of, list_of, push_list
 from .plan import LABEL_PREFIX, OCI_PREFIX, labels, platform_of
 from .platforms import architecture, asked, on_platform, suffix
@@ -235,6 +236,9 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     check_first(pushed.image, repository, str(catalog["release"]))
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))
+        if reason := reason_to_stay(repository, str(catalog["release"]), row["platform"], made):
+            print(reason)
+            return
     if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):
         print(f"{pushed.image}: the packages are those of what was promoted last; not promoted")
         return

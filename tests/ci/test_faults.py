@@ -6,7 +6,10 @@ A runner may end with 0 where a job never ran, so what reached registry, index a
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -200,3 +203,37 @@ def test_a_late_build_of_an_older_commit_moves_nothing(builds: Callable[..., Bui
     assert "promote" in told.failed, told.log
     assert "is of a newer commit already" in told.log
     assert it.released() == released
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_an_older_build_that_is_approved_late_is_not_deployed(builds: Callable[..., Builds], run: Runs) -> None:
+    """It was promoted before the newer one, and waits while that one is approved and deployed."""
+    it = builds("batch", ci=SYSTEMS)
+    quick_checks(it.child)
+    commit(it.child, "Older")
+    note = next(it.child.glob("src/*/model.py")).with_name("note.py")
+    note.write_text('"""Newer."""\n')
+    commit(it.child, "Newer")
+    approved(it)
+    running = it.deployed()
+    assert running
+    git(it.child, "reset", "--quiet", "--hard", "HEAD~1")
+    told = run(it, "main")
+    assert "promote" in told.passed, told.log
+    assert "deploy" in told.failed, told.log
+    assert "not deployed" in told.log
+    assert it.deployed() == running
+
+
+def approved(it: Builds) -> None:
+    """Deploy the commit of a child as its pipeline does, from the agent with the cluster."""
+    place, head = f"{it.registry.host}/ml-staging/{it.child.name}", git(it.child, "rev-parse", "HEAD").strip()
+    (it.child / "build").mkdir(exist_ok=True)
+    (it.child / "build" / "image.txt").write_text(f"{place}@sha256:{'a' * 64}\n{head}\n2026-01-01T00:00:00.0Z\n")
+    agent, cluster = it.agents.labels["kubectl"], it.credentials["kubeconfig"]
+    around = os.environ | {"PATH": f"{agent}{os.pathsep}{os.environ['PATH']}", "KUBECONFIG": str(cluster)}
+    command = ["scripts/deploy", "cron"]
+    done = subprocess.run(command, cwd=it.child, env=around, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(it.child / "build")

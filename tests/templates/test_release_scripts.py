@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -139,7 +141,10 @@ def test_every_mention_is_the_released_digest_and_each_deployment_is_waited_for(
         OBJECTS.format(name=name, space=space, image=repository) for name, space in (("a-one", "x"), ("two", "y"))
     )
     (child.parent / "objects").write_text(objects + "---\nkind: Service\nmetadata:\n  name: other\n")
-    stand_in(child, "kubectl", 'echo "$*" >>../kubectl.log; [[ $1 != kustomize ]] || cat ../objects')
+    stand_in(
+        child, "kubectl",
+        'echo "$*" >>../kubectl.log; case $1 in kustomize) cat ../objects ;; annotate) cat "$5" ;; esac',
+    )  # fmt: skip
     pushed(child, f"{STAGING}@{DIGEST}", commit_of(child))
     done = run(child, "scripts/deploy prod", STAGING="registry.example.com/ml-staging", IMAGE=f"{repository}:dev")
     assert done.returncode == 0, done.stderr
@@ -148,6 +153,131 @@ def test_every_mention_is_the_released_digest_and_each_deployment_is_waited_for(
     asked = (child.parent / "kubectl.log").read_text()
     waited = [line.split(" --timeout")[0] for line in asked.splitlines() if line.startswith("rollout")]
     assert waited == ["rollout status deployment/a-one --namespace x", "rollout status deployment/two --namespace y"]
+
+
+NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shared\n"
+AUTHOR = {f"GIT_{who}_{what}": "o@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+class Cluster:
+    """A stand-in for a cluster that keeps what it was told (standins/cluster.py), and a child deployed to it."""
+
+    def __init__(self, child: Path) -> None:
+        self.child, self.file = child, child.parent / "bin" / "applied.yaml"
+        standin = ROOT / "tests" / "jenkins" / "pipelines" / "standins" / "cluster.py"
+        stand_in(child, "kubectl", f"STANDIN_ENGINE='{self.file.parent}' exec '{sys.executable}' '{standin}' \"$@\"")
+        (child.parent / "kubeconfig").write_text("cluster: test\n")
+
+    def commit(self, day: int, *options: str) -> str:
+        """Commit something on a day in 2030; return the commit."""
+        (self.child / "notes.txt").write_text(str(day))
+        when = {"GIT_COMMITTER_DATE": f"2030-01-{day:02}T00:00:00Z"}
+        done = run(self.child, f"git add notes.txt; git commit --quiet -m Day {' '.join(options)}", **AUTHOR, **when)
+        assert done.returncode == 0, done.stderr
+        return commit_of(self.child)
+
+    def deploy(self, at: str, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Deploy a commit; what fails must not reach the cluster."""
+        git(self.child, "checkout", "--quiet", at)
+        pushed(self.child, f"{STAGING}@{DIGEST}", commit_of(self.child))
+        before = self.applied
+        variables |= {"STAGING": STAGING.rpartition("/")[0], "KUBECONFIG": str(self.child.parent / "kubeconfig")}
+        done = run(self.child, f"scripts/deploy prod {' '.join(options)}", **variables)
+        assert (f": {at} 20" in self.applied) if done.returncode == 0 else self.applied == before, done.stderr
+        return done
+
+    @property
+    def applied(self) -> str:
+        """What the cluster was told last, "" when nothing."""
+        return self.file.read_text() if self.file.exists() else ""
+
+
+@pytest.fixture
+def cluster(child: Path) -> Cluster:
+    """Return a cluster that runs nothing yet."""
+    return Cluster(child)
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> bool:
+    """Tell whether a deployment was refused because the commit is older; else it was done."""
+    assert done.returncode in (0, 1), done.stderr
+    assert (done.returncode == 1) == ("is older" in done.stderr), done.stderr
+    return done.returncode == 1
+
+
+def test_an_older_commit_is_not_deployed_over_a_newer_one(cluster: Cluster) -> None:
+    """Unless a person says so: --back, or that very commit in DEPLOY_BACK."""
+    older, newer = cluster.commit(1), cluster.commit(2)
+    assert not refused(cluster.deploy(older)), "nothing is known of a cluster at first"
+    assert not refused(cluster.deploy(newer))
+    assert not refused(cluster.deploy(newer)), "a failed deployment is repeated"
+    assert refused(cluster.deploy(older))
+    assert refused(cluster.deploy(older, DEPLOY_BACK=newer))
+    assert not refused(cluster.deploy(older, DEPLOY_BACK=older))
+    assert not refused(cluster.deploy(newer)), "forwards again"
+    assert not refused(cluster.deploy(older, "--back"))
+    assert cluster.deploy(older, "--forwards").returncode == 2
+
+
+@pytest.mark.slow
+def test_a_clone_without_history_asks_the_time_of_commits(cluster: Cluster) -> None:
+    older, newer, newest = cluster.commit(1), cluster.commit(2), cluster.commit(3)
+    assert not refused(cluster.deploy(newer))
+    whole = cluster.child
+    for commit, back in ((older, True), (newest, False)):
+        git(whole, "checkout", "--quiet", "-B", "main", commit)
+        cluster.child = whole.parent / f"shallow-{commit}"
+        git(whole.parent, "clone", "--quiet", "--depth=1", "--branch=main", f"file://{whole}", str(cluster.child))
+        assert refused(cluster.deploy(commit)) == back, commit
+
+
+@pytest.mark.slow
+def test_rewritten_history_goes_forwards_in_time(cluster: Cluster) -> None:
+    """A commit that a force-push took away, and one of another branch, are no ancestors: their times decide."""
+    cluster.commit(1)
+    taken_away = cluster.commit(5)
+    assert not refused(cluster.deploy(taken_away))
+    git(cluster.child, "checkout", "--quiet", "-B", "main", f"{taken_away}~1")
+    earlier, later = cluster.commit(4), cluster.commit(6, "--amend")
+    assert refused(cluster.deploy(earlier))
+    assert not refused(cluster.deploy(later))
+    assert refused(cluster.deploy(taken_away))
+
+
+@pytest.mark.slow
+def test_history_counts_more_than_clocks(cluster: Cluster) -> None:
+    """The commit of a machine whose clock is late is newer than the one that it follows."""
+    first, second = cluster.commit(9), cluster.commit(8)
+    assert not refused(cluster.deploy(first))
+    assert not refused(cluster.deploy(second))
+    assert refused(cluster.deploy(first))
+
+
+@pytest.mark.slow
+def test_what_the_cluster_runs_of_others_does_not_count(cluster: Cluster) -> None:
+    """A namespace that another project or overlay has deployed too is not this image; a note by hand says nothing."""
+    older, newer = cluster.commit(1), cluster.commit(2)
+    prod = cluster.child / "deploy" / "overlays" / "prod"
+    (prod / "namespace.yaml").write_text(NAMESPACE)
+    text = (prod / "kustomization.yaml").read_text()
+    (prod / "kustomization.yaml").write_text(re.sub(r"(?m)^resources:\n", "\\g<0>  - namespace.yaml\n", text))
+    git(cluster.child, "add", "--all")
+    shared = cluster.commit(3)
+    note = f"  annotations:\n    scripts.deploy/commit: {newer} 2031-01-01T00:00:00Z\n"
+    cluster.file.write_text(NAMESPACE + note)
+    assert not refused(cluster.deploy(shared))
+    cluster.file.write_text(re.sub(r"(scripts.deploy/commit:) .*", r"\1 by hand", cluster.applied))
+    assert not refused(cluster.deploy(older))
+
+
+def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> None:
+    commit = cluster.commit(1)
+    program = cluster.child.parent / "bin" / "kubectl"
+    program.write_text(program.read_text().replace("\n", "\n[[ $1 != get ]] || { echo forbidden >&2; exit 1; }\n", 1))
+    done = cluster.deploy(commit)
+    assert done.returncode == 1, done.stderr
+    assert "the cluster does not say what runs in it" in done.stderr
+    assert not refused(cluster.deploy(commit, "--back")), "a way on where its objects may not be read"
 
 
 @pytest.mark.parametrize("place", ["child", "parent"])

@@ -11,7 +11,7 @@ from tests.answers import AnswerSet
 from tests.templates.sizes import size_of
 
 # Files, lines, the owner's share of all lines. Who adds to a child makes room here, or puts it into the runtime.
-LIMITS = {"library": (30, 876, 0.28), "batch": (42, 1120, 0.32), "service": (45, 1234, 0.25)}
+LIMITS = {"library": (30, 876, 0.28), "batch": (42, 1143, 0.32), "service": (45, 1257, 0.25)}
 
 
 @pytest.mark.parametrize("project_type", LIMITS)
