@@ -9,11 +9,12 @@ from pathlib import Path
 
 import tomlkit
 from gpu_repo_runtime.update.git_calls import call, git
+from gpu_repo_runtime.update.outcome import JOINED
 
 from adoption.findings import Findings
 from adoption.tree import Tree
 
-HEAD = "# from the template"
+HEAD = JOINED.decode().rstrip()
 
 
 def read(file: Path) -> str:
@@ -184,6 +185,8 @@ def test_settings(tree: Tree, text: str) -> str:
     more += sorted(path for path in tests if "/" not in path)
     if more:
         text = text.replace("testpaths = tests\n", f"testpaths = tests {' '.join(more)}\n")
+    if "__init__.py" in tree.paths and "conftest.py" not in tree.paths:  # else pytest imports the root for each test
+        text = text.replace("addopts = ", "addopts = --confcutdir=tests ")
     if marks:
         text += "markers =\n" + "".join(
             f"    {mark}: of the tests that were here before the template\n" for mark in sorted(marks)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from adoption.adopting import refused_line
 from adoption.baseline import NAME, RUFF, write_baseline
 from adoption.repository import AdoptError, check
 from adoption.tree import read_tree
+from gpu_repo_runtime.update.outcome import merge_lines
 
 from tests.adopt.conftest import Make
 from tests.adopt.test_detect import findings
@@ -74,6 +76,29 @@ def test_only_a_search_that_finds_the_template_is_named(find: str, said: str, ol
 def test_tests_at_the_root_are_run(old: Make) -> None:
     tree = read_tree(old({"test_root.py": "", "pkg/tests/test_a.py": ""}))
     assert merge.test_settings(tree, "testpaths = tests\n") == "testpaths = tests pkg/tests test_root.py\n"
+
+
+def test_a_root_that_is_a_package_is_not_imported_for_each_test(old: Make) -> None:
+    settings = "[pytest]\ntestpaths = tests\naddopts = --strict-config\n"
+    broken = {"__init__.py": "from .nowhere import *\n", "tests/test_a.py": "def test_it():\n    pass\n"}
+    folder = old(broken)
+    (folder / "pytest.ini").write_text(merge.test_settings(read_tree(folder), settings))
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert done.returncode == 0, done.stdout
+    (folder / "conftest.py").write_text("")
+    git(folder, "add", "conftest.py")
+    assert merge.test_settings(read_tree(folder), settings) == settings, "a conftest.py at the root would not be read"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_the_template_adds_at_its_top_does_not_meet_the_lines_above_it(end: str) -> None:
+    base, theirs = "a\nb\nc\n", "# new\na\nb\nc\n"
+    ours = merge.united(f"mine{end}yours{end}", base)
+    assert merge_lines(base.encode(), ours.encode(), theirs.encode()) == (
+        merge.united(f"mine{end}yours{end}", theirs).encode(),
+        False,
+    )
 
 
 def test_files_of_the_template_keep_their_line_ends(old: Make) -> None:
