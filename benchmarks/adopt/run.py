@@ -105,7 +105,7 @@ def tests(child: Path, old: Path) -> dict[str, object]:
     own = tuple(path.removesuffix(".py").replace("/", ".") for path in added.splitlines())
     report = child / "build" / "test-results" / "unit.xml"
     alone, _ = run(child, OWN_TESTS, "scripts/test", *more, *added.splitlines())
-    ours = {name: kind for name, kind in outcomes(report).items() if name.startswith(own)}  # their settings may add some
+    ours = {name: kind for name, kind in outcomes(report).items() if name.startswith(own)}  # theirs may be added
     report.unlink(missing_ok=True)
     code, said = run(child, TESTS, "scripts/test", *more)
     whole = outcomes(report)

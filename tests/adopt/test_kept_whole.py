@@ -12,7 +12,7 @@ from adoption import merge, plan
 from adoption.adopting import refused_line
 from adoption.baseline import NAME, RUFF, write_baseline
 from adoption.repository import AdoptError, check
-from adoption.tree import read_tree
+from adoption.tree import Tree, read_tree, restore, without_strangers
 from gpu_repo_runtime.update.outcome import merge_lines
 
 from tests.adopt.conftest import Make
@@ -177,3 +177,64 @@ def test_a_name_that_is_not_utf8_stops_nothing_and_is_named(old: Make) -> None:
 def test_an_env_that_every_script_refuses_is_named(text: str, said: str) -> None:
     assert refused_line(text).startswith(said)
     assert bool(refused_line(text)) == bool(said)
+
+
+def test_a_link_is_neither_followed_out_of_the_repository_nor_written_through(old: Make, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("theirs\n")
+    folder = old({"a.py": "import os\n", "ruff.toml": ""})
+    (folder / "b.py").symlink_to("a.py")
+    (folder / ".gitattributes").symlink_to(outside)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=Links")
+    tree = read_tree(folder)
+    strangers = without_strangers(tree)
+    assert strangers == {".gitattributes": str(outside)}
+    assert not (folder / ".gitattributes").exists()
+    with pytest.raises(AdoptError, match=r"\.gitattributes is a link"):
+        merge.write(folder / ".gitattributes", "ours\n")
+    write_baseline(folder, "ruff.toml", [])
+    assert "b.py =" in (folder / NAME).read_text().replace('"', "").replace("'", ""), (
+        "ruff knows a link by its own name"
+    )
+    restore(tree, strangers)
+    assert (outside.read_text(), git(folder, "status", "--porcelain").strip()) == ("theirs\n", f"?? {NAME}")
+
+
+def test_a_file_that_lines_have_to_go_into_is_no_link(old: Make, tmp_path: Path) -> None:
+    folder = old({"a.py": "", "ignored": "data\n"})
+    (folder / ".gitignore").symlink_to("ignored")
+    git(folder, "add", "--all")
+    (tmp_path / "render").mkdir()
+    (tmp_path / "render" / ".gitignore").write_text("build\n")
+    with pytest.raises(AdoptError, match=r"\.gitignore is a link"):
+        plan.entries(read_tree(folder), tmp_path / "render", {}, set())
+
+
+@pytest.mark.parametrize("module", ["src", "scripts/test", "Tests"])
+def test_a_submodule_where_the_template_has_files_is_refused(module: str, tmp_path: Path) -> None:
+    tree = Tree(tmp_path, ["a.py"], [module])
+    with pytest.raises(AdoptError, match=f"{module} is a submodule"):
+        plan.kept_paths(tree, ["src/x/model.py", "scripts/test", "tests/test_a.py"], set())
+    assert plan.kept_paths(Tree(tmp_path, ["a.py"], ["third_party/x"]), ["scripts/test"], set())
+
+
+@pytest.mark.parametrize("attributes", ["* text\n", "* eol=crlf\n"])
+def test_what_is_binary_stays_whole_where_every_file_is_text(attributes: str, old: Make) -> None:
+    folder = old({".gitattributes": attributes})
+    (folder / "wheels").mkdir()
+    (folder / "wheels" / "a-1.whl").write_bytes(b"\0a\r\nb\n")
+    merge.kept_binary(folder, ["wheels/a-1.whl"])
+    git(folder, "add", "--all")
+    assert git(folder, "cat-file", "-s", ":wheels/a-1.whl").strip() == "6"
+
+
+def test_who_commits_must_be_known(old: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = old({"a.py": ""})
+    for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    git(folder, "config", "user.useConfigOnly", "true")
+    git(folder, "config", "--unset", "user.email")
+    with pytest.raises(AdoptError, match="does not know who commits"):
+        check(folder, "adopt-template")
