@@ -29,6 +29,10 @@ from gpu_repo_runtime.update.utf8 import in_utf8
 from new import NewError, check_answers, questions, split
 
 ROOT = Path(__file__).resolve().parent.parent
+OF_A_REPOSITORY = (
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
+)  # fmt: skip
 
 
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
@@ -85,6 +89,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 3 if done.open else 0
 
 
+def apart() -> None:
+    """Let git work on the repositories that it is told of, where a hook of another one runs this, and run no hook."""
+    for name in OF_A_REPOSITORY:
+        os.environ.pop(name, None)
+    count = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
+    os.environ |= {f"GIT_CONFIG_KEY_{count}": "core.hooksPath", f"GIT_CONFIG_VALUE_{count}": os.devnull}
+    os.environ["GIT_CONFIG_COUNT"] = str(count + 1)
+
+
 def stop(number: int, frame: FrameType | None) -> None:
     """End as by Ctrl-C, which takes away what lies in the folder for passing files."""
     raise KeyboardInterrupt
@@ -92,5 +105,6 @@ def stop(number: int, frame: FrameType | None) -> None:
 
 if __name__ == "__main__":
     in_utf8()
+    apart()
     signal.signal(signal.SIGTERM, stop)
     sys.exit(main())

@@ -14,12 +14,12 @@ HEAD = """\
 Measured by `benchmarks/adopt/run.py` on {machine}: {count} public repositories at the commits of \
 `benchmarks/adopt/repositories.yml`, each adopted with the answers that were found. {alone} work without a hand, \
 {listed} work and leave a list of what to do, {rest} do not work yet. {lost} lines of theirs are lost. The slowest \
-took {slowest:.0f} s to adopt."""
+took {slowest:.0f} s to adopt; the machine did other work meanwhile (load {least} to {most})."""
 WORKS = """\
 It works where `scripts/setup` and `scripts/lint` pass, the template's tests pass, no test of theirs that passed \
 before fails, an update to the same version changes nothing, and a later release arrives without a conflict. PyTorch \
 was here another version than the image's, for the CPU, and no model could be fetched: tests of theirs that need \
-either fail before and after. A run of tests is stopped after {limit} s."""
+either fail before and after. A run of tests is stopped after {limit} s; the template's have a run of their own."""
 
 
 def works(row: Row) -> bool:
@@ -42,9 +42,8 @@ def passed(row: Row) -> str:
     ran = row.get("tests")
     if not ran:
         return "-"
-    theirs = ran["after"]["passed"] - ran["of_the_template"]["passed"]
-    before = ran["theirs_before"]["passed"]
-    return f"{before}, {theirs}" + (", stopped" if ran.get("stopped") else "")
+    before, after = ran["theirs_before"]["passed"], ran["theirs_after"]["passed"]
+    return f"{before}, {after}" + (", stopped" if ran.get("stopped") else "")
 
 
 def cells(row: Row) -> list[str]:
@@ -63,11 +62,13 @@ def adoptions() -> str:
     found = load("benchmarks/adopt/result.json")
     rows: list[Row] = found["repositories"]
     good = [row for row in rows if works(row)]
+    loads = [row["load_average"] for row in rows]
     alone = sum(not row["to_do"] for row in good)
     words = {
         "machine": machine_of(found["machine"]), "count": len(rows), "alone": alone, "listed": len(good) - alone,
         "rest": len(rows) - len(good), "lost": sum(row.get("lost_lines", 0) for row in rows),
-        "slowest": max(row.get("seconds", 0) for row in rows), "limit": found["limit_s"],
+        "least": min(loads), "most": max(loads), "limit": found["limit_s"],
+        "slowest": max(row.get("seconds", 0) for row in rows),
     }  # fmt: skip
     columns = ["repository", "kind", "taken for", "adopted in", "setup", "tests passed before, after", "lint", "to do"]
     texts = [fill(text.format_map(words), WIDTH) for text in (HEAD, WORKS)]

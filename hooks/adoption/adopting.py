@@ -21,7 +21,7 @@ from adoption.imports import add_imported, add_tested
 from adoption.packaging_found import read_packaging
 from adoption.repository import AdoptError
 from adoption.room import furnish, take_out
-from adoption.tree import Tree, read_tree
+from adoption.tree import Tree, read_tree, restore, without_strangers
 
 
 @dataclass
@@ -57,6 +57,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
     with repository.cloned(wish.repository) as clone, TemporaryDirectory(prefix="adopt-") as folder:
         before = git(clone, "rev-parse", "HEAD").strip()
         tree = read_tree(clone)
+        strangers = without_strangers(tree)
         packaging = read_packaging(clone)
         add_imported(packaging, tree)
         add_tested(packaging, tree)
@@ -82,6 +83,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         _tell_locked(clone, done, locked, out, str(given["requirements"]))
         _lint_from_here(clone, done, tree, wish.take)
         done.notes += [said] if (said := repository.unsigned(wish.repository)) else []
+        restore(tree, strangers)
         written = sorted(set(_changed(clone, done.entries)))
         repository.commit(clone, wish.repository, f"Adopt the template, version {done.version}", written)
         if lost := repository.lost_lines(clone, before):
@@ -192,6 +194,7 @@ def place(clone: Path, render: Path, done: Adoption, tree: Tree) -> None:
     done.notes += [
         f".gitattributes: {line}, so that Git LFS leaves it alone" for line in merge.kept_out_of_lfs(clone, new)
     ]
+    merge.kept_binary(clone, new)
     if lines := merge.kept_from_crlf(clone, new):
         done.notes.append(
             f".gitattributes: eol=lf for {len(lines)} files of the template, which would not run with CRLF"

@@ -121,8 +121,14 @@ def _rows(clone: Path, done: subprocess.CompletedProcess[str]) -> set[tuple[str,
         raise AdoptError(f"ruff cannot read the settings of this repository: {done.stderr.strip()[-300:]}")
     root = clone.resolve()
     rows = json.loads(done.stdout)
-    paths = [(str(Path(row["filename"]).resolve().relative_to(root)), row) for row in rows]
+    paths = [(_under(root, Path(row["filename"])), row) for row in rows]
     return {(path, "" if LOST in path else str(row.get("code") or "")) for path, row in paths}
+
+
+def _under(root: Path, file: Path) -> str:
+    """Return a file as ruff knows it: a link by its own name, not by that of what it leads to."""
+    place = file.parent.resolve() / file.name
+    return str(place.relative_to(root) if place.is_relative_to(root) else file.resolve().relative_to(root))
 
 
 def _code(code: str) -> str:

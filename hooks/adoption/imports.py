@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from family import frameworks
 from packaging.utils import canonicalize_name
 
 from adoption.packaged import IMPORTS, Packaging
+from adoption.requirement_files import Reader, elsewhere, every_file
 from adoption.tree import Tree, module
 
 # The name to import and the name of the package. A guess from an unknown name could install a stranger's package.
@@ -18,11 +18,16 @@ OTHER_NAMES = {
     "dateutil": "python-dateutil",
 }  # fmt: skip
 SAME_NAMES = (
-    "accelerate datasets einops fastapi fire flask gradio h5py imageio jax joblib keras librosa lightning matplotlib "
-    "networkx numba numpy omegaconf openai pandas peft plotly pyarrow pydantic requests safetensors scipy seaborn "
-    "sentencepiece soundfile spacy streamlit tensorboard tensorflow tiktoken timm tokenizers torch torchaudio "
-    "torchmetrics torchvision tqdm transformers uvicorn wandb xgboost"
+    "accelerate albumentations boto3 datasets diffusers einops fastapi fire flask fsspec gradio gymnasium h5py "
+    "imageio jax joblib keras librosa lightgbm lightning lmdb matplotlib mlflow networkx nltk numba numpy "
+    "omegaconf onnx onnxruntime openai pandas peft plotly psutil pyarrow pydantic requests rich safetensors scipy "
+    "seaborn sentencepiece six soundfile spacy streamlit tensorboard tensorflow tiktoken timm tokenizers torch "
+    "torchaudio torchmetrics torchtext torchvision tqdm transformers uvicorn wandb xgboost"
 )
+PYTHON2 = {  # its standard library: what imports it can do without, or needs another Python anyway
+    "ConfigParser", "Queue", "StringIO", "Tkinter", "__builtin__", "cPickle", "cStringIO", "commands", "exceptions",
+    "httplib", "urllib2", "urlparse",
+}  # fmt: skip
 OF_NOTEBOOKS = {"IPython", "google", "ipywidgets", "nbformat"}  # what notebooks run in, and no job does
 FRAMEWORKS = {*frameworks(), "keras"}  # a test that can do with several of them asks for none
 KNOWN = OTHER_NAMES | {name: name for name in SAME_NAMES.split()}
@@ -44,13 +49,22 @@ def add_imported(packaging: Packaging, tree: Tree) -> None:
     for path, texts in tree.installed.items() if not tree.core else ():
         for text in texts:
             packaging.packages.add(text, path)
-    own = {path.split("/")[0].removesuffix(".py") for path in tree.python} | {Path(path).stem for path in tree.python}
+    own = {part.removesuffix(".py") for path in tree.python for part in path.split("/")}
     asked = packaging.packages.names()
-    for name in sorted(set(tree.imports) - own - OF_NOTEBOOKS):
-        if canonicalize_name(KNOWN.get(name, name)) in asked:
+    known = KNOWN | named_elsewhere(tree)
+    for name in sorted(set(tree.imports) - own - OF_NOTEBOOKS - PYTHON2):
+        if canonicalize_name(known.get(name, name)) in asked:
             continue
-        if name in KNOWN:
-            packaging.packages.add(KNOWN[name], IMPORTS)
+        if name in known:
+            packaging.packages.add(known[name], IMPORTS)
         else:
             reason = "it is imported, no file asks for it, and its package may have another name"
             packaging.packages.left.append((name, "its code", reason))
+
+
+def named_elsewhere(tree: Tree) -> dict[str, str]:
+    """Return what the requirements files of all folders call packages, by the names that they are imported by."""
+    asks = Packaging()
+    for path in [*every_file(tree.folder), *elsewhere(tree.folder)]:
+        Reader(tree.folder, asks).file(path)
+    return {asked.name.replace("-", "_"): asked.requirement.name for asked in asks.packages.run}

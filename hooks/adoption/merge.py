@@ -9,11 +9,13 @@ from pathlib import Path
 
 import tomlkit
 from gpu_repo_runtime.update.git_calls import call, git
+from gpu_repo_runtime.update.outcome import JOINED
 
 from adoption.findings import Findings
+from adoption.repository import AdoptError
 from adoption.tree import Tree
 
-HEAD = "# from the template"
+HEAD = JOINED.decode().rstrip()
 
 
 def read(file: Path) -> str:
@@ -22,7 +24,9 @@ def read(file: Path) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """Write what `read` gave."""
+    """Write what `read` gave. Raises AdoptError for a link: what it leads to is another file."""
+    if file.is_symlink():
+        raise AdoptError(f"{file.name} is a link, and lines of the template have to go into it: make it a file first")
     file.write_bytes(text.encode("utf-8", errors="surrogateescape"))
 
 
@@ -76,11 +80,27 @@ def kept_out_of_lfs(clone: Path, paths: list[str]) -> list[str]:
     return lines
 
 
+def kept_binary(clone: Path, paths: list[str]) -> None:
+    """Keep what is binary of the template's files from attributes that take every file for text."""
+    binary = [path for path in paths if b"\0" in (clone / path).read_bytes()]
+    given = "".join(f"{path}\0" for path in binary)
+    rows = git(clone, "check-attr", "-z", "--stdin", "text", "eol", stdin=given).split("\0")
+    taken = {
+        path for path, name, value in zip(rows[::3], rows[1::3], rows[2::3], strict=False)
+        if value == "set" or (name == "eol" and value in ("lf", "crlf"))
+    }  # fmt: skip
+    names = {f"/{path.split('-')[0]}*.whl" if path.endswith(".whl") else f"/{path}" for path in taken}
+    if names:
+        file = clone / ".gitattributes"
+        write(file, united(read(file), "\n".join(f"{name} -text -eol" for name in sorted(names))))
+
+
 def kept_from_crlf(clone: Path, paths: list[str]) -> list[str]:
     """Keep the line ends of the template's files where the owner's attributes would check them out with CRLF."""
     given = "".join(f"{path}\0" for path in paths)
     rows = git(clone, "check-attr", "-z", "--stdin", "eol", stdin=given).split("\0")
-    lines = [f"/{path} eol=lf" for path, value in zip(rows[::3], rows[2::3], strict=False) if value == "crlf"]
+    caught = [path for path, value in zip(rows[::3], rows[2::3], strict=False) if value == "crlf"]
+    lines = [f"/{path} eol=lf" for path in caught]
     if lines:
         file = clone / ".gitattributes"
         write(file, united(read(file) if file.exists() else "", "\n".join(lines)))
@@ -184,6 +204,8 @@ def test_settings(tree: Tree, text: str) -> str:
     more += sorted(path for path in tests if "/" not in path)
     if more:
         text = text.replace("testpaths = tests\n", f"testpaths = tests {' '.join(more)}\n")
+    if "__init__.py" in tree.paths and "conftest.py" not in tree.paths:  # else pytest imports the root for each test
+        text = text.replace("addopts = ", "addopts = --confcutdir=tests ")
     if marks:
         text += "markers =\n" + "".join(
             f"    {mark}: of the tests that were here before the template\n" for mark in sorted(marks)

@@ -190,7 +190,7 @@ def _setup_py(folder: Path, found: Packaging) -> None:
     texts = [text for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
     for text in texts:
         found.packages.add(text, "setup.py")
-    if "install_requires" in setup.given and setup.partial:
+    if setup.partial and ("install_requires" in setup.given or not found.packages.run):
         files = [name for name in setup.files if not DEV_FILE.search(words_of(folder / name))]
         for name in files:
             Reader(folder, found).file(folder / name)

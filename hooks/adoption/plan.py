@@ -67,8 +67,10 @@ def kept_paths(tree: Tree, rendered: list[str], taken: set[str]) -> dict[str, st
         there = theirs.get(path.lower())
         above = next((part for part in _parents(path) if part.lower() in theirs), "")
         if above:
-            what = "a link" if (tree.folder / theirs[above.lower()]).is_symlink() else "a file"
+            what = "a link" if theirs[above.lower()] in tree.links else "a file"
             blocked.append(f"{above} is {what}, and the template has a folder of that name")
+        elif module := next((m for m in tree.submodules if _meet(m.lower(), path.lower())), ""):
+            blocked.append(f"{module} is a submodule, and the template has files there")
         elif there and not OPTIONAL.fullmatch(path):
             blocked.append(f"{there} is a file of the template, too")
         elif any(name.lower().startswith(path.lower() + "/") for name in tree.paths):
@@ -82,6 +84,11 @@ def kept_paths(tree: Tree, rendered: list[str], taken: set[str]) -> dict[str, st
             f"{'; '.join([*dict.fromkeys(blocked)][:5])}: rename what is yours first (git mv), the scripts need theirs"
         )
     return {path: why for path, why in kept.items() if path not in taken or path == "pyproject.toml"}
+
+
+def _meet(module: str, path: str) -> bool:
+    """Tell whether a file would lie in a submodule, or stand where one is or the folder of one."""
+    return f"{path}/".startswith(f"{module}/") or module.startswith(f"{path}/")
 
 
 def _wrongly_taken(tree: Tree, rendered: list[str], taken: set[str]) -> list[str]:
@@ -110,9 +117,12 @@ def entries(tree: Tree, render: Path, kept: dict[str, str], taken: set[str]) -> 
     paths = sorted(str(path.relative_to(render)) for path in render.rglob("*") if path.is_file())
     found = []
     for path in paths:
+        united = path in MERGED or path == "README.md"
+        if path in tree.links and united and path not in kept:
+            raise AdoptError(f"{path} is a link, and lines of the template have to go into it: make it a file first")
         if path not in tree.paths:
             found.append(Entry(path, "new"))
-        elif (tree.folder / path).read_bytes() == (render / path).read_bytes():
+        elif path not in tree.links and (tree.folder / path).read_bytes() == (render / path).read_bytes():
             found.append(Entry(path, "same"))
         elif path in MERGED:
             found.append(Entry(path, "merged", MERGED[path]))

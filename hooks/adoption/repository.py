@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -30,6 +31,11 @@ def check(repository: Path, branch: str) -> None:
         )
     top = call(repository, "rev-parse", "--show-toplevel")
     if top.returncode:
+        if b"dubious ownership" in top.stderr:
+            raise AdoptError(
+                f"{repository} belongs to another user, and git does not read it: "
+                f"git config --global --add safe.directory {shlex.quote(str(repository.resolve()))}"
+            )
         if call(repository, "rev-parse", "--is-bare-repository").stdout.strip() == b"true":
             raise AdoptError(f"{repository} is a bare repository: clone it, and adopt the clone")
         raise AdoptError(f"{repository} is not a git repository: git init && git add -A && git commit there first")
@@ -59,6 +65,13 @@ def check(repository: Path, branch: str) -> None:
     if git(repository, "ls-files", "-z", "--", ".venv"):
         raise AdoptError(
             f"{repository} tracks .venv, where the scripts make their environment: git rm -r --cached .venv, and commit"
+        )
+    if (
+        call(repository, "var", "GIT_AUTHOR_IDENT").returncode
+        or call(repository, "var", "GIT_COMMITTER_IDENT").returncode
+    ):
+        raise AdoptError(
+            f"git does not know who commits in {repository}: git config user.name NAME and user.email ADDRESS there"
         )
     _check_pyproject(repository)
     _check_answers(repository)

@@ -107,7 +107,7 @@ class Reader:
 
     def _other(self, constrains: bool, name: str, line: str, source: str, beside: Path) -> None:
         path = beside / name
-        if "://" in name or not path.is_file():
+        if "://" in name or not path.is_file() or not path.resolve().is_relative_to(self.folder.resolve()):
             self.found.packages.left.append((line, source, "no such file is here"))
         elif constrains:
             self._constraints(path)

@@ -18,6 +18,7 @@ class Setup:
     files: list[str] = field(default_factory=list)
     extensions: bool = False
     partial: bool = False  # of what it asks for, only a part can be read
+    calls: int = 0
 
 
 class Unknown(Exception):
@@ -86,11 +87,15 @@ def read_setup(text: str, folder: Path) -> Setup:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+    changed = _grown(tree, names)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and _called(node) == "setup":
             words = {word.arg: word.value for word in node.keywords if word.arg}
+            found.calls += 1
             for word in node.keywords:
-                if word.arg is None and isinstance(spread := known(word.value, names), dict):
+                spread = known(word.value, names) if word.arg is None else {}
+                found.partial |= not isinstance(spread, dict)
+                if isinstance(spread, dict):
                     found.known |= {key: value for key, value in spread.items() if value is not None}
                     found.given |= set(spread)
                     found.partial |= spread.get("install_requires", []) is None
@@ -99,7 +104,8 @@ def read_setup(text: str, folder: Path) -> Setup:
             found.known |= {name: value for name, value in read.items() if value is not None}
             if "install_requires" in words:
                 found.known["install_requires"], whole = parts(words["install_requires"], names)
-                found.partial |= not whole
+                asked = words["install_requires"]
+                found.partial |= not whole or (isinstance(asked, ast.Name) and asked.id in changed)
     found.extensions = bool({"ext_modules", "cmdclass", "cffi_modules", "rust_extensions"} & found.given) and bool(
         re.search(r"Extension|cythonize|cffi_modules|rust_extensions", text)
     )
@@ -112,6 +118,33 @@ def read_setup(text: str, folder: Path) -> Setup:
         }
     )
     return found
+
+
+def _grown(tree: ast.Module, names: dict[str, ast.expr]) -> set[str]:
+    """Add to the lists in `names` what top statements add to them; return those that other statements change, too."""
+    changed = set()
+    for node in ast.walk(tree):
+        name, more = _addition(node)
+        if name not in names:
+            continue
+        if more is None or node not in tree.body:
+            changed.add(name)  # behind a condition, or by what cannot be read
+        else:
+            names[name] = ast.BinOp(names[name], ast.Add(), more)
+    return changed
+
+
+def _addition(node: ast.AST) -> tuple[str, ast.expr | None]:
+    """Return the name of the list that a statement adds to and what it adds, "" for another statement."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return node.target.id, node.value if isinstance(node.op, ast.Add) else None
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or not call.args:
+        return "", None
+    added = {"append": ast.List(elts=call.args[:1], ctx=ast.Load()), "extend": call.args[0]}
+    if isinstance(call.func.value, ast.Name) and call.func.attr in (*added, "insert", "remove"):
+        return call.func.value.id, added.get(call.func.attr)
+    return "", None
 
 
 def _called(node: ast.Call) -> str:

@@ -25,6 +25,8 @@ import tomlkit
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from adoption.setup_py import read_setup
+
 LARGEST = 64 << 20  # bytes of an archive, and of a file in it
 SECONDS = 60
 ONLY_SOURCE = re.compile(r"Wheels are required for `([\w.-]+)`")
@@ -156,9 +158,19 @@ def required(files: dict[str, str]) -> tuple[str, ...]:
     if said or not any(".egg-info/" in name for name in files):
         version = tuple(int(number) for number in re.findall(r"\d+", about.get("Metadata-Version", "0")))
         if not said and version < (2, 2):
-            raise UnreadableError("it has only a source archive, and running it alone tells what that asks for")
+            return _of_setup_py(files)
         return tuple(said)
     return _of_setuptools(next((text for name, text in files.items() if name.endswith("requires.txt")), ""))
+
+
+def _of_setup_py(files: dict[str, str]) -> tuple[str, ...]:
+    """Return what a setup.py asks for that says all of it in plain words, as the only file that could."""
+    text = next((text for name, text in files.items() if re.fullmatch("[^/]+/setup.py", name)), "")
+    found = read_setup(text, Path(os.devnull))
+    other = any(re.fullmatch(r"[^/]+/(setup\.cfg|pyproject\.toml)", name) for name in files)
+    if other or found.partial or found.calls != 1:
+        raise UnreadableError("it has only a source archive, and running it alone tells what that asks for")
+    return tuple(str(asked) for asked in found.known.get("install_requires", []))
 
 
 def _of_setuptools(text: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections import Counter
@@ -33,6 +34,7 @@ class Tree:
     folder: Path
     paths: list[str]
     submodules: list[str] = field(default_factory=list)
+    links: frozenset[str] = frozenset()
 
     def text(self, path: str) -> str:
         """Return a file as text, "" where there is none or it is not text."""
@@ -147,4 +149,40 @@ def read_tree(folder: Path) -> Tree:
     """Return the tracked files of the repository in `folder`."""
     rows = [row for row in git(folder, "ls-files", "--stage", "-z").split("\0") if row]
     paths = [(row.split("\t", 1)[1], row.split(" ", 1)[0]) for row in rows]
-    return Tree(folder, [p for p, mode in paths if mode != "160000"], [p for p, mode in paths if mode == "160000"])
+    links = frozenset(path for path, mode in paths if mode == "120000")
+    modules = [path for path, mode in paths if mode == "160000"]
+    return Tree(folder, [path for path, mode in paths if mode != "160000"], modules, links)
+
+
+def without_strangers(tree: Tree) -> dict[str, str]:
+    """Let links of the clone lead nowhere that lead to no file or folder of it: nothing beyond is read or written.
+
+    Returns these links and where they led.
+    """
+    root, found = tree.folder.resolve(), dict[str, str]()
+    for path in tree.links:
+        place = tree.folder / path
+        if place.is_symlink() and not _inside(place, root):
+            found[path] = os.readlink(place)
+            _point(place, "nowhere in the repository")
+    return found
+
+
+def restore(tree: Tree, links: dict[str, str]) -> None:
+    """Let links lead where they led, but for those that made room."""
+    for path, target in links.items():
+        if (tree.folder / path).is_symlink():
+            _point(tree.folder / path, target)
+
+
+def _point(place: Path, target: str) -> None:
+    place.unlink()
+    place.symlink_to(target)
+
+
+def _inside(place: Path, root: Path) -> bool:
+    try:
+        end = place.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return False
+    return end.is_relative_to(root) and not end.is_relative_to(root / ".git") and (end.is_file() or end.is_dir())

@@ -119,6 +119,13 @@ def test_a_name_that_nobody_knows_is_not_guessed(old: Make) -> None:
     assert [text for text, _, _ in found.packaging.packages.left] == ["strange_thing"]
 
 
+def test_a_name_of_its_own_or_of_its_own_files_is_not_left(old: Make) -> None:
+    code = "import inner, gymnasium_x, urllib2\nfrom deep import a\n"
+    files = {"one/train.py": code, "one/inner/deep/a.py": "", "one/requirements.txt": "gymnasium-x\n"}
+    found = findings(old({**files, "two/requirements.txt": "other\n", "two/a.py": ""})).packaging.packages
+    assert ([str(asked.requirement) for asked in found.run], found.left) == (["gymnasium-x"], [])
+
+
 @pytest.mark.parametrize(
     "taken", ["vit_pytorch_gpu/__init__.py", "vit_pytorch_gpu.py", "src/vit_pytorch_gpu/__init__.py"]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from adoption import merge, plan
 from adoption.adopting import refused_line
 from adoption.baseline import NAME, RUFF, write_baseline
 from adoption.repository import AdoptError, check
-from adoption.tree import read_tree
+from adoption.tree import Tree, read_tree, restore, without_strangers
+from gpu_repo_runtime.update.outcome import merge_lines
 
 from tests.adopt.conftest import Make
 from tests.adopt.test_detect import findings
@@ -74,6 +76,29 @@ def test_only_a_search_that_finds_the_template_is_named(find: str, said: str, ol
 def test_tests_at_the_root_are_run(old: Make) -> None:
     tree = read_tree(old({"test_root.py": "", "pkg/tests/test_a.py": ""}))
     assert merge.test_settings(tree, "testpaths = tests\n") == "testpaths = tests pkg/tests test_root.py\n"
+
+
+def test_a_root_that_is_a_package_is_not_imported_for_each_test(old: Make) -> None:
+    settings = "[pytest]\ntestpaths = tests\naddopts = --strict-config\n"
+    broken = {"__init__.py": "from .nowhere import *\n", "tests/test_a.py": "def test_it():\n    pass\n"}
+    folder = old(broken)
+    (folder / "pytest.ini").write_text(merge.test_settings(read_tree(folder), settings))
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    done = subprocess.run(run, cwd=folder, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
+    assert done.returncode == 0, done.stdout
+    (folder / "conftest.py").write_text("")
+    git(folder, "add", "conftest.py")
+    assert merge.test_settings(read_tree(folder), settings) == settings, "a conftest.py at the root would not be read"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_the_template_adds_at_its_top_does_not_meet_the_lines_above_it(end: str) -> None:
+    base, theirs = "a\nb\nc\n", "# new\na\nb\nc\n"
+    ours = merge.united(f"mine{end}yours{end}", base)
+    assert merge_lines(base.encode(), ours.encode(), theirs.encode()) == (
+        merge.united(f"mine{end}yours{end}", theirs).encode(),
+        False,
+    )
 
 
 def test_files_of_the_template_keep_their_line_ends(old: Make) -> None:
@@ -152,3 +177,64 @@ def test_a_name_that_is_not_utf8_stops_nothing_and_is_named(old: Make) -> None:
 def test_an_env_that_every_script_refuses_is_named(text: str, said: str) -> None:
     assert refused_line(text).startswith(said)
     assert bool(refused_line(text)) == bool(said)
+
+
+def test_a_link_is_neither_followed_out_of_the_repository_nor_written_through(old: Make, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("theirs\n")
+    folder = old({"a.py": "import os\n", "ruff.toml": ""})
+    (folder / "b.py").symlink_to("a.py")
+    (folder / ".gitattributes").symlink_to(outside)
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=Links")
+    tree = read_tree(folder)
+    strangers = without_strangers(tree)
+    assert strangers == {".gitattributes": str(outside)}
+    assert not (folder / ".gitattributes").exists()
+    with pytest.raises(AdoptError, match=r"\.gitattributes is a link"):
+        merge.write(folder / ".gitattributes", "ours\n")
+    write_baseline(folder, "ruff.toml", [])
+    assert "b.py =" in (folder / NAME).read_text().replace('"', "").replace("'", ""), (
+        "ruff knows a link by its own name"
+    )
+    restore(tree, strangers)
+    assert (outside.read_text(), git(folder, "status", "--porcelain").strip()) == ("theirs\n", f"?? {NAME}")
+
+
+def test_a_file_that_lines_have_to_go_into_is_no_link(old: Make, tmp_path: Path) -> None:
+    folder = old({"a.py": "", "ignored": "data\n"})
+    (folder / ".gitignore").symlink_to("ignored")
+    git(folder, "add", "--all")
+    (tmp_path / "render").mkdir()
+    (tmp_path / "render" / ".gitignore").write_text("build\n")
+    with pytest.raises(AdoptError, match=r"\.gitignore is a link"):
+        plan.entries(read_tree(folder), tmp_path / "render", {}, set())
+
+
+@pytest.mark.parametrize("module", ["src", "scripts/test", "Tests"])
+def test_a_submodule_where_the_template_has_files_is_refused(module: str, tmp_path: Path) -> None:
+    tree = Tree(tmp_path, ["a.py"], [module])
+    with pytest.raises(AdoptError, match=f"{module} is a submodule"):
+        plan.kept_paths(tree, ["src/x/model.py", "scripts/test", "tests/test_a.py"], set())
+    assert plan.kept_paths(Tree(tmp_path, ["a.py"], ["third_party/x"]), ["scripts/test"], set())
+
+
+@pytest.mark.parametrize("attributes", ["* text\n", "* eol=crlf\n"])
+def test_what_is_binary_stays_whole_where_every_file_is_text(attributes: str, old: Make) -> None:
+    folder = old({".gitattributes": attributes})
+    (folder / "wheels").mkdir()
+    (folder / "wheels" / "a-1.whl").write_bytes(b"\0a\r\nb\n")
+    merge.kept_binary(folder, ["wheels/a-1.whl"])
+    git(folder, "add", "--all")
+    assert git(folder, "cat-file", "-s", ":wheels/a-1.whl").strip() == "6"
+
+
+def test_who_commits_must_be_known(old: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = old({"a.py": ""})
+    for name in ("GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL", "EMAIL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    git(folder, "config", "user.useConfigOnly", "true")
+    git(folder, "config", "--unset", "user.email")
+    with pytest.raises(AdoptError, match="does not know who commits"):
+        check(folder, "adopt-template")

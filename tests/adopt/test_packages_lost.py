@@ -74,6 +74,11 @@ ASKED: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
         ["a", "b"],
         [],
     ),
+    "a setup.py whose list grows": (
+        {"setup.py": "R = ['a']\nR += ['b']\nR.append('c')\nR.extend(['d'])\nsetup(name='x', install_requires=R)\n"},
+        ["a", "b", "c", "d"],
+        [],
+    ),
     "a setup.py with a mark at its start": (
         {"setup.py": "\ufeffsetup(name='x', install_requires=['a'])\n"},
         ["a"],
@@ -132,6 +137,11 @@ TOLD: dict[str, tuple[dict[str, str], str]] = {
         {"setup.py": "kw = dict(install_requires=rd())\nsetup(name='x', **kw)\n"},
         "it is computed",
     ),
+    "a list that grows behind a condition": (
+        {"setup.py": "R = ['a']\nif P:\n    R.append('b')\nsetup(name='x', install_requires=R)\n"},
+        "it is computed",
+    ),
+    "all of it computed": ({"setup.py": "setup(**everything())\n"}, "it is computed"),
     "a file that is not there": ({"requirements.txt": "-r https://h/r.txt\n-c none.txt\na\n"}, "no such file is here"),
 }
 

@@ -66,6 +66,14 @@ READ = {
         ("a>=1", "b ; (python_version < '3.12')", "c ; extra == 'more'"),
     ),
     "another backend": ({"x-1/PKG-INFO": f"{OLD_FORM}Requires-Dist: a<2\n"}, ("a<2",)),
+    "plain words of distutils": (
+        {"x-1/PKG-INFO": "Metadata-Version: 1.1\n", "x-1/setup.py": "R = ['a']\nsetup(name='x', install_requires=R)\n"},
+        ("a",),
+    ),
+    "distutils, which asks for nothing": (
+        {"x-1/PKG-INFO": "Metadata-Version: 1.1\n", "x-1/setup.py": "setup(name='x')\n"},
+        (),
+    ),
     "none is asked for": ({"x-1/PKG-INFO": "Metadata-Version: 2.2\nName: x\n"}, ()),
 }
 
@@ -81,6 +89,8 @@ def test_a_pure_archive_is_read(kind: str) -> None:
     [
         ({"x-1/src/x.pyx": ""}, "code to compile"),
         ({"x-1/PKG-INFO": OLD_FORM, "x-1/setup.py": ""}, "running it alone"),
+        ({"x-1/PKG-INFO": OLD_FORM, "x-1/setup.py": "setup(**found())\n"}, "running it alone"),
+        ({"x-1/PKG-INFO": OLD_FORM, "x-1/setup.py": "setup(name='x')\n", "x-1/setup.cfg": ""}, "running it alone"),
         (
             {"x-1/setup.py": "import os\nfrom pkg_resources import parse_version\n"},
             "needs pkg_resources, which is gone",

@@ -21,6 +21,7 @@ __all__ = ["ORDER", "Entries", "Entry", "Outcome", "Trees", "files_under", "outc
 SAME_FILE = 0.5  # share of equal lines from which an added file counts as a dropped one under a new name
 ORDER = ("at risk", "conflict", "merged", "updated", "added", "removed", "kept", "opted out")
 LABELS = ("before updating", "last update", "after updating")
+JOINED = b"# from the template\n"  # in a file that `make adopt` united: what is above is the owner's alone
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,26 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bool] |
     An owner's line endings stay where only the template's differ from them.
     """
     windows = has_crlf(ours) and not has_crlf(base)
+    own, piece = split_joined(ours.replace(b"\r\n", b"\n") if windows else ours, base)
     with TemporaryDirectory() as folder:
-        texts = (ours.replace(b"\r\n", b"\n") if windows else ours, base, theirs)
+        texts = (piece, base, theirs)
         for name, text in zip(LABELS, texts, strict=True):
             Path(folder, name).write_bytes(text)
         labels = [part for label in LABELS for part in ("-L", label)]
         done = call(Path(folder), "merge-file", "-p", *labels, *LABELS)
     if not 0 <= done.returncode < 128:
         return None
-    return (done.stdout.replace(b"\n", b"\r\n") if windows else done.stdout), done.returncode != 0
+    text = own + done.stdout
+    return (text.replace(b"\n", b"\r\n") if windows else text), done.returncode != 0
+
+
+def split_joined(ours: bytes, base: bytes) -> tuple[bytes, bytes]:
+    """Return what an owner had before the template, and the piece below it that the template's own text became.
+
+    Merged as a whole, each line that the template adds at its top would conflict with the owner's lines above it.
+    """
+    above, mark, piece = ours.partition(JOINED)
+    return (above + mark, piece) if mark and JOINED not in base else (b"", ours)
 
 
 def mark_unmerged(tree: Path, path: str, stages: Iterable[tuple[int, Entry | None]]) -> None:
