@@ -31,8 +31,8 @@ def others(bill: Path) -> dict[str, str]:
 def reason_to_stay(repository: str, moving: str, platform: str, bill: Path) -> str:
     """Return why what was promoted last stays: nothing but Debian's packages differs, and some are older; else "".
 
-    bill: the list of packages of what is to be promoted for a platform. Raises ImageError where other packages differ too, so that
-    a release that somebody waits for would be left out in silence.
+    bill: the list of packages of what is to be promoted for a platform. Raises ImageError where other packages differ
+    too, so that a release that somebody waits for would be left out in silence.
     """
     last = registry.find(f"{repository}:{moving}")
     digest = "" if last is None else last.images.get(platform, "") if last.images else last.digest

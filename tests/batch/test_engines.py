@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 from gpu_repo_runtime.batch.exits import BadConfiguration
-from gpu_repo_runtime.training.engine import framework_of, open_engine
+from gpu_repo_runtime.training.engine import Recipe, framework_of, open_engine
 
 
 def task(monkeypatch: pytest.MonkeyPatch, imports: tuple[str, ...], *methods: str) -> object:
@@ -47,4 +47,4 @@ def test_a_task_of_no_framework_is_refused(monkeypatch):
 )
 def test_what_only_torch_has_is_refused_elsewhere(monkeypatch, options, named):
     with pytest.raises(BadConfiguration, match=f"{named} needs the framework torch; this task is for plain"):
-        open_engine(task(monkeypatch, (), "weights"), "cpu", "auto", 0.1, 1.0, 0, **options)
+        open_engine(task(monkeypatch, (), "weights"), Recipe("cpu", "auto", 0.1, 1.0, 0, **options))

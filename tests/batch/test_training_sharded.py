@@ -23,6 +23,7 @@ OPTIONS = ("--epochs", "2", "--device", "cpu", "--checkpoint-steps", "5")
 # Counts what the forward pass keeps for the backward pass, and the gradients, with and without the switch.
 KEPT = """
 import json, sys, torch
+from gpu_repo_runtime.training.engine import Recipe
 from gpu_repo_runtime.training.with_torch import Engine
 
 class Layers(torch.nn.Module):
@@ -46,7 +47,7 @@ class Task:
 
 result = []
 for switch in (False, True):
-    engine, sizes = Engine(Task(), "cpu", "float32", 0.01, 1.0, 0, gradient_checkpointing=switch), {}
+    engine, sizes = Engine(Task(), Recipe("cpu", "float32", 0.01, 1.0, 0, gradient_checkpointing=switch)), {}
     weights = {p.data_ptr() for p in engine._plain.parameters()}
     def keep(tensor):
         if tensor.data_ptr() not in weights:

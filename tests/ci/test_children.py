@@ -14,7 +14,7 @@ from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import Builds
 
 CI = ("github", "gitlab")
-CHECKS = {"github": {"check"}, "gitlab": {"lint", "test"}}
+CHECKS = {"github": {"check"}, "gitlab": {"check"}}
 TRUSTED = {"library": {"smoke"}, "batch": {"build", "smoke"}, "service": {"build", "smoke"}}
 RELEASE = {
     ("library", "tag"): {"publish"},

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_repo_runtime.training.engine import Recipe
 from gpu_repo_runtime.training.with_numpy import Engine
 
 RATE, STEPS = 0.01, 40
@@ -41,7 +42,7 @@ def defined(clip: float) -> np.ndarray:
 
 @pytest.mark.parametrize("clip", [1.0, 1e6])
 def test_steps_are_those_of_the_definition(clip: float) -> None:
-    engine = Engine(Bowl(), "cpu", "auto", RATE, clip, 0)
+    engine = Engine(Bowl(), Recipe("cpu", "auto", RATE, clip, 0))
     for step in range(1, STEPS + 1):
         engine.step([(np.float32(step),)], 0)
     np.testing.assert_allclose(engine._weights["w"], defined(clip), rtol=1e-4, atol=1e-5)

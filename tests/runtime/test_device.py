@@ -9,7 +9,8 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from gpu_repo_runtime.device import origin, with_cupy
@@ -66,7 +67,8 @@ def test_a_framework_that_is_imported_later_is_found_where_it_is_installed(
 
 def functions(text: str) -> dict[str, str]:
     """Return the code of every function by name, without the underscore that some names have in one file."""
-    plain = re.sub(r"(?<!\w)_(cpu|driver_version|said|why_no_gpu)\(", r"\1(", re.sub(r"(?m)^\{%.*%\}$", "", text))
+    python = re.sub(r"(?m)^\{%.*%\}$", "", text)
+    plain = re.sub(r"(?<!\w)_(cpu|driver_version|said|why_no_gpu|why_no_mps)\(", r"\1(", python)
     return {node.name: ast.dump(node) for node in ast.parse(plain).body if isinstance(node, ast.FunctionDef)}
 
 
@@ -207,3 +209,56 @@ def test_a_library_that_is_installed_editable_is_no_part_of_the_project(
             space["fail"]()
         found[name.rpartition("/")[2]] = device.is_device_lost(caught.value)
     assert found == {"mine": False, "tools": False, "library": True, "installed": True}
+
+
+def mac(monkeypatch: pytest.MonkeyPatch, *, built: bool = True, available: bool = True) -> None:
+    """Let PyTorch be one for a Mac: a stand-in, as no Mac runs these tests."""
+    torch: Any = ModuleType("torch")
+    torch.OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {})
+    torch.version = SimpleNamespace(cuda=None)
+    torch.backends = SimpleNamespace(
+        mps=SimpleNamespace(is_built=lambda: built, is_available=lambda: available),
+    )
+    torch.mps = SimpleNamespace(
+        recommended_max_memory=lambda: 12,
+        driver_allocated_memory=lambda: 5,
+        current_allocated_memory=lambda: 3,
+    )
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    monkeypatch.delitem(sys.modules, "gpu_repo_runtime.device.with_torch", raising=False)
+
+
+def test_the_gpu_of_a_mac_is_taken_where_it_is_asked_for(device: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    mac(monkeypatch)
+    assert (device.choose("mps"), device.choose("cpu")) == ("mps", "cpu")
+    assert device.reason("mps") == "mps: Apple GPU"
+    assert device.memory("mps") == device.Memory(used=3, free=7, total=12, peak=5)
+    assert device.is_out_of_memory(RuntimeError("MPS backend out of memory (MPS allocated: 17 GB)"))
+
+
+def test_auto_on_a_mac_is_the_cpu_and_says_how_to_take_the_gpu(
+    device: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mac(monkeypatch)
+    assert device.choose("auto") == "cpu"
+    assert device.reason("cpu").endswith("; DEVICE=mps takes Apple's GPU")
+    mac(monkeypatch, available=False)
+    monkeypatch.setattr(device, "_found", None)
+    assert "mps" not in device.reason("cpu")
+
+
+@pytest.mark.parametrize(
+    ("built", "words"), [(False, "this build of torch has no Metal"), (True, "torch sees no GPU of Apple")]
+)
+def test_the_cpu_never_stands_in_for_the_gpu_of_a_mac(
+    device: ModuleType, monkeypatch: pytest.MonkeyPatch, built: bool, words: str
+) -> None:
+    mac(monkeypatch, built=built, available=False)
+    with pytest.raises(device.DeviceError, match=words):
+        device.choose("mps")
+
+
+def test_other_frameworks_refuse_the_gpu_of_a_mac(device: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_found", with_cupy)
+    with pytest.raises(device.DeviceError, match="Apple's GPU cannot be used: NumPy does not compute there"):
+        device.choose("mps")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime import capacity
+from gpu_repo_runtime import capacity, profiling
 from gpu_repo_runtime.capacity import GIB, USABLE, Measured
 
 from tests.answers import CATALOG, AnswerSet
@@ -98,6 +98,7 @@ def test_a_model_is_profiled_with_its_own_examples(profile, tmp_path, project_ty
     assert all(one["rate"] > 0 and one["memory"] > 0 for one in told["batches"]), told
     assert told["gpus"][0]["batch"] > 0
     assert told["smallest_gpu"] == "T4"
+    assert (tmp_path / "profile.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "profile.pstats").exists(), "the trace of Python's own profiler, for NumPy"
     assert capacity.table(told) in done.stdout
 
@@ -127,3 +128,13 @@ def test_the_script_knows_the_gpus_of_the_catalogue(render, project_type):
     [given] = [line for line in text.splitlines() if line.startswith("gpus=")]
     found = capacity.gpus_in(given.removeprefix("gpus=").strip('"'))
     assert sorted(found) == sorted((gpu["name"], gpu["memory"]) for gpu in CATALOG["gpus"])
+
+
+def test_without_matplotlib_the_rest_is_there_and_the_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    (tmp_path / "profile.png").write_bytes(b"an older one")
+    profiling.draw(tmp_path / "profile.png", {"compute": 1.0}, line(1, 8))
+    assert "add matplotlib to the group dev" in capsys.readouterr().err
+    assert not (tmp_path / "profile.png").exists()

@@ -37,7 +37,7 @@ OPERATOR_KINDS = {
 
 def files_of(child: Path) -> list[Path]:
     """Return the files of a rendered child, without what running it has made."""
-    made = {".git", ".venv", "build", "__pycache__", ".ruff_cache", ".pytest_cache"}
+    made = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"}
     return sorted(p for p in child.rglob("*") if p.is_file() and not made & set(p.relative_to(child).parts[:-1]))
 
 
@@ -171,7 +171,7 @@ def kubernetes_error(text: str) -> str:
 def unpinned_images(text: str) -> list[str]:
     """Return the image references of a manifest or Dockerfile that have no tag or the tag latest."""
     found = re.findall(r"(?m)^\s*-?\s*(?:image|reference|FROM|ARG BASE_IMAGE)[:= ][ \t]*[\"']?([^\s\"']+)", text)
-    names = [name for name in found if not name.startswith("$") and name not in ("packages", "scratch")]
+    names = [name for name in found if not name.startswith("$") and name not in ("packages", "scratch", "test")]
     return [name for name in names if not re.search(r"(:(?!latest)[\w.-]+|@sha256:[0-9a-f]{64})$", name)] + re.findall(
         r"\S+:latest\b", text
     )

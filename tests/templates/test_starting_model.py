@@ -171,7 +171,7 @@ def framework_python(request: pytest.FixtureRequest, tmp_path_factory: pytest.Te
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize("framework", ["torch", "jax", pytest.param("tensorflow", marks=pytest.mark.release)])
 def test_a_framework_computes_what_numpy_does(
     model: Any, render: Callable[[AnswerSet], Path], framework_python: Callable[[str], Path], framework: str
 ) -> None:

@@ -1,5 +1,6 @@
 """Memory of a model by the size of its batches, which GPUs have room for it, and what a million inputs cost."""
 
+import io
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -12,9 +13,7 @@ from . import device
 GIB = 1 << 30
 # Of a GPU's memory: the rest is its context, the libraries' own and what the allocator cannot use.
 USABLE = 0.9
-UNPROVEN = (
-    "measured on a CPU, not yet run on a GPU: there the libraries take other memory, so run it on one before you buy"
-)
+UNPROVEN = "not measured on an NVIDIA GPU, where libraries take other memory (not yet run on a GPU): try before you buy"
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Room:
 
 def reset_peak(chosen: str) -> None:
     """Forget the highest memory so far: the GPU's, or on Linux the process's own."""
-    if chosen == "cuda":
+    if chosen != "cpu":
         device.reset_peak(chosen)
         return
     clear = Path("/proc/self/clear_refs")
@@ -115,3 +114,23 @@ def table(told: dict[str, Any]) -> str:
     if told["million_inputs"] is not None:
         lines += [f"a million inputs cost {told['million_inputs']:.2f}"]
     return "\n".join([*lines, *([told["note"]] if told["note"] else [])])
+
+
+def chart(seconds: dict[str, float], measured: Sequence[Measured]) -> bytes:
+    """Return a PNG: the shares of the time, and rate and memory over the batch size. ImportError: no matplotlib."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.barh(list(seconds)[::-1], list(seconds.values())[::-1])
+    left.set(xlabel="seconds", title="where the time goes")
+    sizes = [one.size for one in measured]
+    right.plot(sizes, [one.rate for one in measured], marker="o", label="inputs/s")
+    right.set(xlabel="batch size", ylabel="inputs/s", title="batch size", xscale="log")
+    right.set_xticks(sizes, [str(size) for size in sizes])
+    memory = right.twinx()
+    memory.plot(sizes, [one.memory / 2**20 for one in measured], marker="s", color="tab:orange", linestyle="--")
+    memory.set_ylabel("peak memory, MiB (dashed)")
+    content = io.BytesIO()
+    figure.savefig(content, format="png", dpi=120)
+    return content.getvalue()

@@ -1,5 +1,7 @@
 """Make .venv of a repository: its locked packages, its tools and, on a machine with a GPU, the GPU libraries.
 
+Inside the image of the project .venv sees the image's packages and holds what the locks name beyond them.
+
 usage: environment [--gpu] [--framework PACKAGE==VERSION]
 
 scripts/setup starts it, straight from the wheel: it needs nothing but Python. Exit codes: 0 done, 1 not done, 2 wrong
@@ -13,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from importlib import metadata
 from pathlib import Path
 
 from .project import write as write_project
@@ -22,6 +25,7 @@ VENV = Path(".venv")
 PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
 TOOLS = "scripts/tools/uv.lock"
 RUNTIME = Path("wheels/requirements.in")
+IMAGE, PACKAGES = Path("/opt/base/image.json"), Path("/opt/env")
 CUDA = re.compile(r"(torch|tensorflow|jax|jaxlib|jax-cuda.*|triton|nvidia-.*|cuda-.*)==")
 
 
@@ -97,6 +101,58 @@ def fill(framework: str, gpu: bool) -> None:
     say(f".venv holds {lock} and requirements-dev.lock; next: scripts/test")
 
 
+def make_venv_in_image() -> None:
+    """Make .venv see the packages of the image, with the image's uv. Raises SetupError."""
+    uv = PACKAGES / "bin" / "uv"
+    if not uv.is_file():
+        raise SetupError("this image has no uv: work in its stage dev, which .devcontainer opens", 3)
+    if ran(sys.executable, "-m", "venv", "--without-pip", VENV):
+        raise SetupError(f"{VENV} was not made; the reason stands above")
+    UV.unlink(missing_ok=True)
+    UV.symlink_to(uv)
+    for packages in VENV.glob("lib/python*/site-packages"):
+        lines = [f"import site; site.addsitedir({str(found)!r})\n" for found in _packages_of_image()]
+        (packages / "image.pth").write_text("".join(lines), encoding="utf-8")
+
+
+def fill_in_image() -> None:
+    """Let .venv hold what the locks name and the image does not. Raises SetupError."""
+    lock = Path("requirements-gpu.lock")
+    lock = lock if lock.is_file() else Path("requirements.lock")
+    with tempfile.TemporaryDirectory() as folder:
+        beyond = []
+        for name in (lock, Path("requirements-dev.lock")):
+            beyond.append(Path(folder, name))
+            beyond[-1].write_text(beyond_image(name.read_text(encoding="utf-8")), encoding="utf-8")
+        install("sync", "--allow-empty-requirements", "--require-hashes", *beyond)
+    say(f".venv sees the packages of the image, and holds what {lock} names beyond them; next: scripts/test")
+
+
+def beyond_image(lock: str) -> str:
+    """Return a lock without the packages that the image has in that version."""
+    held = {
+        f"{name(one)}=={one.version}"
+        for one in metadata.distributions(path=[str(found) for found in _packages_of_image()])
+    }
+    kept, entries = True, []
+    for line in lock.splitlines(keepends=True):
+        if re.match("[A-Za-z0-9]", line):
+            wheel = re.search(r"@ .*/([a-z0-9_]+)-([^-]+)-", line)
+            asked = f"{wheel[1].replace('_', '-')}=={wheel[2]}" if wheel else line.split()[0]
+            kept = asked.lower() not in held
+        entries += [line] if kept else []
+    return "".join(entries)
+
+
+def name(package: metadata.Distribution) -> str:
+    """Return the name of a package as locks write it."""
+    return re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
+
+
+def _packages_of_image() -> list[Path]:
+    return sorted(PACKAGES.glob("lib/python*/site-packages"))
+
+
 def link_project() -> None:
     """Let src/ be found in .venv from any folder, as notebooks and editors start there; before the runtime in wheels/.
 
@@ -124,11 +180,16 @@ def main(words: list[str]) -> int:
     gpu = words[:1] == ["--gpu"]
     try:
         framework = framework_of(words[1:] if gpu else words)
-        if not os.access(UV, os.X_OK):
+        if IMAGE.is_file():
+            make_venv_in_image()
+        elif not os.access(UV, os.X_OK):
             say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
             make_venv(VENV)
         lock_runtime()
-        fill(framework, gpu)
+        if IMAGE.is_file():
+            fill_in_image()
+        else:
+            fill(framework, gpu)
         link_project()
         for line in told_gone(Path()).splitlines():
             say(line)

@@ -23,6 +23,8 @@ def session(model: str | os.PathLike[str], device: str, options: Any = None) -> 
     onnxruntime = importlib.import_module("onnxruntime")
     options = options or onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.intra_op_num_threads or _threads()
+    if device not in PROVIDERS:
+        raise DeviceError(f"{Path(model).name} cannot run on {device}: ONNX Runtime is used with cuda or cpu here")
     wanted = PROVIDERS[device]
     if wanted not in onnxruntime.get_available_providers():
         raise DeviceError(

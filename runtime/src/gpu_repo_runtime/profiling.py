@@ -1,6 +1,6 @@
 """Profile the predictions of a model: what takes the time, what memory a batch needs, which GPU it fits.
 
-A table on the screen; profile.json and the trace of the framework's profiler in the folder of --out.
+A table on the screen; profile.json, profile.png and the trace of the framework's profiler in the folder of --out.
 """
 
 import argparse
@@ -97,7 +97,17 @@ def profile(options: argparse.Namespace) -> str:
     kinds, operators = device.traced(lambda: model.predict(batch), chosen, options.out)
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": kinds}
     (options.out / "profile.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    draw(options.out / "profile.png", kinds, measured)
     return f"{capacity.table(told)}\n\nwhere the time of a batch of {measured[-1].size} goes\n{operators}"
+
+
+def draw(file: Path, seconds: dict[str, float], measured: Sequence[capacity.Measured]) -> None:
+    """Write the chart, or say which package draws it; an older one does not stay."""
+    file.unlink(missing_ok=True)
+    try:
+        file.write_bytes(capacity.chart(seconds, measured))
+    except ImportError as error:
+        print(f"profile: no chart ({error}): add matplotlib to the group dev in pyproject.toml", file=sys.stderr)
 
 
 def _above_zero(text: str) -> float:
@@ -121,14 +131,14 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--batch-sizes", type=_size, nargs="+", default=[1, 8, 32, 128])
     parser.add_argument("--gpus", type=capacity.gpus_in, default=[], metavar="T4=16,L4=24", help="memory in GiB")
     parser.add_argument("--price", type=_above_zero, default=0.0, help="of an hour: says what a million inputs cost")
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default=os.environ.get("DEVICE") or "auto")
+    parser.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], default=os.environ.get("DEVICE") or "auto")
     parser.add_argument("--out", type=Path, default=Path("build/profile"))
     try:
         print(profile(options := parser.parse_args(words)))
     except (ProfileError, OSError) as error:
         print(f"profile: {error}", file=sys.stderr)
         return 1
-    print(f"\nprofile: {options.out} has the same as profile.json, and the trace")
+    print(f"\nprofile: {options.out} has the same as profile.json and profile.png, and the trace")
     return 0
 
 

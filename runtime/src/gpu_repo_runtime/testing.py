@@ -17,9 +17,12 @@ Examples = list[Any]
 
 @pytest.fixture(scope="session")
 def cuda() -> str:
-    """Return "cuda"; without a usable GPU skip, or fail where scripts/smoke --require asks for one."""
+    """Return "cuda"; without a usable GPU skip, or fail where scripts/smoke --require asks for one.
+
+    With DEVICE=mps it is "mps", the GPU of a Mac.
+    """
     try:
-        return device.choose("cuda")
+        return device.choose("mps" if os.environ.get("DEVICE") == "mps" else "cuda")
     except device.DeviceError as error:
         missing = str(error)
     if os.environ.get("SMOKE_REQUIRE", "none") == "none":

@@ -43,10 +43,10 @@ case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; es
 
 # The commit, and -dirty where what is packaged differs from it; a new file that git does not ignore counts as well.
 commit() {
-    local found new=()
+    local found new
     found=$(git describe --always --dirty --abbrev=40 --exclude='*' 2>/dev/null) || { echo unknown; return; }
-    mapfile -t new < <(git ls-files --others --exclude-standard -- src wheels pyproject.toml Dockerfile weights.lock 'requirements*.lock'{% for path in adopted.code | default([]) %} {{ path }}{% endfor %})
-    [[ -z ${new[*]:-} || $found == *-dirty ]] || { say "not in the commit: ${new[0]}"; found+=-dirty; }
+    new=$(git ls-files --others --exclude-standard -- src wheels pyproject.toml Dockerfile weights.lock 'requirements*.lock'{% for path in adopted.code | default([]) %} {{ path }}{% endfor %})
+    [[ -z $new || $found == *-dirty ]] || { say "not in the commit: ${new%%$'\n'*}"; found+=-dirty; }
     echo "$found"
 }
 commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown; }
@@ -135,7 +135,7 @@ in_docker() {
     say "in the Docker image $reference, ${options:-no GPU}"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
-    exec docker run --rm --ipc=host $options{{ ' "${weights[@]}"' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
+    exec docker run --rm --ipc=host $options{{ ' ${weights[@]+"${weights[@]}"}' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
         --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
 }
 {% if project_type != 'library' %}

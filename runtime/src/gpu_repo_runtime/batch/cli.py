@@ -20,7 +20,7 @@ from .settings import RunOptions, Shard, find_shard
 from .stop import Stop
 from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
-DEVICES = ("auto", "cuda", "cpu")
+DEVICES = ("auto", "cuda", "mps", "cpu")
 
 
 class Parser(argparse.ArgumentParser):
@@ -86,7 +86,7 @@ def _parser(package: str) -> Parser:
     speed = run.add_argument_group("how")
     device = os.environ.get("DEVICE", "auto")
     speed.add_argument(
-        "--device", type=device_name, metavar="auto|cuda|cpu", default=device, help="or DEVICE in the environment"
+        "--device", type=device_name, metavar="|".join(DEVICES), default=device, help="or DEVICE in the environment"
     )
     speed.add_argument("--batch-size", type=positive, default=64, help="rows for one call of the model")
     speed.add_argument(
@@ -196,7 +196,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--seed", type=whole, default=0)
     device = os.environ.get("DEVICE", "auto")
     train.add_argument(
-        "--device", type=device_name, metavar="auto|cuda|cpu", default=device, help="or DEVICE in the environment"
+        "--device", type=device_name, metavar="|".join(DEVICES), default=device, help="or DEVICE in the environment"
     )
 
 

@@ -1,6 +1,5 @@
 """Where the time goes on a small input, and what each batch size needs: a table, a chart and a trace."""
 
-import io
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,7 +72,7 @@ def profile_job(options: ProfileOptions) -> int:
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
     (folder / "profile.json").write_bytes(to_json(told))
     _print(seconds, capacity.table(told), table, sum(len(part) for part in rows))
-    (folder / "profile.png").write_bytes(_chart(seconds, measured))
+    (folder / "profile.png").write_bytes(capacity.chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
 
@@ -123,23 +122,3 @@ def _print(seconds: dict[str, float], sizes: str, table: str, count: int) -> Non
         print(f"  {name:8} {value:8.3f} s {value / total:6.1%}")
     print(f"\n{sizes}")
     print(f"\n{table}")
-
-
-def _chart(seconds: dict[str, float], measured: list[Measured]) -> bytes:
-    """Return a PNG: the shares of the time, and rate and memory over the batch size."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    left.barh(list(seconds)[::-1], list(seconds.values())[::-1])
-    left.set(xlabel="seconds", title="where the time goes")
-    sizes = [one.size for one in measured]
-    right.plot(sizes, [one.rate for one in measured], marker="o", label="rows/s")
-    right.set(xlabel="batch size", ylabel="rows/s", title="batch size", xscale="log")
-    right.set_xticks(sizes, [str(size) for size in sizes])
-    memory = right.twinx()
-    memory.plot(sizes, [one.memory / 2**20 for one in measured], marker="s", color="tab:orange", linestyle="--")
-    memory.set_ylabel("peak memory, MiB (dashed)")
-    content = io.BytesIO()
-    figure.savefig(content, format="png", dpi=120)
-    return content.getvalue()

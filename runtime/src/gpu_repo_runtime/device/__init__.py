@@ -64,12 +64,17 @@ def _framework() -> Any:
 
 
 def choose(requested: str = "auto") -> str:
-    """Return "cuda" or "cpu" for the request "auto", "cuda" or "cpu".
+    """Return "cuda" or "cpu" for the request "auto", what was asked for with "cuda", "mps" (Apple's GPU) and "cpu".
 
-    Raises DeviceError when "cuda" is asked for and cannot be used, ValueError for any other request.
+    "auto" never takes Apple's GPU, which lacks some operations. Raises DeviceError when a GPU is asked for and cannot
+    be used, ValueError for any other request.
     """
-    if requested not in ("auto", "cuda", "cpu"):
-        raise ValueError(f"device {requested!r} is unknown: take auto, cuda or cpu")
+    if requested not in ("auto", "cuda", "mps", "cpu"):
+        raise ValueError(f"device {requested!r} is unknown: take auto, cuda, mps or cpu")
+    if requested == "mps":
+        if missing := _framework().why_no_mps():
+            raise DeviceError(f"Apple's GPU cannot be used: {missing}; DEVICE=cpu computes without it")
+        return "mps"
     missing = "" if requested == "cpu" else _framework().why_no_gpu()
     if requested == "cuda" and missing:
         raise DeviceError(
@@ -80,11 +85,12 @@ def choose(requested: str = "auto") -> str:
 
 
 def reason(device: str) -> str:
-    """Say in a few words why `device` ("cuda" or "cpu") is used."""
-    if device == "cuda":
-        return f"cuda: {describe(device)['name']}"
+    """Say in a few words why `device` ("cuda", "mps" or "cpu") is used."""
+    if device != "cpu":
+        return f"{device}: {describe(device)['name']}"
     missing = _framework().why_no_gpu()
-    return f"cpu: {missing}" if missing else "cpu: asked for"
+    apple = "" if _framework().why_no_mps() else "; DEVICE=mps takes Apple's GPU"
+    return f"cpu: {missing}{apple}" if missing else "cpu: asked for"
 
 
 def describe(device: str) -> dict[str, str]:

@@ -31,6 +31,10 @@ def why_no_gpu() -> str:
     return ""
 
 
+def why_no_mps() -> str:
+    return "JAX does not compute there, PyTorch does"
+
+
 def describe(device: str) -> dict[str, str]:
     """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
     if device == "cpu":

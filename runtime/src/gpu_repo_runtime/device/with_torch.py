@@ -11,7 +11,8 @@ from .common import Memory, cpu, driver_version, said
 
 # What PyTorch and the CUDA libraries say when memory runs out, beside torch.OutOfMemoryError.
 _OUT_OF_MEMORY = re.compile(
-    r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|not enough memory"
+    r"CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|MPS backend out of memory"
+    r"|not enough memory"
 )
 # torch.AcceleratorError came with torch 2.8; older builds raise a RuntimeError with this text.
 _DEVICE_LOST = getattr(torch, "AcceleratorError", ())
@@ -27,10 +28,20 @@ def why_no_gpu() -> str:
     return ""
 
 
+def why_no_mps() -> str:
+    if not torch.backends.mps.is_built():
+        return "this build of torch has no Metal"
+    if not torch.backends.mps.is_available():
+        return "torch sees no GPU of Apple"
+    return ""
+
+
 def describe(device: str) -> dict[str, str]:
     """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
     if device == "cpu":
         return cpu()
+    if device == "mps":
+        return {"device": "mps", "name": "Apple GPU", "driver": "", "cuda": ""}
     return {
         "device": "cuda",
         "name": torch.cuda.get_device_name(),
@@ -43,6 +54,9 @@ def memory(device: str) -> Memory | None:
     """Return the memory of the GPU in bytes, None on the CPU."""
     if device == "cpu":
         return None
+    if device == "mps":  # it knows no peak: what the allocator keeps is the highest need since `reset_peak`
+        total, held = torch.mps.recommended_max_memory(), torch.mps.driver_allocated_memory()
+        return Memory(torch.mps.current_allocated_memory(), max(0, total - held), total, held)
     free, total = torch.cuda.mem_get_info()
     return Memory(torch.cuda.memory_allocated(), free, total, torch.cuda.max_memory_allocated())
 
@@ -52,12 +66,17 @@ def reset_peak(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
+    elif device == "mps":
+        torch.mps.synchronize()
+        torch.mps.empty_cache()
 
 
 def release(device: str) -> None:
     """Give memory that the framework keeps in reserve back to the GPU."""
     if device == "cuda":
         torch.cuda.empty_cache()
+    elif device == "mps":
+        torch.mps.empty_cache()
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -91,6 +110,8 @@ def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[
         work()
         if device == "cuda":
             torch.cuda.synchronize()
+        elif device == "mps":
+            torch.mps.synchronize()
     profiler.export_chrome_trace(str(folder / "trace.json"))
     events = profiler.key_averages()
     own = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"

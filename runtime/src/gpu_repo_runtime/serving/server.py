@@ -80,7 +80,7 @@ class Server(uvicorn.Server):
             await self.service.start()
         except DeviceError as error:
             cause = await asyncio.to_thread(gpu_cause)
-            asked = "DEVICE=cuda, but " if self.settings.device == "cuda" else ""
+            asked = "" if self.settings.device == "auto" else f"DEVICE={self.settings.device}, but "
             log.critical("refusing to start: %s%s", asked, error, extra={"fields": cause})
             self.end(EXIT_CONFIGURATION)
         except (StartRefused, ContractError) as error:

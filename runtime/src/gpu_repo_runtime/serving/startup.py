@@ -100,10 +100,10 @@ def _reduce(model: Any, form: str) -> None:
 
 
 def check_placement(model: Any, name: str, settings: Settings) -> None:
-    """Look where the loaded model is. Raises StartRefused for one on the CPU when DEVICE=cuda; else warns."""
-    for faults in placement.left_on_cpu(model) if name == "cuda" else ():
-        if settings.device == "cuda":
-            raise StartRefused(f"DEVICE=cuda, but {faults}")
+    """Look where the loaded model is. Raises StartRefused for one on the CPU when a GPU was asked for; else warns."""
+    for faults in placement.left_on_cpu(model) if name != "cpu" else ():
+        if settings.device == name:
+            raise StartRefused(f"DEVICE={name}, but {faults}")
         log.warning("a GPU is here, but %s, or set DEVICE=cpu", faults)
     if usable_cores() < (os.cpu_count() or 1):
         for path in placement.unlimited_sessions(model):

@@ -3,10 +3,30 @@
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..batch.exits import BadConfiguration
 from ..device import FRAMEWORKS, imported
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a network is trained.
+
+    precision: "float32", "bfloat16", "float16", or "auto" for what the device is good at. learning_rate and clip: of
+    AdamW, and the largest norm of all gradients together. parallel: "ddp" keeps the whole network on each GPU, "fsdp" a
+    share of it. gradient_checkpointing: activations inside of the network's blocks are computed again instead of
+    kept. The last two are for PyTorch alone.
+    """
+
+    device: str
+    precision: str
+    learning_rate: float
+    clip: float
+    seed: int
+    parallel: str = "ddp"
+    gradient_checkpointing: bool = False
 
 
 class Task(Protocol):
@@ -62,30 +82,14 @@ class Engine(Protocol):
         """Leave the group of processes."""
 
 
-def open_engine(
-    task: Any,
-    device: str,
-    precision: str,
-    learning_rate: float,
-    clip: float,
-    seed: int,
-    parallel: str = "ddp",
-    gradient_checkpointing: bool = False,
-) -> Engine:
-    """Return the engine of the framework that the task is written for. Raises BadConfiguration.
-
-    learning_rate and clip: of AdamW, and the largest norm of all gradients together.
-    parallel and gradient_checkpointing: "ddp" or "fsdp", and less memory for more time; both with PyTorch alone.
-    """
+def open_engine(task: Any, recipe: Recipe) -> Engine:
+    """Return the engine of the framework that the task is written for. Raises BadConfiguration."""
     found = framework_of(task)
-    own: dict[str, Any] = {}
-    if parallel != "ddp" or gradient_checkpointing:
-        if found != "torch":
-            option = "--gradient-checkpointing" if gradient_checkpointing else f"--parallel {parallel}"
-            raise BadConfiguration(f"{option} needs the framework torch; this task is for {found}")
-        own = {"parallel": parallel, "gradient_checkpointing": gradient_checkpointing}
+    if found != "torch" and (recipe.parallel != "ddp" or recipe.gradient_checkpointing):
+        option = "--gradient-checkpointing" if recipe.gradient_checkpointing else f"--parallel {recipe.parallel}"
+        raise BadConfiguration(f"{option} needs the framework torch; this task is for {found}")
     module = importlib.import_module(f".with_{'numpy' if found == 'plain' else found}", __package__)
-    engine: Engine = module.Engine(task, device, precision, learning_rate, clip, seed, **own)
+    engine: Engine = module.Engine(task, recipe)
     return engine
 
 

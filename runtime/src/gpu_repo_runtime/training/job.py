@@ -24,7 +24,7 @@ from ..batch.plan import to_json
 from ..batch.stop import Stop
 from ..batch.store import TEMPORARY, DiskStore
 from ..weights import LOCK, File, Lock, Weights
-from .engine import Engine, Task, open_engine
+from .engine import Engine, Recipe, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
 from .tracking import tracked
 
@@ -299,8 +299,7 @@ def _train(options: TrainOptions) -> int:
                 raise JobError(str(error)) from error
             say(device.reason(chosen))
             store = _folder(options.output)
-            engine = open_engine(
-                task,
+            recipe = Recipe(
                 chosen,
                 options.precision,
                 options.learning_rate,
@@ -309,6 +308,7 @@ def _train(options: TrainOptions) -> int:
                 options.parallel,
                 options.gradient_checkpointing,
             )
+            engine = open_engine(task, recipe)
         try:
             with _alone(options.output) if engine.rank == 0 else nullcontext():
                 with stop.at_once("the training was prepared"):

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..batch.exits import BadConfiguration
+from .engine import Recipe
 
 Batch = tuple[np.ndarray, ...]
 DECAY = 0.01
@@ -26,14 +27,14 @@ class Engine:
     suffix = ".npz"
     rank, world = 0, 1
 
-    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
-        if precision == "float16":
+    def __init__(self, task: Any, recipe: Recipe) -> None:
+        if recipe.precision == "float16":
             raise BadConfiguration("--precision float16 is for torch; JAX has float32 and bfloat16 here")
-        self._device = jax.devices(device)[0]
-        self.precision = _precision(self._device) if precision == "auto" else precision
-        self._task, self._rate, self._clip = task, learning_rate, clip
+        self._device = jax.devices(recipe.device)[0]
+        self.precision = _precision(self._device) if recipe.precision == "auto" else recipe.precision
+        self._task, self._rate, self._clip = task, recipe.learning_rate, recipe.clip
         with jax.default_device(self._device):
-            weights = task.network(seed)
+            weights = task.network(recipe.seed)
         zeros = jax.tree.map(np.zeros_like, weights)
         self._state = self._moved({"weights": weights, "means": zeros, "squares": zeros})
         self._steps = 0

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..batch.exits import BadConfiguration
 from ..device import FRAMEWORKS
+from .engine import Recipe
 
 DECAY = 0.01
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8
@@ -23,17 +24,17 @@ class Engine:
     suffix = ".npz"
     rank, world = 0, 1
 
-    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
-        if precision not in ("auto", "float32"):
-            raise BadConfiguration(f"--precision {precision} needs the framework {' or '.join(FRAMEWORKS)}")
+    def __init__(self, task: Any, recipe: Recipe) -> None:
+        if recipe.precision not in ("auto", "float32"):
+            raise BadConfiguration(f"--precision {recipe.precision} needs the framework {' or '.join(FRAMEWORKS)}")
         self.precision = "float32"
         self.xp: Any = np
-        if device == "cuda":
+        if recipe.device == "cuda":
             import cupy
 
             self.xp = cupy
-        self._task, self._rate, self._clip = task, learning_rate, clip
-        self._weights = {name: self.xp.asarray(value) for name, value in task.weights(seed).items()}
+        self._task, self._rate, self._clip = task, recipe.learning_rate, recipe.clip
+        self._weights = {name: self.xp.asarray(value) for name, value in task.weights(recipe.seed).items()}
         self._means = {name: self.xp.zeros_like(value) for name, value in self._weights.items()}
         self._squares = {name: self.xp.zeros_like(value) for name, value in self._weights.items()}
         self._steps = 0

@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from ..batch.exits import BadConfiguration
 from .cluster import tensorflow_cluster
+from .engine import Recipe
 
 Batch = tuple[np.ndarray, ...]
 
@@ -26,21 +27,21 @@ class Engine:
 
     suffix = ".npz"
 
-    def __init__(self, task: Any, device: str, precision: str, learning_rate: float, clip: float, seed: int) -> None:
-        if precision == "float16":
+    def __init__(self, task: Any, recipe: Recipe) -> None:
+        if recipe.precision == "float16":
             raise BadConfiguration("--precision float16 is for torch; TensorFlow has float32 and bfloat16 here")
         cluster = tensorflow_cluster()
-        self._strategy = _strategy(device, cluster)
+        self._strategy = _strategy(recipe.device, cluster)
         self.world = len(cluster.get("cluster", {}).get("worker", [None]))
         self.rank = int(cluster.get("task", {}).get("index", 0))
-        self.precision = _precision(device) if precision == "auto" else precision
+        self.precision = _precision(recipe.device) if recipe.precision == "auto" else recipe.precision
         policy = "mixed_bfloat16" if self.precision == "bfloat16" else "float32"
         tf.keras.mixed_precision.set_global_policy(policy)
-        tf.keras.utils.set_random_seed(seed)
+        tf.keras.utils.set_random_seed(recipe.seed)
         self._task = task
         with self._strategy.scope():
             self._network = task.network()
-            self._optimizer = tf.keras.optimizers.AdamW(learning_rate, global_clipnorm=clip)
+            self._optimizer = tf.keras.optimizers.AdamW(recipe.learning_rate, global_clipnorm=recipe.clip)
             self._optimizer.build(self._network.trainable_variables)
         # What Keras counts among the variables but not among the weights: the states of dropout and the like.
         weights = {id(variable) for variable in self._network.weights}

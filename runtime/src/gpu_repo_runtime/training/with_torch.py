@@ -11,57 +11,43 @@ from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 
 from ..batch.exits import BadConfiguration
+from .engine import Recipe
 from .sharding import blocks_of, compute_again, shard, state_of, take_back
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Engine:
-    """Holds network, optimizer and their state. `rank` and `world` are this process's number and the count of all.
-
-    precision: "float32", "bfloat16", "float16", or "auto" for bfloat16 where the GPU has it and float32 elsewhere.
-    learning_rate and clip: of AdamW, and the largest norm of all gradients together.
-    parallel: "ddp" keeps the whole network on each GPU, "fsdp" a share of it. gradient_checkpointing: activations
-    inside of the network's blocks are computed again instead of kept.
-    """
+    """Holds network, optimizer and their state. `rank` and `world` are this process's number and the count of all."""
 
     suffix = ".pt"
 
-    def __init__(
-        self,
-        task: Any,
-        device: str,
-        precision: str,
-        learning_rate: float,
-        clip: float,
-        seed: int,
-        parallel: str = "ddp",
-        gradient_checkpointing: bool = False,
-    ) -> None:
+    def __init__(self, task: Any, recipe: Recipe) -> None:
+        device, precision = recipe.device, recipe.precision
         self.rank, self.world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         if self.world > 1 and not distributed.is_initialized():
             distributed.init_process_group("nccl" if device == "cuda" else "gloo")
         self._device = torch.device(device)
         if precision == "auto":
             precision = "bfloat16" if device == "cuda" and torch.cuda.is_bf16_supported() else "float32"
-        if precision == "float16" and device == "cpu":
-            raise BadConfiguration("--precision float16 needs a GPU; the CPU has float32 and bfloat16")
+        if precision == "float16" and device != "cuda":
+            raise BadConfiguration(f"--precision float16 needs an NVIDIA GPU; {device} has float32 and bfloat16")
         # One process has nothing to share out, and goes on from what many left.
-        self._sharded = parallel == "fsdp" and self.world > 1
+        self._sharded = recipe.parallel == "fsdp" and self.world > 1
         if self._sharded and precision == "float16":
             raise BadConfiguration("--parallel fsdp has bfloat16 and float32: leave --precision float16 out")
         self.precision = precision
-        self._task, self._clip = task, clip
-        torch.manual_seed(seed)
+        self._task, self._clip = task, recipe.clip
+        torch.manual_seed(recipe.seed)
         self._plain = task.network().to(self._device)
         blocks = blocks_of(task, self._plain)
-        if gradient_checkpointing:
+        if recipe.gradient_checkpointing:
             compute_again(blocks)
         if self._sharded:
             shard(self._plain, blocks, PRECISIONS[precision])
         replicated = self.world > 1 and not self._sharded
         self._network = DistributedDataParallel(self._plain) if replicated else self._plain
-        self._optimizer = torch.optim.AdamW(self._plain.parameters(), lr=learning_rate)
+        self._optimizer = torch.optim.AdamW(self._plain.parameters(), lr=recipe.learning_rate)
         self._scaler = torch.amp.GradScaler(device, enabled=precision == "float16")
         self._loss = torch.zeros((), device=self._device)
 
@@ -95,13 +81,14 @@ class Engine:
     def evaluate(self, batches: Iterator[tuple[int, tuple[torch.Tensor, ...]]]) -> tuple[float, float]:
         """Return mean loss and share of right answers over (size, batch) of all processes, which have as many each."""
         self._network.eval()
-        sums = torch.zeros(3, dtype=torch.float64, device=self._device)
+        wide = torch.float32 if self._device.type == "mps" else torch.float64  # Metal has no float64
+        sums = torch.zeros(3, dtype=wide, device=self._device)
         # What FSDP gathers in inference mode could not be trained with afterwards.
         with torch.no_grad() if self._sharded else torch.inference_mode(), self._autocast():
             for size, batch in batches:
                 loss, right = self._task.loss(self._plain, self._moved(batch))
-                counted = right.double() * bool(size)
-                sums += torch.stack([loss.double() * size, counted, torch.tensor(float(size)).to(sums)])
+                counted = right.to(sums) * bool(size)
+                sums += torch.stack([loss.to(sums) * size, counted, torch.tensor(float(size)).to(sums)])
         loss_sum, right_sum, count = self._sum(sums).tolist()
         return loss_sum / max(1, count), right_sum / max(1, count)
 

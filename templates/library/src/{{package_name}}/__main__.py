@@ -15,7 +15,7 @@ def main() -> int:
     parser.add_argument("text", help="what to search for")
     parser.add_argument("file", type=Path, help="file with one text a line, in UTF-8")
     parser.add_argument("-k", type=int, default=5, help="how many lines to print (default: 5)")
-    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default="auto", help="where to compute")
+    parser.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], default="auto", help="where to compute")
     options = parser.parse_args()
     try:
         lines = [line for line in options.file.read_text(encoding="utf-8").splitlines() if line.strip()]

@@ -1,0 +1,100 @@
+"""scripts/test --python: which Pythons a library promises, and what is said where one is missing or fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gpu_repo_runtime import pythons
+
+PROJECT = """[project]
+name = "a"
+classifiers = [
+  "Programming Language :: Python :: 3.13",
+  "Programming Language :: Python :: 3.9",
+  "Programming Language :: Python :: 3 :: Only",
+  "Programming Language :: Python :: 3.11",
+]
+"""
+# Stands in for uv: a Python whose version is in `absent` is missing, one in `red` fails its tests.
+UV = """#!/usr/bin/env python3
+import json, pathlib, sys
+words = sys.argv[1:]
+told = json.loads(pathlib.Path("uv.json").read_text())
+with open("calls", "a") as calls:
+    print(json.dumps(words), file=calls)
+if words[0] == "venv":
+    folder = pathlib.Path(words[-1])
+    if folder.name in told["absent"]:
+        sys.exit("no interpreter found")
+    (folder / "bin").mkdir(parents=True, exist_ok=True)
+    code = int(folder.name in told["red"])
+    (folder / "bin/python").write_text(f'#!/bin/sh\\necho "$@" >>pytest-calls\\nexit {code}\\n')
+    (folder / "bin/python").chmod(0o755)
+if "sync" in words:
+    pathlib.Path("synced").write_text(pathlib.Path(words[words.index("--require-hashes") + 1]).read_text())
+"""
+LOCK = "torch==2 \\\n    --hash=sha256:2\nx==1 \\\n    --hash=sha256:3\n"
+Test = Callable[..., int]
+
+
+@pytest.fixture
+def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Test:
+    """Return a function that runs the program in a library."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "requirements.lock").write_text(LOCK)
+    (tmp_path / "uv").write_text(UV)
+    (tmp_path / "uv").chmod(0o755)
+
+    def run(*words: str, absent: tuple[str, ...] = (), red: tuple[str, ...] = ()) -> int:
+        (tmp_path / "uv.json").write_text(json.dumps({"absent": absent, "red": red}))
+        return pythons.main(["--uv", str(tmp_path / "uv"), *words])
+
+    return run
+
+
+def test_all_are_those_of_the_classifiers(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
+    assert test("all") == 0
+    assert "Python 3.9: passed, Python 3.11: passed, Python 3.13: passed" in capsys.readouterr().err
+
+
+def test_a_missing_python_is_said_and_the_others_are_tested(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
+    assert test("all", absent=("3.13",)) == 3
+    said = capsys.readouterr().err
+    assert "Python 3.11: passed, Python 3.13: not tested" in said
+    assert "no Python 3.13 here, and uv could not bring it: install it" in said
+
+
+def test_a_failing_test_counts_more_than_a_missing_python(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
+    assert test("all", absent=("3.13",), red=("3.9",)) == 1
+    assert "Python 3.9: failed" in capsys.readouterr().err
+
+
+def test_options_go_to_pytest_and_the_report_has_the_version(test: Test) -> None:
+    assert test("3.12", "-k", "one or two", "-x") == 0
+    [call] = Path("pytest-calls").read_text().splitlines()
+    assert call.endswith("--ignore=tests/gpu -k one or two -x")
+    assert "--junit-xml=build/test-results/python-3.12.xml" in call
+
+
+def test_another_build_of_the_framework_takes_the_place_of_the_locked_one(test: Test) -> None:
+    assert test("3.12", "--framework", "torch==2.13.0", "-q") == 0
+    assert "torch" not in Path("synced").read_text()
+    assert "x==1" in Path("synced").read_text()
+    assert json.loads(Path("calls").read_text().splitlines()[-1])[-1] == "torch==2.13.0"
+
+
+@pytest.mark.parametrize("words", [(), ("every",), ("312",), ("-q",)])
+def test_no_version_is_refused(test: Test, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert test(*words) == 2
+    assert "is not a version: take one such as 3.12, or all" in capsys.readouterr().err
+    assert not Path("calls").exists()
+
+
+def test_a_library_without_classifiers_is_told_what_to_write(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("pyproject.toml").write_text("[project]\nname = 'a'\n")
+    assert test("all") == 0
+    assert "nothing was tested: pyproject.toml promises no Python" in capsys.readouterr().err
