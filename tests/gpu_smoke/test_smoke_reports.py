@@ -27,8 +27,8 @@ from tests.gpu_smoke.test_smoke_loader import MESSAGES
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
-# What guards against our own mistakes has no failure to inject; the loader's messages are tested by themselves, and so is
-# what stops torch.compile (test_smoke_torch_compile.py).
+# What guards against our own mistakes has no failure to inject; the loader's messages are tested by themselves, and so
+# is what stops torch.compile (test_smoke_torch_compile.py).
 NOT_INJECTED = {"GS004", "GS812", "GS813", "GS814", *(code for _, _, code in MESSAGES)}
 
 

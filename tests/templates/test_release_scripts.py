@@ -143,7 +143,8 @@ def test_every_mention_is_the_released_digest_and_each_deployment_is_waited_for(
     (child.parent / "objects").write_text(objects + "---\nkind: Service\nmetadata:\n  name: other\n")
     stand_in(
         child, "kubectl",
-        'echo "$*" >>../kubectl.log; case $1 in kustomize) cat ../objects ;; annotate) cat "$5" ;; get) cat >/dev/null ;; esac',
+        'echo "$*" >>../kubectl.log; '
+        'case $1 in kustomize) cat ../objects ;; annotate) cat "$5" ;; get) cat >/dev/null ;; esac',
     )  # fmt: skip
     pushed(child, f"{STAGING}@{DIGEST}", commit_of(child))
     done = run(child, "scripts/deploy prod", STAGING="registry.example.com/ml-staging", IMAGE=f"{repository}:dev")
