@@ -23,7 +23,6 @@ SECONDS = 60  # gcc takes one or two
 # What the file of Triton's driver holds where it compiles a launcher for each kind of kernel (up to 3.6).
 PER_KERNEL = "__triton_launcher"
 ANY_SOURCE = "#include <Python.h>\nint gpu_smoke;\n"
-OWN_COMPILER = "/usr/local/bin/base-cc"
 # As Triton's process does: the driver first. Python itself is in the process, which the module needs too.
 LOAD = "import ctypes, sys; ctypes.CDLL('libcuda.so.1', ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[1])"
 NOT_ASKED = ("libcuda", "failed to map segment")  # the layers below; a /tmp without programs
