@@ -119,7 +119,6 @@ def _said(repository: str, *command: str) -> str:
 
 def make_copier_cheap(shared: Path) -> None:
     """Let Copier in this process do what it does with less work; `shared` is for all processes of the run."""
-    speed.read_yaml_fast()
     speed.compile_templates_once(CompiledTemplates(shared / "compiled"))
     speed.ask_for_file_mode_once()
     share_checkouts(shared / "checkouts")
