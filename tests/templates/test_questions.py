@@ -239,6 +239,7 @@ def test_the_image_follows_from_framework_and_driver(render, framework, driver, 
 STAYS = {"project_name": "a", "framework": "torch", "framework_version": "2.13"}
 
 
+@pytest.mark.slow
 def test_a_child_may_stay_on_a_version_and_leave_it(template, tmp_path):
     """The answer is kept, an update keeps the image, and `newest` is the way back, which leaves no trace."""
     child = tmp_path / "child"

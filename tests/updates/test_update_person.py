@@ -88,6 +88,7 @@ def named_in_other_letters(template: Template, folder: Path) -> Child:
     return child
 
 
+@pytest.mark.slow
 def test_an_update_keeps_names_and_texts_in_a_locale_that_cannot_write_them(template: Template, tmp_path: Path) -> None:
     child = named_in_other_letters(template, tmp_path)
     done = run(template.copier, "hooks/safe_update.py", "--repository", child.path)
