@@ -88,12 +88,12 @@ def named_in_other_letters(template: Template, folder: Path) -> Child:
     return child
 
 
-@pytest.mark.slow
 def test_an_update_keeps_names_and_texts_in_a_locale_that_cannot_write_them(template: Template, tmp_path: Path) -> None:
     child = named_in_other_letters(template, tmp_path)
-    done = run(template.copier, "hooks/safe_update.py", "--repository", child.path)
+    done = run(template.copier, "hooks/safe_update.py", "--diff", "--repository", child.path)
     told = done.stdout.decode()
     assert done.returncode == 4, told + done.stderr.decode()
+    assert "+++ b/neu-ñ.txt\n" in told
     assert "conflict   größe.txt: both sides changed the same lines" in told
     assert "at risk    weg-é.txt: the template dropped this file" in told
     assert (child.read("weg-é.txt"), child.read("neu-ñ.txt")) == ("mein é\n", "ñ\n")
