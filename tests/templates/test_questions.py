@@ -59,7 +59,7 @@ def test_only_the_name_has_no_default(name):
 
 
 @pytest.mark.parametrize(
-    ("project_type", "framework"), sampled(list(zip(itertools.cycle(TYPES), FRAMEWORKS, strict=False)), every(3))
+    ("project_type", "framework"), sampled(list(zip(itertools.cycle(TYPES), FRAMEWORKS, strict=False)), every(6))
 )
 def test_defaults_and_a_name_are_enough_without_trust(template, render, tmp_path, project_type, framework):
     """Copier itself renders the same bytes as the cheaper Copier of the tests (tests/shared.py)."""

@@ -12,6 +12,7 @@ import pytest
 from new import NewError, check_settings
 from releasekit import questions
 
+from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT, Copier
 from tests.updates.program import Program
 from tests.updates.tiny import Child, Template, make_child, write_files
@@ -26,7 +27,7 @@ def settings_of(copier: Copier) -> Path:
     return Path(copier.environment()["COPIER_SETTINGS_PATH"])
 
 
-@pytest.mark.parametrize("text", ["x: [", "defaults: {more: mine, title: mine}"])
+@pytest.mark.parametrize("text", sampled(["x: [", "defaults: {more: mine, title: mine}"], every(2)))
 def test_a_persons_settings_of_copier_do_not_reach_an_update(
     template: Template, program: Program, tmp_path: Path, text: str
 ) -> None:
