@@ -124,7 +124,7 @@ def _compile(compiler: str, source: str, target: str) -> str:
     return f"{compiler} ended with {done.returncode}: {fatal}".rstrip(": ")
 
 
-def judge(context: Context, facts: Facts) -> list[Finding]:
+def findings(context: Context, facts: Facts) -> list[Finding]:
     """Return the finding, if any: the framework itself works without."""
     failed = facts.get("failed")
     if not failed or (failed == "compile" and facts.get("cached") and not facts.get("per_kernel")):
