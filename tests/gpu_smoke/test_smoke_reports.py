@@ -96,7 +96,6 @@ def test_site_lists_every_code_and_every_injected_failure() -> None:
     assert markdown().strip() in made, "the site lacks the texts of the codes"
     rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
     assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
-    assert len(DOCS.read_text().splitlines()) < 400, "the page holds lists that the site's build writes"
 
 
 def test_codes_are_written_with_keywords() -> None:

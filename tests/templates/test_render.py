@@ -166,8 +166,6 @@ def test_every_script_is_there_and_explains_itself(answers, child):
 def test_the_pipelines_are_those_of_the_answer(answers, child):
     there = {system for system, name in checks.PIPELINES.items() if (child / name).exists()}
     assert there == set(answers.ci), f"{answers.id}: there are pipelines for {there}"
-    lines = {name: len(texts(child)[name].splitlines()) for system, name in checks.PIPELINES.items() if system in there}
-    report(answers, {name: count >= 80 and f"{count} lines" for name, count in lines.items()})
 
 
 def test_jenkins_would_read_the_pipeline(answers, child):
