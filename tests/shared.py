@@ -114,14 +114,14 @@ def share_checkouts(folder: Path) -> None:
 
         state = f"{url}\n{commit}\n{refs}"
         place = once(folder / hashlib.sha256(state.encode()).hexdigest()[:16], make)
-        names = re.findall(rf"(?m)^{commit} refs/tags/v([0-9.]+)(?:\^{{}})?$", refs)
-        if len(names) == 1:
+        names = re.findall(rf"(?m)^{commit} refs/tags/(.+?)(?:\^{{}})?$", refs)
+        if len(names) == 1 and re.fullmatch(r"v[0-9.]+", names[0]):
             tagged[place] = names[0]
         return str(place)
 
     setattr(copier._template, "clone", clone)  # noqa: B010  (mypy refuses an assignment to an import)
-    _answer_for("commit", lambda place: f"v{tagged[place]}" if place in tagged else None)
-    _answer_for("version", lambda place: Version(tagged[place]) if place in tagged else None)
+    _answer_for("commit", tagged.get)
+    _answer_for("version", lambda place: Version(tagged[place][1:]) if place in tagged else None)
 
 
 def _answer_for(name: str, known: Callable[[Path], object]) -> None:
