@@ -6,11 +6,13 @@ import fcntl
 import hashlib
 import marshal
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, MutableMapping
+from functools import cached_property
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 import copier._template
 import pytest
 from fleetkit import speed
+from packaging.version import Version
 
 SHARED = "TESTS_SHARED_FOLDER"  # the variable that says to processes of this run what shared_folder says
 
@@ -93,20 +96,54 @@ def share_checkouts(folder: Path) -> None:
     Copier names a version by the tags of its checkout: with other branches or tags it is another checkout.
     """
     original = copier._template.clone
+    tagged: dict[Path, str] = {}
 
     def clone(url: str, ref: str = "HEAD", location: str | None = None) -> str:
-        commit = _said(url, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
-        if not isinstance(ref, str) or ref == "HEAD" or not commit:
+        refs = _refs(url)
+        commit = _commit(url, ref, refs) if isinstance(ref, str) and ref != "HEAD" else ""
+        if not commit:
             return str(original(url, ref, location))
 
         def make(place: Path) -> None:
-            place.mkdir()
-            original(url, commit, str(place))
+            subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", url, place], check=True)
+            subprocess.run(["git", "checkout", "--quiet", "--force", "--detach", commit], cwd=place, check=True)
+            if (place / ".gitmodules").exists():
+                shutil.rmtree(place)
+                place.mkdir()
+                original(url, commit, str(place))
 
-        state = f"{url}\n{commit}\n{_said(url, 'show-ref')}"
-        return str(once(folder / hashlib.sha256(state.encode()).hexdigest()[:16], make))
+        state = f"{url}\n{commit}\n{refs}"
+        place = once(folder / hashlib.sha256(state.encode()).hexdigest()[:16], make)
+        names = re.findall(rf"(?m)^{commit} refs/tags/(.+?)(?:\^{{}})?$", refs)
+        if len(names) == 1 and re.fullmatch(r"v[0-9.]+", names[0]):
+            tagged[place] = names[0]
+        return str(place)
 
     setattr(copier._template, "clone", clone)  # noqa: B010  (mypy refuses an assignment to an import)
+    _answer_for("commit", tagged.get)
+    _answer_for("version", lambda place: Version(tagged[place][1:]) if place in tagged else None)
+
+
+def _answer_for(name: str, known: Callable[[Path], object]) -> None:
+    """Give what is known of a checkout with one tag: Copier asks git a dozen times."""
+    original: Callable[[Any], Any] = copier._template.Template.__dict__[name].func
+    asked = cached_property(lambda template: known(template.local_abspath) or original(template))
+    asked.__set_name__(copier._template.Template, name)
+    setattr(copier._template.Template, name, asked)
+
+
+def _refs(repository: str) -> str:
+    """Return the names of a local repository and their commits as git lists them, "" where it is none."""
+    return _said(repository, "show-ref", "--dereference")
+
+
+def _commit(repository: str, ref: str, refs: str) -> str:
+    """Return the commit of a name, "" where there is none."""
+    listed = {name: commit for commit, _, name in (line.partition(" ") for line in refs.splitlines())}
+    for name in (f"refs/tags/{ref}", ref if ref.startswith("refs/") else ""):
+        if name in listed:
+            return listed.get(f"{name}^{{}}", listed[name])
+    return _said(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
 
 
 def _said(repository: str, *command: str) -> str:
@@ -119,7 +156,6 @@ def _said(repository: str, *command: str) -> str:
 
 def make_copier_cheap(shared: Path) -> None:
     """Let Copier in this process do what it does with less work; `shared` is for all processes of the run."""
-    speed.read_yaml_fast()
     speed.compile_templates_once(CompiledTemplates(shared / "compiled"))
     speed.ask_for_file_mode_once()
     share_checkouts(shared / "checkouts")

@@ -11,6 +11,7 @@ import pytest
 
 from tests import in_memory
 from tests.conftest import ROOT
+from tests.sampling import sampled
 
 WHERE = """
 import pathlib, tempfile
@@ -39,7 +40,7 @@ def memory(tmp_path: Path) -> Path:
     return tmp_path / "memory"
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "a worker"])
+@pytest.mark.parametrize("workers", sampled([[], ["-n", "1"]], [["-n", "1"]]), ids=["alone", "a worker"])
 def test_files_are_there_and_go_with_the_run(tmp_path: Path, memory: Path, workers: list[str]) -> None:
     places = run(tmp_path, memory, 0, "--in-memory", *workers)
     assert len(places) == 2
@@ -47,6 +48,7 @@ def test_files_are_there_and_go_with_the_run(tmp_path: Path, memory: Path, worke
     assert list(memory.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_failed_stays_until_the_next_run(tmp_path: Path, memory: Path) -> None:
     [place, _] = run(tmp_path, memory, 0, "--in-memory", test=f"{WHERE}    assert False\n")
     assert place.exists()
@@ -54,6 +56,7 @@ def test_what_failed_stays_until_the_next_run(tmp_path: Path, memory: Path) -> N
     assert list(memory.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("needed", "options"), [(1 << 60, ["--in-memory"]), (0, [])], ids=["no room", "not asked for"])
 def test_the_disk_is_taken_otherwise(tmp_path: Path, memory: Path, needed: int, options: list[str]) -> None:
     assert not any(place.is_relative_to(memory) for place in run(tmp_path, memory, needed, *options))

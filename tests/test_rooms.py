@@ -107,6 +107,7 @@ UPWARDS = [
 ]
 
 
+@pytest.mark.slow  # make lint asks the contracts; this asks whether they see what they should
 def test_imports_that_point_up_are_refused(tmp_path: Path) -> None:
     rooms = ("base-images", "runtime", "hooks", "tools", "docs", "benchmarks", "tests")
     for path in (path for room in rooms for path in (ROOT / room).rglob("*.py")):

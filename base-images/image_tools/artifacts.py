@@ -17,7 +17,6 @@ from . import registry
 from .catalog import BUILD, ImageError
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
-EMPTY = "application/vnd.oci.empty.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
 
 

@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from packageurl import PackageURL
-from spdx_tools.spdx.parser.error import SPDXParsingError
-from spdx_tools.spdx.parser.parse_anything import parse_file
-from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from .build import engine_folder, local_tag
 from .bundled import bundled_libraries, with_libraries
@@ -101,7 +98,11 @@ def named(document: dict[str, Any], reference: str) -> dict[str, Any]:
 
 
 def spdx_problems(bill: Path) -> list[str]:
-    """Return what the official checker (spdx-tools) says against a list."""
+    """Return what the official checker (spdx-tools) says against a list; importing it takes half a second."""
+    from spdx_tools.spdx.parser.error import SPDXParsingError
+    from spdx_tools.spdx.parser.parse_anything import parse_file
+    from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
+
     try:
         document = parse_file(str(bill))
     except SPDXParsingError as error:

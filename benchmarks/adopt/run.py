@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from tempfile import TemporaryDirectory
 
 import yaml
 
+from benchmarks.result_files import as_json, machine
 from tests.updates.copiers import copier_at
 from tests.updates.family import Family, clone_family, release_next
 
@@ -122,7 +122,7 @@ def tests(child: Path, old: Path) -> dict[str, object]:
     return {
         "exit": code, "exit_of_the_template": alone, "theirs_before": _count(before), "theirs_after": _count(after),
         "of_the_template": _count(ours),
-        "worse": worse[:10], "stopped": STOPPED in (code, first), "said": "" if code == 0 else said[-400:],
+        "worse": worse[:10], "stopped": STOPPED in (code, first), "said": said[-400:] if worse else "",
     }  # fmt: skip
 
 
@@ -187,14 +187,6 @@ def before(result: Path) -> dict[str, dict[str, object]]:
     return {row["name"]: row for row in json.loads(result.read_text(encoding="utf-8"))["repositories"]}
 
 
-def machine() -> dict[str, object]:
-    """Describe the machine without naming it."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return {"cpu": cpu, "cores": os.cpu_count(), "memory_gib": round(memory), "python": platform.python_version()}
-
-
 def main() -> int:
     """Measure all repositories, or those that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -224,9 +216,7 @@ def main() -> int:
             known[entry["name"]] |= {"measured": made_with, "load_average": round(os.getloadavg()[0], 1)}
             shutil.rmtree(place)
             rows = [known[row["name"]] for row in entries if row["name"] in known]
-            text = json.dumps(
-                {"machine": machine(), "limit_s": TESTS, "repositories": rows}, indent=1, ensure_ascii=False
-            )
+            text = as_json({"machine": machine(), "limit_s": TESTS, "repositories": rows})
             text = re.sub(r"(?:/[\w.+-]+)*/adopt-bench-\w+/one", "...", text).replace(f"{Path.home()}/", "~/")
             options.result.write_text(f"{text}\n", encoding="utf-8")
             print(json.dumps(known[entry["name"]]), flush=True)

@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
-from benchmarks.batch.machine import described
+from benchmarks.result_files import machine, write_result
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / "benchmarks" / "results" / "batch-inputs.json"
@@ -114,8 +114,8 @@ def main() -> None:
                 found[name] = {key: min(value, before[key]) for key, value in measured.items()}
                 print(name, measured, flush=True)
     before = json.loads(TARGET.read_text())["inputs"] if options.only else {}
-    result = {"inputs": before | found, "machine": described(("pyarrow", "numpy"))}
-    TARGET.write_text(json.dumps(result, indent=1) + "\n")
+    result = {"inputs": before | found, "machine": machine(("pyarrow", "numpy"))}
+    write_result(TARGET, result)
 
 
 if __name__ == "__main__":

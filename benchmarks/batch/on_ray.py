@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import json
 import os
 import statistics
 import subprocess
@@ -24,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
-from benchmarks.batch.machine import described
+from benchmarks.result_files import machine, write_result
 from benchmarks.texts import even
 from tests.batch.ray_cluster import RAY, Cluster, head, install_ray
 
@@ -93,8 +92,7 @@ def main() -> None:
             cluster.join()
             cluster.has(2)
             found = measured(cluster, folder, options.rounds)
-    machine = described(("pyarrow", "numpy"))
-    TARGET.write_text(json.dumps(found | {"ray": RAY, "machine": machine}, indent=1) + "\n")
+    write_result(TARGET, found | {"ray": RAY, "machine": machine(("pyarrow", "numpy"))})
 
 
 if __name__ == "__main__":

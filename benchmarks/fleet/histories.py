@@ -7,7 +7,6 @@ repeat the update. Writes benchmarks/results/histories.json.
 from __future__ import annotations
 
 import argparse
-import json
 import multiprocessing
 import os
 import random
@@ -18,6 +17,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -25,7 +25,7 @@ import plumbum
 from gpu_repo_runtime.update import cli, template_versions, write_back
 from tqdm import tqdm
 
-from benchmarks.fleet.machine import machine
+from benchmarks.result_files import machine, write_result
 from tests.updates.copiers import copier_at
 from tests.updates.test_histories import play
 from tests.updates.tiny import Child, Template
@@ -147,7 +147,7 @@ def main() -> None:
     lost = [str(each["lost"]) for each in found if each["lost"]]
     hit = [way for each in found for way in each["hit"]]  # type: ignore[attr-defined]
     result = {
-        "machine": machine(),
+        "machine": machine(copier=version("copier")),
         "first_seed": options.seed,
         "histories": len(found),
         "updates": UPDATES * len(found),
@@ -156,8 +156,8 @@ def main() -> None:
         "lost": lost,
         "minutes": round((time.monotonic() - started) / 60, 1),
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    print(RESULT.read_text(), end="")
+    write_result(RESULT, result)
+    print(RESULT.read_text(encoding="utf-8"), end="")
     sys.exit(1 if lost else 0)
 
 

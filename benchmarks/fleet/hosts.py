@@ -7,15 +7,15 @@ whatever the numbers is asserted on the way. Writes benchmarks/results/fleet-hos
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.fleet.machine import machine
+from benchmarks.result_files import machine, write_result
 from tests.updates.fleet_story import play
 from tests.updates.odd_children import ODD
 from tests.updates.whole_fleet import whole_fleet
@@ -37,10 +37,11 @@ def main() -> None:
     with TemporaryDirectory(prefix="fleet-") as folder, whole_fleet(Path(folder), options.children) as fleet:
         found = play(fleet, options.kills, random.Random(options.seed))
     share = found["clean_merged"] / found["clean"]
-    told = {"machine": machine(), "load_before": round(load, 1), "seed": options.seed, "children": options.children}
+    told: dict[str, object] = {"machine": machine(copier=version("copier"))}
+    told |= {"load_before": round(load, 1), "seed": options.seed, "children": options.children}
     told |= {"odd_children": len(ODD), "clean_merged_share": round(share, 3)} | found
-    RESULT.write_text(json.dumps(told | {"minutes": round((time.monotonic() - started) / 60, 1)}, indent=1) + "\n")
-    print(RESULT.read_text(), end="")
+    write_result(RESULT, told | {"minutes": round((time.monotonic() - started) / 60, 1)})
+    print(RESULT.read_text(encoding="utf-8"), end="")
     sys.exit(0 if share >= 0.95 and found["bad_release_reached"] <= 5 else 1)
 
 

@@ -13,10 +13,11 @@ import resource
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.fleet.machine import machine
+from benchmarks.result_files import machine, write_result
 from tests.answers import TYPES, AnswerSet
 from tests.updates.copiers import copier_at
 from tests.updates.family import COLLIDING, clone_family, release_next
@@ -95,6 +96,5 @@ if __name__ == "__main__":
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     results = [measure(count, options.jobs) for count in options.children]
-    RESULT.parent.mkdir(parents=True, exist_ok=True)
-    RESULT.write_text(json.dumps({"machine": machine(), "jobs": options.jobs, "fleets": results}, indent=1) + "\n")
-    print(RESULT.read_text(), end="")
+    write_result(RESULT, {"machine": machine(copier=version("copier")), "jobs": options.jobs, "fleets": results})
+    print(RESULT.read_text(encoding="utf-8"), end="")

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -21,7 +20,8 @@ import tempfile
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from benchmarks.result_files import as_json, machine
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2] / "base-images"
 TARGETS = {"image_mode_s": 1.5, "first_line_s": 0.2, "program_mib": 60}
@@ -61,18 +61,6 @@ def high_water(pid: int) -> int:
     return int(match.group(1)) if match else 0
 
 
-def machine() -> dict[str, Any]:
-    """Describe the machine without its name."""
-    cpu = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return {
-        "cpu": cpu.group(1) if cpu else platform.machine(), "cores": os.cpu_count(),
-        "memory_gib": round(memory / 2**30, 1),
-        "kernel": platform.release().split("-")[0], "python": platform.python_version(), "gpu": None,
-        "load_average": round(os.getloadavg()[0], 1),
-    }  # fmt: skip
-
-
 def main() -> None:
     """Print the measurement as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -97,7 +85,7 @@ def main() -> None:
     }
     result = {
         "measured": datetime.now(UTC).date().isoformat(),
-        "machine": machine(),
+        "machine": machine(gpu=None),
         "runs": arguments.runs,
         "libraries": {layer["name"]: layer["version"] for layer in layers if layer["version"] and layer["path"]},
         "figures": {name: round(value, 3) for name, value in figures.items()},
@@ -105,7 +93,7 @@ def main() -> None:
         "met": {name: figures[name] < target for name, target in TARGETS.items()},
         "not_measured": "the walk on a GPU (under 3 s): no GPU was at hand",
     }
-    print(json.dumps(result, indent=1))
+    print(as_json(result))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_smoke.measure import PACKAGE_ROOT, machine, one_run
+from benchmarks.gpu_smoke.measure import PACKAGE_ROOT, one_run
+from benchmarks.result_files import as_json, machine
 
 NO_GPU = ("GS101", "GS102", "GS106", "GS114", "GS115", "GS117", "GS118", "GS119")
 TARGET_S = 3.0
@@ -171,7 +172,7 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"[^a-z0-9]+", "-", gpu_name(first).lower()).strip("-")
     target = arguments.out / f"gpu-smoke-{name}.json"
-    target.write_text(tidy(json.dumps(result, indent=1)) + "\n", encoding="utf-8")
+    target.write_text(tidy(as_json(result)) + "\n", encoding="utf-8")
     wrong = [name for name, found in walks.items() if not found["as_it_must"]]
     for name, found in walks.items():
         verdict = "NOT AS IT MUST" if name in wrong else "as it must"

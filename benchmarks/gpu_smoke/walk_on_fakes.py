@@ -7,7 +7,6 @@ It needs gcc. What an image's libraries and a GPU take comes on top; calls and p
 
 from __future__ import annotations
 
-import json
 import resource
 import statistics
 import subprocess
@@ -16,7 +15,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.gpu_smoke.measure import machine
+from benchmarks.result_files import as_json, machine
 from tests.gpu_smoke.smoke_machine import Machine, compile_fakes
 
 RUNS = 15
@@ -59,7 +58,7 @@ def main() -> None:
                 "processes": runs[0][1],
             }
     told = {"measured": datetime.now(UTC).date().isoformat(), "machine": machine(), "runs": RUNS, "walks": found}
-    print(json.dumps(told, indent=1))
+    print(as_json(told))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from image_tools.lock import uv
 from image_tools.plan import write_plan
 
 from benchmarks.images.elf_needs import needed
+from benchmarks.result_files import write_result
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = FOLDER / "compatibility.json"
@@ -220,7 +221,7 @@ def main() -> None:
     made = measure(read_catalog()["compatibility"], options.image)
     if options.image:
         made = merged(json.loads(options.result.read_text(encoding="utf-8")), made)
-    options.result.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    write_result(options.result, made)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import shutil
 import statistics
@@ -28,6 +27,8 @@ from typing import Any
 import docker
 from image_tools import layers
 from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, read_catalog
+
+from benchmarks.result_files import as_json, machine, write_result
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -185,26 +186,6 @@ def measure_update(client: docker.DockerClient) -> dict[str, Any]:
     return result
 
 
-def machine() -> dict[str, Any]:
-    """Describe the machine of a measurement."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        "",
-    )
-    engine = subprocess.run(
-        ["docker", "version", "--format", "{{.Server.Version}}"], capture_output=True, text=True, check=True
-    )
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "kernel": platform.release(),
-        "docker": engine.stdout.strip(),
-        "load_average": [round(value, 1) for value in os.getloadavg()],
-        "date": time.strftime("%Y-%m-%d"),
-    }
-
-
 def main() -> None:
     """Measure one part and add it to the result file."""
     parts = {"size": measure_size, "plain": measure_plain, "change": measure_change, "update": measure_update}
@@ -214,9 +195,12 @@ def main() -> None:
     arguments = parser.parse_args()
     figures = parts[arguments.part](docker.from_env(timeout=1800))
     result = json.loads(arguments.result.read_text()) if arguments.result.exists() else {}
-    result[arguments.part] = {"machine": machine(), "figures": figures}
-    arguments.result.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps({key: value for key, value in figures.items()}, indent=1)[:4000])
+    engine = ["docker", "version", "--format", "{{.Server.Version}}"]
+    docker_version = subprocess.run(engine, capture_output=True, text=True, check=True).stdout.strip()
+    about = machine(docker=docker_version, date=time.strftime("%Y-%m-%d"))
+    result[arguments.part] = {"machine": about, "figures": figures}
+    write_result(arguments.result, result)
+    print(as_json(figures)[:4000])
 
 
 if __name__ == "__main__":

@@ -14,14 +14,12 @@ step or a setting which the runner names as "not run here": tests/jenkins/defini
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import platform
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.result_files import as_json, machine, write_result
 from tests.jenkins import jvm, runner
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -45,23 +43,6 @@ def corpus(folder: Path) -> tuple[list[str], list[str], list[str]]:
     return invalid, valid, left_out
 
 
-def machine() -> dict[str, object]:
-    """Describe the machine without naming it."""
-    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
-    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
-    groovy = next(jar.resolve().name for jar in jvm.JARS if jar.exists())
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
-        "system": platform.system(),
-        "python": platform.python_version(),
-        "java": java,
-        "groovy": groovy,
-    }
-
-
 def main() -> None:
     """Check the corpus and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -77,8 +58,10 @@ def main() -> None:
     invalid, valid = ([name for name in names if name not in not_run] for names in (invalid, valid))
     wrongly_accepted = [name for name in invalid if name not in refused]
     wrongly_refused = {name: refused[name] for name in valid if name in refused}
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
+    groovy = next(jar.resolve().name for jar in jvm.JARS if jar.exists())
     result = {
-        "machine": machine(),
+        "machine": machine(java=java, groovy=groovy),
         "corpus": "jenkinsci/pipeline-model-definition-plugin",
         "commit": _commit(checkout),
         "left_out": {"without a pipeline": len(left_out), "not run here": len(not_run)},
@@ -95,8 +78,8 @@ def main() -> None:
             "wrongly_refused": wrongly_refused,
         },
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps(result, indent=1))
+    write_result(RESULT, result)
+    print(as_json(result))
 
 
 def _commit(checkout: Path) -> str:

@@ -28,7 +28,7 @@ from typing import Any
 
 from gpu_repo_runtime.bench.load import Connection
 
-from benchmarks.service.run import machine
+from benchmarks.result_files import machine, write_result
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -188,7 +188,7 @@ def main() -> None:
     result |= {"before": options.before} if options.before else {}
     result["rounds"] = options.rounds
     result["cells"] = [dict(zip(names, key, strict=True)) | median(found) for key, found in rows.items()]
-    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(options.out, result)
 
 
 if __name__ == "__main__":

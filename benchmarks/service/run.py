@@ -15,7 +15,6 @@ import contextlib
 import datetime
 import json
 import os
-import platform
 import shutil
 import signal
 import statistics
@@ -27,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.result_files import machine, write_result
 from benchmarks.texts import uneven
 
 HERE = Path(__file__).resolve().parent
@@ -273,24 +273,6 @@ def median(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def machine() -> dict[str, Any]:
-    """What was measured on."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), "unknown")
-    memory = int(Path("/proc/meminfo").read_text().split()[1])
-    wrk = "other clients"
-    if shutil.which("wrk"):
-        wrk = subprocess.run(["wrk", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_gib": round(memory / 2**20),
-        "os": platform.platform(terse=True),
-        "python": platform.python_version(),
-        "load": " ".join(wrk.split()[:2]),
-    }
-
-
 def versions(servers: list[Server]) -> dict[str, str]:
     """Versions of the servers and of what this template's stands on."""
     wanted = {OURS: ("fastapi", "uvicorn", "uvloop", "pydantic")}
@@ -329,13 +311,14 @@ def main() -> None:
     servers += others() if options.servers == "all" else []
     prepare(servers, options.framework_build)
     rows: list[dict[str, Any]] = []
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     for _ in range(options.rounds):
         rows += one_round(servers, options.models.split(","), options.seconds, options.go_first)
-        result = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "machine": machine()}
+        wrk = subprocess.run(["wrk", "--version"], capture_output=True, text=True, check=False).stdout.split()[:2]
+        today = datetime.datetime.now(datetime.UTC).date().isoformat()
+        result: dict[str, Any] = {"date": today, "machine": machine(load=" ".join(wrk))}
         result |= {"before": options.before} if options.before else {}
         result |= {"versions": versions(servers), "cells": median(rows)}
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        write_result(options.out, result)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ program and the disk. It takes twice its size of the disk for a while, and start
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import socket
@@ -25,7 +24,7 @@ from pathlib import Path
 from gpu_repo_runtime.weights import packing
 from gpu_repo_runtime.weights.lockfile import LOCK, read
 
-from benchmarks.batch.machine import described
+from benchmarks.result_files import as_json, machine, write_result
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TARGET = ROOT / "benchmarks" / "results" / "weights.json"
@@ -104,9 +103,9 @@ def main() -> int:
             return 1
         steps = measure(Path(name), options.gib)
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    result = {"commit": commit.stdout.strip(), "machine": described([]), "gib": options.gib, "seconds": steps}
-    TARGET.write_text(json.dumps(result, indent=1) + "\n")
-    print(json.dumps(result, indent=1))
+    result = {"commit": commit.stdout.strip(), "machine": machine(), "gib": options.gib, "seconds": steps}
+    write_result(TARGET, result)
+    print(as_json(result))
     return 0
 
 

@@ -1,8 +1,8 @@
-"""Write every generated block of README.md and docs/ anew, and draw the pictures: `make figures`."""
+"""Write every generated block of README.md and docs/ anew, and draw the charts: `make figures`."""
 
 from __future__ import annotations
 
-from docs.figures import adoptions, catalogue, drawings, fleets, measured, plots
+from docs.figures import adoptions, catalogue, fleets, measured, plots
 from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
@@ -40,7 +40,6 @@ def main() -> None:
             page.write_text(new, encoding="utf-8")
             print(page.relative_to(ROOT))
     plots.draw()
-    drawings.draw()
 
 
 if __name__ == "__main__":

@@ -6,18 +6,16 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from PIL import Image
 
 from docs.figures.blocks import ROOT
 from docs.figures.measured import ceiling, shown
+
+if TYPE_CHECKING:  # it takes a second to import, which only drawing needs
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 OWN, OTHER, LINE = "#2f6f3e", "#8fa3b8", "#b3541e"
 KEY = "Data"  # of the PNG's text
@@ -26,6 +24,14 @@ KEY = "Data"  # of the PNG's text
 def digits(value: float) -> str:
     """Return a value with about three digits."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def panels(rows: int, columns: int, height: float) -> tuple[Figure, Any]:
+    """Return an empty picture and the grid of its panels, rows by columns."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def bars(axes: Axes, names: list[str], values: list[float], own: str) -> None:
@@ -42,7 +48,7 @@ def bars(axes: Axes, names: list[str], values: list[float], own: str) -> None:
 def service(result: Any) -> Figure:
     """Requests a second at 64 clients and p99, for each model."""
     models = list(dict.fromkeys(cell["model"] for cell in result["cells"]))
-    figure, grid = pyplot.subplots(len(models), 2, figsize=(9, 2.2 * len(models)), layout="constrained")
+    figure, grid = panels(len(models), 2, 2.2 * len(models))
     for row, model in zip(grid, models, strict=True):
         cells = [cell for cell in result["cells"] if cell["model"] == model and cell["clients"] == 64]
         names = [cell["server"] for cell in cells]
@@ -59,7 +65,7 @@ def service(result: Any) -> Figure:
 def batch(result: Any) -> Figure:
     """Rows a second of each way, for each model and input."""
     parts = {name: entry["ways"] for name, entry in result.items() if "ways" in entry}
-    figure, grid = pyplot.subplots(-(-len(parts) // 2), 2, figsize=(9, 7), layout="constrained", squeeze=False)
+    figure, grid = panels(-(-len(parts) // 2), 2, 7)
     for axes in list(grid.flat)[len(parts) :]:
         axes.set_axis_off()
     for axes, (name, ways) in zip(grid.flat, parts.items(), strict=False):
@@ -73,9 +79,9 @@ def batch(result: Any) -> Figure:
 def images(result: Any) -> Figure:
     """Compressed size and cold import time against a plain pip installation."""
     found = result["plain"]["figures"]
-    figure, grid = pyplot.subplots(1, 2, figsize=(9, 2.4), layout="constrained")
+    figure, grid = panels(1, 2, 2.4)
     titles = {"compressed_mb": "compressed size in MB", "import_s": "cold import in seconds"}
-    for axes, (key, title) in zip(grid, titles.items(), strict=True):
+    for axes, (key, title) in zip(grid.flat, titles.items(), strict=True):
         names, values = [], []
         for image, entry in found.items():
             names += [image, f"{image}, pip alone"]
@@ -115,4 +121,3 @@ def draw() -> None:
         if drawn_from(picture) != mark:
             figure = plot(json.loads((ROOT / source).read_text(encoding="utf-8")))
             figure.savefig(picture, dpi=110, metadata={KEY: mark, "Software": None})
-            pyplot.close(figure)

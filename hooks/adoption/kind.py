@@ -20,7 +20,6 @@ SERVERS = {"gunicorn", "uvicorn", "hypercorn", "waitress", "daphne", "granian"}
 SERVES = re.compile(
     r"\b(uvicorn|gunicorn|hypercorn|waitress-serve|daphne|flask run|litserve|bentoml serve|manage\.py runserver)\b"
 )
-CONTAINERS = re.compile(r"(^|/)(Dockerfile|Containerfile|Procfile|.*compose)[^/]*$")
 ENTRIES = re.compile(r"(^|/)(wsgi|asgi)\.py$")
 JOBS = re.compile(
     r"(train|main|sample|infer|predict|detect|generate|run|eval|test|export|val|embed|classify|finetune|calc|dataset)"

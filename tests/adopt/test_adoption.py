@@ -102,6 +102,7 @@ def test_a_dry_run_leaves_nothing_and_updates_are_ordinary(old: Make, family: Fa
 
 
 @pytest.mark.usefixtures("no_index")
+@pytest.mark.slow
 def test_packages_of_a_pyproject_are_locked_from_there(
     old: Make, template: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

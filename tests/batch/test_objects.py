@@ -12,6 +12,7 @@ import pytest
 from tests.batch.conftest import Output
 from tests.batch.object_store import Objects, object_store
 from tests.batch.test_watched_input import at_call
+from tests.sampling import sampled
 
 FILES = 100
 # Its version and its content, its version before the part is written and before the result is published.
@@ -35,7 +36,7 @@ def content(kind: str, number: int) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-@pytest.mark.parametrize("files", [FILES, 10])
+@pytest.mark.parametrize("files", sampled([FILES, 10], [10]))
 def test_few_requests_for_each_small_object(job, objects, out, kind, files):
     for number in range(files):
         objects.put(f"in/{number:03d}.{kind}", content(kind, number))

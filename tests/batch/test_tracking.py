@@ -51,6 +51,7 @@ def calls(folder: Path) -> list[list[object]]:
     return [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_without_the_variable_nothing_is_imported_or_logged(train, tmp_path):
     (tmp_path / "mlflow.py").write_text("raise SystemExit('it was imported')")
     done = train()

@@ -42,6 +42,7 @@ def test_it_learns_and_writes_what_people_look_at(whole):
     assert result["best"]["epoch"] == 3
     assert result["settings"]["accumulate"] == 3
     assert not (output / "_tmp").exists()
+    assert not (output / "mlflow_run.txt").exists()
     left = lockfile.read(output / "weights/weights.lock").files()
     assert {path: file.sha256 for path, file in left.items()} == {
         f"{PACKAGE}/best.npz": lockfile.sha256_of(output / "best.npz")

@@ -31,7 +31,7 @@ class Run:
 
 def environment(folder: Path, path: list[Path]) -> dict[str, str]:
     """Return what a job finds: nothing of the tests' own environment but what concerns packages and addresses."""
-    kept = re.compile(r"(?i)^(path|lang|lc_.*|pip_.*|uv_.*|(https?|no|all)_proxy|ssl_cert_.*|requests_ca_bundle)$")
+    kept = re.compile(r"(?i)^(path|lang|(lc|mypy|pip|uv|ssl_cert)_.*|(https?|no|all)_proxy|requests_ca_bundle)$")
     outside = {name: value for name, value in os.environ.items() if kept.match(name)}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)

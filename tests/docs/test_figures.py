@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from docs.figures import drawings, measured, plots
+from benchmarks.result_files import as_json
+from docs.figures import measured, plots
 from docs.figures.__main__ import MAKERS
 from docs.figures.blocks import BLOCK, fill, pages
 from tests.conftest import ROOT
@@ -57,12 +58,6 @@ def test_pictures_are_drawn_from_the_committed_results(picture: str) -> None:
     assert drawn == plots.fingerprint(plots.PLOTS[picture][0]), f"docs/{picture} is old: run make figures"
 
 
-@pytest.mark.parametrize("picture", drawings.DRAWINGS)
-def test_drawings_are_those_of_the_script(picture: str) -> None:
-    drawn = (ROOT / "docs" / picture).read_text(encoding="utf-8")
-    assert drawn == drawings.DRAWINGS[picture]().svg(), f"docs/{picture} is old: run make figures"
-
-
 @pytest.mark.parametrize("page", pages(), ids=name)
 def test_quantities_in_the_text_are_limits_with_a_source(page: Path) -> None:
     """What was measured stands in generated blocks. What stands outside is a setting, held to the file that sets it."""
@@ -94,6 +89,18 @@ def test_a_result_describes_its_machine_and_names_no_place_on_it(result: Path) -
     for machine in found:
         assert {"cpu", "cores", "memory_gib"} <= machine.keys(), f"{name(result)}: {machine}"
     assert not re.search(r'"/(?:home|root|work|tmp|usr)/', text), f"{name(result)}: a path of the machine"
+
+
+def test_a_result_file_has_a_line_for_each_row() -> None:
+    result = {
+        "machine": {"cores": 2},
+        "rounds": 3,
+        "cells": [{"rate": n, "name": "x" * 99} for n in range(4)],
+        "none": [],
+    }
+    text = as_json(result)
+    assert json.loads(text) == result
+    assert text.count("\n") == 10, text
 
 
 def test_evidence_of_a_gpu_takes_the_place_of_what_was_not_measured(tmp_path: Path) -> None:

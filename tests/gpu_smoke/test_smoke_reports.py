@@ -79,17 +79,16 @@ def test_case_names_are_unique() -> None:
     assert len(names) == len(set(names)), sorted({n for n in names if names.count(n) > 1})
 
 
-@pytest.mark.parametrize("entry", catalogue().values(), ids=lambda entry: entry.id)
-def test_code_is_complete(entry) -> None:
-    for field in ("title", "symptom", "cause", "detect", "source"):
-        assert getattr(entry, field).strip(), f"{entry.id} has no {field}"
-    fixes = [entry.fix] if isinstance(entry.fix, str) else list(entry.fix.values())
-    assert fixes, f"{entry.id} has no fix"
-    assert all(text.strip() and "\n" not in text for text in fixes), f"{entry.id}: a fix is one line"
-    assert "".join([entry.symptom, entry.cause, entry.detect, *fixes]).isascii(), (
-        f"{entry.id}: ASCII for every terminal"
-    )
-    assert isinstance(entry.fix, str) or "*" in entry.fix, f"{entry.id} has no fix for other platforms"
+def test_codes_are_complete() -> None:
+    for entry in catalogue().values():
+        for field in ("title", "symptom", "cause", "detect", "source"):
+            assert getattr(entry, field).strip(), f"{entry.id} has no {field}"
+        fixes = [entry.fix] if isinstance(entry.fix, str) else list(entry.fix.values())
+        assert fixes, f"{entry.id} has no fix"
+        assert all(text.strip() and "\n" not in text for text in fixes), f"{entry.id}: a fix is one line"
+        shown = "".join([entry.symptom, entry.cause, entry.detect, *fixes])
+        assert shown.isascii(), f"{entry.id}: ASCII for every terminal"
+        assert isinstance(entry.fix, str) or "*" in entry.fix, f"{entry.id} has no fix for other platforms"
 
 
 def test_site_lists_every_code_and_every_injected_failure() -> None:
@@ -97,15 +96,14 @@ def test_site_lists_every_code_and_every_injected_failure() -> None:
     assert markdown().strip() in made, "the site lacks the texts of the codes"
     rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
     assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
-    assert len(DOCS.read_text().splitlines()) < 400, "the page holds lists that the site's build writes"
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE_ROOT / "gpu_smoke" / "codes").glob("*.py")), ids=lambda p: p.name)
-def test_codes_are_written_with_keywords(path: Path) -> None:
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    codes = [call for call in calls if getattr(call.func, "id", "") == "Code"]
-    assert codes or path.name == "__init__.py"
-    assert not [call.lineno for call in codes if call.args], f"{path.name}: write every field with its name"
+def test_codes_are_written_with_keywords() -> None:
+    for path in (PACKAGE_ROOT / "gpu_smoke" / "codes").glob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+        codes = [call for call in calls if getattr(call.func, "id", "") == "Code"]
+        assert codes or path.name == "__init__.py", path.name
+        assert not [call.lineno for call in codes if call.args], f"{path.name}: write every field with its name"
 
 
 def test_a_new_layer_is_one_file(tmp_path: Path, machine: Machine) -> None:
@@ -252,14 +250,13 @@ NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("asked", sorted(spec.name for spec in all_layers()))
-def test_explain_knows_every_layer(asked: str) -> None:
-    assert f"layer {asked}" in explain(asked)
+def test_explain_knows_every_layer() -> None:
+    names = [spec.name for spec in all_layers()]
+    assert not [name for name in names if f"layer {name}" not in explain(name)]
 
 
-@pytest.mark.parametrize("entry", NUMBERS, ids=lambda entry: entry.names[0])
-def test_the_findings_of_a_number_exist(entry: errors.Number) -> None:
-    assert {*entry.codes} <= {*catalogue()}, entry
+def test_the_findings_of_a_number_exist() -> None:
+    assert not [entry for entry in NUMBERS if not {*entry.codes} <= {*catalogue()}]
 
 
 def test_the_answer_comes_before_the_table(machine: Machine) -> None:
@@ -286,11 +283,12 @@ def test_nothing_tested_is_no_pass(machine: Machine) -> None:
 ONE_CAUSE = {"GS003", "GS004"}
 
 
-@pytest.mark.parametrize("entry", catalogue().values(), ids=lambda entry: entry.id)
-def test_a_finding_of_a_broken_gpu_or_library_says_how_to_tell_its_causes_apart(entry) -> None:
+def test_a_finding_of_a_broken_gpu_or_library_says_how_to_tell_its_causes_apart() -> None:
     """Where the GPU or a piece of software may be at fault, a card must not be thrown away on a guess."""
-    if re.search(r"faulty GPU|wedged GPU|; (else|rarer|seldom)", entry.cause) and entry.id not in ONE_CAUSE:
-        assert entry.apart, f"{entry.id}: {entry.cause}"
+    several = re.compile(r"faulty GPU|wedged GPU|; (else|rarer|seldom)")
+    asked = [entry for entry in catalogue().values() if several.search(entry.cause) and entry.id not in ONE_CAUSE]
+    assert len(asked) > 20
+    assert not [f"{entry.id}: {entry.cause}" for entry in asked if not entry.apart]
 
 
 def test_the_fix_names_what_tells_two_causes_apart(machine: Machine) -> None:

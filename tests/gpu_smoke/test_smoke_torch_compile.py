@@ -139,7 +139,7 @@ def test_it_is_found_while_the_image_is_built(machine: Machine) -> None:
     assert (result.code, result.codes() & FOUND) == (0, {"GS812"}), result.text
 
 
-@pytest.mark.parametrize("mode", ["image", "node"])
+@pytest.mark.parametrize("mode", sampled(["image", "node"], ["node"]))
 @pytest.mark.parametrize(
     "setup", [own_compiler, triton, lambda m: None], ids=["the-image's", "a-compiler", "no-triton"]
 )

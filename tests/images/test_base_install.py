@@ -167,6 +167,7 @@ def test_gpu_packages_are_known_by_all_their_names(bench: Bench, name: str) -> N
     refused(bench, f"{name}==1.0 --hash=sha256:{'0' * 64}\n", 1, NAMES[name], "Ways out")
 
 
+@pytest.mark.slow
 def test_a_row_may_take_compilers_and_bindings_of_nvidia(bench: Bench) -> None:
     """By name alone: what is in the image keeps its version, and libraries and files of the image stay refused."""
     base = bench.folder / "base-that-takes"

@@ -102,6 +102,7 @@ def test_ended_at_any_step_it_is_taken_back(tmp_path: Path, monkeypatch: pytest.
     }
 
 
+@pytest.mark.slow
 def test_a_killed_installation_is_repaired_by_the_next(bench: Bench) -> None:
     """Killed while files move, the environment is whole again when the next run begins, and takes the lock."""
     lock = bench.wheel("tool", **{"tool.py": "", "other.py": ""})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,10 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from image_tools import roots as allowed
-from image_tools.catalog import FOLDER, ImageError
+from image_tools.catalog import ImageError
+from roots import added_roots
 
 from .conftest import Built
-
-sys.path.append(str(FOLDER / "recipe" / "finish"))
-
-from roots import added_roots
 
 
 def certificate(name: str) -> x509.Certificate:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import docker
 import pytest
+from copying import copy_tree
 from image_tools import build
 from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, ROOT
 from image_tools.plan import write_bake_file
 from image_tools.system import FILE_TIME, pins_text, read_os_lock, write_hosts, write_system_plan
 
 from .conftest import CATALOG, ROWS
-
-sys.path.append(str(FOLDER / "recipe" / "finish"))
-
-from copying import copy_tree
 
 NAME = "plain-cu13"
 

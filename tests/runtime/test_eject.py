@@ -15,6 +15,7 @@ from gpu_repo_runtime import eject
 from gpu_repo_runtime.update import wheels
 
 from tests.answers import AnswerSet
+from tests.sampling import sampled
 from tests.templates import checks
 
 COPY = "src/gpu_repo_runtime"
@@ -78,7 +79,7 @@ def test_a_copy_of_unknown_origin_is_told(project: Path, text: str | None) -> No
     assert "nothing says which version it was" in wheels.told_ejected(project)
 
 
-@pytest.mark.parametrize("project_type", ["service", "batch"])
+@pytest.mark.parametrize("project_type", sampled(["service", "batch"], ["batch"]))
 def test_the_copy_passes_the_lint_of_a_repository(
     render: Callable[[AnswerSet], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_type: str
 ) -> None:

@@ -45,6 +45,7 @@ def test_a_client_with_four_large_requests_in_flight_delays_the_others_by_a_batc
     assert 64 * crowded.answered("flood") >= 0.6 * texts, "the flood gets what the others leave"
 
 
+@pytest.mark.slow
 def test_lengths_are_sorted_within_turns_and_not_across_a_flood() -> None:
     """Where batches follow lengths, a flood of uneven texts is planned no further ahead than the others can wait."""
     chance = random.Random(3)

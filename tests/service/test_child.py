@@ -70,6 +70,7 @@ def test_what_was_written_for_version_0_2_goes_on_working(environment: dict[str,
     subprocess.run([sys.executable, "-W", "ignore", "-c", EARLIER], check=True, env=environment)
 
 
+@pytest.mark.slow
 def test_the_command_of_version_0_2_starts_the_service(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "topic_finder.serving"]
     done = subprocess.run(command, env=environment | {"MAX_QUEUE": "0"}, capture_output=True, text=True, check=False)

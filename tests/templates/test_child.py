@@ -115,6 +115,7 @@ class TestScripts:
         assert "PACKAGE_INDEX_URL is not set" in run(library, "scripts/publish", "v0.1.0", expect=2)
         assert git(library, "status", "--porcelain") == ""
 
+    @pytest.mark.slow
     def test_a_wrong_option_of_update_is_refused(self, library):
         assert "unrecognized arguments: --wrong" in run(library, "scripts/update", "--wrong", expect=2)
 

@@ -59,7 +59,7 @@ def test_only_the_name_has_no_default(name):
 
 
 @pytest.mark.parametrize(
-    ("project_type", "framework"), sampled(list(zip(itertools.cycle(TYPES), FRAMEWORKS, strict=False)), every(3))
+    ("project_type", "framework"), sampled(list(zip(itertools.cycle(TYPES), FRAMEWORKS, strict=False)), every(6))
 )
 def test_defaults_and_a_name_are_enough_without_trust(template, render, tmp_path, project_type, framework):
     """Copier itself renders the same bytes as the cheaper Copier of the tests (tests/shared.py)."""
@@ -239,6 +239,7 @@ def test_the_image_follows_from_framework_and_driver(render, framework, driver, 
 STAYS = {"project_name": "a", "framework": "torch", "framework_version": "2.13"}
 
 
+@pytest.mark.slow
 def test_a_child_may_stay_on_a_version_and_leave_it(template, tmp_path):
     """The answer is kept, an update keeps the image, and `newest` is the way back, which leaves no trace."""
     child = tmp_path / "child"

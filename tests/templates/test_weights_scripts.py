@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.answers import AnswerSet
+from tests.sampling import sampled
 
 # Says yes to all, and writes each call down, a word a line.
 DOCKER = """#!/usr/bin/env bash
@@ -20,7 +21,7 @@ printf '%s\\n' "$@" "" >>"$DOCKER_LOG"
 Call = Callable[..., tuple[int, str, list[list[str]]]]
 
 
-@pytest.fixture(params=["service", "batch"])
+@pytest.fixture(params=sampled(["service", "batch"], ["batch"]))
 def call(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Call:
     """Return a function that runs a script in a child; it returns exit code, stderr and the calls of Docker."""
     child, log = tmp_path / "child", tmp_path / "docker.log"

@@ -19,6 +19,7 @@ from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import MARKER, Child
 
 
+@pytest.mark.slow
 def test_waves_wait_for_the_ones_before_and_max_open_holds_back(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}, "two": {}, "three": {}})
     write_fleet(tmp_path, {"one": "canary", "two": "rest", "three": "rest"})

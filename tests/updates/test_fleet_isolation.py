@@ -101,6 +101,7 @@ def test_a_cell_stops_at_its_limits_with_all_that_it_started(command, limits, re
     assert left.stdout == "", "processes of the cell are left"
 
 
+@pytest.mark.slow
 def test_tests_of_a_hostile_child_reach_nothing_and_only_planned_commits_are_pushed(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}}, started=True)
     fleet.environment |= {"FLEET_TOKEN": TOKEN, "OTHER_SECRET": TOKEN}

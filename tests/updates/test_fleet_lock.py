@@ -220,9 +220,8 @@ def take_in(fleet: LockFleet, name: str, way: str) -> str:
     return before
 
 
-@pytest.mark.parametrize(
-    "way", ["squash", pytest.param("merge", marks=pytest.mark.slow), pytest.param("rebase", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["squash", "merge", "rebase"])
 def test_a_merged_renewal_is_reverted_from_an_empty_folder(tmp_path: Path, way: str) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
     add_package(fleet.index, *FIXES[0])

@@ -66,6 +66,7 @@ def test_page_sorts_by_outcome_version_and_name(tmp_path: Path) -> None:
     assert rows(opened(page, "sort=-name"))[0] == "topic-finder"
 
 
+@pytest.mark.slow
 def test_page_filters_by_words_and_outcome(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     assert rows(opened(page, "filter=team-b")) == ["summaries"]

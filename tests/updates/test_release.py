@@ -92,6 +92,7 @@ def test_uncommitted_changes_are_refused(family: Repository) -> None:
     assert "there are uncommitted changes" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_release_that_cannot_be_tagged_is_taken_back(family: Repository) -> None:
     family.git("config", "tag.gpgSign", "true")
     family.git("config", "gpg.program", "false")

@@ -79,7 +79,7 @@ def test_what_only_the_file_system_shows_is_refused(
     assert reason in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(5)))
+@pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(9)))
 def test_an_update_that_harms_an_edited_child_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

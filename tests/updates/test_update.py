@@ -151,6 +151,7 @@ def test_update_keeps_the_edits_and_brings_the_fixes(
 
 
 @pytest.mark.parametrize(("version", "answers"), cases(RELEASED))
+@pytest.mark.slow
 def test_update_to_the_work_tree_equals_a_fresh_render(
     family: Family, tmp_path: Path, version: str, answers: AnswerSet
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 from gpu_repo_runtime.update import cli, trial, write_back
 from gpu_repo_runtime.update.write_back import STOPS
 
+from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT
 from tests.updates.program import Program
 from tests.updates.test_write_back import in_a_process
@@ -100,7 +101,7 @@ def test_the_update_of_one_project_does_not_pass_for_that_of_another(
     assert (one.read("b.txt"), two.read("b.txt")) == ("2\n", "2\n")
 
 
-@pytest.mark.parametrize("number", sorted(STOPS), ids=lambda number: number.name)
+@pytest.mark.parametrize("number", sampled(sorted(STOPS), every(3)), ids=lambda number: number.name)
 def test_every_stop_takes_the_scratch_work_tree_away(
     template: Template, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_switch_without_edits_is_a_fresh_render(
     same_as_fresh(family, child, tmp_path, switch)
 
 
+@pytest.mark.slow
 def test_a_package_moves_with_the_owners_modules(family: Template, program: Program, tmp_path: Path) -> None:
     answers = AnswerSet("service", "plain")
     old = answers.package_name

@@ -200,7 +200,7 @@ def _build(context: Context, facts: Facts) -> list[Finding]:
         if lacking:
             evidence = f"lacks {', '.join(lacking)}; has {', '.join(archs)}"
             found.append(finding(context, "GS808", evidence, value=", ".join(lacking)))
-    return found + kernel_compiler.judge(context, facts.get("torch_compile") or {})
+    return found + kernel_compiler.findings(context, facts.get("torch_compile") or {})
 
 
 def _on_gpu(context: Context, facts: Facts) -> list[Finding]:

@@ -23,7 +23,6 @@ SECONDS = 60  # gcc takes one or two
 # What the file of Triton's driver holds where it compiles a launcher for each kind of kernel (up to 3.6).
 PER_KERNEL = "__triton_launcher"
 ANY_SOURCE = "#include <Python.h>\nint gpu_smoke;\n"
-OWN_COMPILER = "/usr/local/bin/base-cc"
 # As Triton's process does: the driver first. Python itself is in the process, which the module needs too.
 LOAD = "import ctypes, sys; ctypes.CDLL('libcuda.so.1', ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[1])"
 NOT_ASKED = ("libcuda", "failed to map segment")  # the layers below; a /tmp without programs
@@ -125,7 +124,7 @@ def _compile(compiler: str, source: str, target: str) -> str:
     return f"{compiler} ended with {done.returncode}: {fatal}".rstrip(": ")
 
 
-def judge(context: Context, facts: Facts) -> list[Finding]:
+def findings(context: Context, facts: Facts) -> list[Finding]:
     """Return the finding, if any: the framework itself works without."""
     failed = facts.get("failed")
     if not failed or (failed == "compile" and facts.get("cached") and not facts.get("per_kernel")):

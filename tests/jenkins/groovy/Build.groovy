@@ -3,7 +3,7 @@ package jenkinsfile
 /** One build: what the test asked for, its state, and the context of the running thread. */
 class Build {
     static final List<String> PASSED = ['PATH', 'HOME', 'LANG', 'LC_ALL', 'TMPDIR', 'USER', 'LOGNAME', 'SSL_CERT_FILE',
-                                        'SSL_CERT_DIR', 'REQUESTS_CA_BUNDLE', 'XDG_CACHE_HOME', 'XDG_RUNTIME_DIR']
+                                        'SSL_CERT_DIR', 'REQUESTS_CA_BUNDLE', 'XDG_CACHE_HOME', 'XDG_RUNTIME_DIR', 'MYPY_CACHE_DIR']
     static final String PREFIXES = /(DOCKER_|UV_|PIP_|https?_|no_|HTTPS?_|NO_|COPIER_|GIT_CONFIG).*/
     /** The arguments of run_pipeline in runner.py. */
     final Map run
