@@ -22,8 +22,8 @@ class Files:
     """What is served, by path. asked: (method, path, Range, Authorization).
 
     cuts: after so many bytes a transfer of this path breaks off, once for each number. deaf: Range is not understood.
-    busy: so many answers are 503. moved: paths that another server has. opens: what Authorization has to be. headers: more
-    of them, by path. lines: each path as it was sent.
+    busy: so many answers are 503. moved: paths that another server has. opens: what Authorization has to be.
+    headers: more of them, by path. lines: each path as it was sent.
     """
 
     there: dict[str, bytes] = field(default_factory=dict)
