@@ -15,7 +15,7 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 	@python=$$(for name in $${PYTHON3:-python3.13 python3.12 python3.11 python3}; do \
 	    $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done); \
 	test -n "$$python" || { echo 'make: no Python 3.11, 3.12 or 3.13 here: install one, or say where with PYTHON3=/path/to/python' >&2; exit 1; }; \
-	echo "make: setting up .venv with $$($$python --version)" && $$python -m venv --clear .venv && \
+	echo "make: setting up .venv with $$($$python --version)" && { test ! -L .venv || rm .venv; } && $$python -m venv --clear .venv && \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r templates/shared/scripts/tools/uv.lock && \
 	.venv/bin/uv pip sync --quiet --compile-bytecode --python $(PYTHON) --require-hashes requirements-dev.lock
 	@touch $@

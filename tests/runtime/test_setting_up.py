@@ -288,3 +288,20 @@ def test_an_image_without_uv_says_which_has_it(child: Path, image: Path, capsys:
     assert environment.main([]) == 3
     assert "work in its stage dev, which .devcontainer opens" in capsys.readouterr().err
     assert sorted(child.rglob("*")) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_an_environment_of_others_behind_a_link_is_not_emptied(tmp_path: Path, monkeypatch, there: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(environment, "ran", lambda *_: 0)
+    other = tmp_path / "scratch/other"
+    if there:
+        (other / "bin").mkdir(parents=True)
+    Path(".venv").symlink_to(other)
+    if there:
+        with pytest.raises(environment.SetupError, match=r"is a link to .*other, which is not empty"):
+            environment.make_venv(environment.VENV)
+        assert (other / "bin").is_dir()
+    else:
+        environment.make_venv(environment.VENV)
+        assert other.is_dir()

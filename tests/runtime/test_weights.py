@@ -248,7 +248,7 @@ def test_a_full_disk_is_told_in_one_line(project: Project, monkeypatch, capsys) 
     project(FOLDER, stored__a_dot_bin=b"a")
     monkeypatch.setattr("gpu_repo_runtime.weights.sources.folder.Disk.read", full)
     done("lock", code=3)
-    [line] = capsys.readouterr().err.splitlines()
+    *_, line = capsys.readouterr().err.splitlines()
     assert "No space left on device" in line
 
 
@@ -256,3 +256,96 @@ def test_wanted_takes_all_without_patterns() -> None:
     assert wanted.Wanted("a", "x").takes("any/thing")
     with pytest.raises(WeightsError):
         wanted.read(Path("/nonexistent/weights.toml"))
+
+
+def test_an_empty_folder_and_a_file_that_is_missing_are_named(project: Project, capsys) -> None:
+    folder = project('[m]\nsource = "stored"\n')
+    (folder / "stored").mkdir()
+    done("lock", code=2)
+    assert "[m]: stored holds no files" in capsys.readouterr().err
+    project('[m]\nsource = "stored"\nfiles = ["*.nope"]\n', stored__a_dot_bin=b"a")
+    done("lock", code=2)
+    assert "holds nothing that files asks for; it holds a.bin" in capsys.readouterr().err
+    project('[m]\nsource = "stored"\nfiles = ["a.bin", "vocab.txt"]\n')
+    done("lock", code=2)
+    assert "holds no vocab.txt" in capsys.readouterr().err
+    project('[m]\nsource = "stored"\nfiles = ["a.bin", "*.json"]\n')
+    done("lock")
+    assert "nothing there is *.json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("target", ["nowhere", "below"])
+def test_a_link_that_would_be_left_out_is_named(project: Project, capsys, target: str) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a", below__b_dot_bin=b"b")
+    (folder / "stored/link").symlink_to(folder / target)
+    done("lock", code=1)
+    assert "stored/link is a link to a folder or to nothing" in capsys.readouterr().err
+
+
+def test_a_file_of_that_name_is_not_taken_for_a_lock(project: Project, capsys) -> None:
+    project(
+        '[m]\nsource = "stored"\n', stored__a_dot_bin=b"a", stored__sub__b_dot_bin=b"b", stored__weights_dot_lock=b"x"
+    )
+    done("lock")
+    assert contents(fetched(capsys)) == {"m/a.bin": b"a", "m/sub/b.bin": b"b", "m/weights.lock": b"x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[other]\nsource = "stored"\n', "[other] is not locked"),
+        ('[m]\nsource = "stored"\n[n]\nsource = "stored"\n', "[n] is not locked"),
+        ('[m]\nsource = "./stored"\n', "[m] was locked from stored"),
+        ('[m]\nsource = "stored"\nfiles = ["a.bin"]\n', "[m]: b.bin is locked and not asked for"),
+        ('[m]\nsource = "stored"\nfiles = ["a.bin", "b.bin", "c.bin"]\n', "[m]: c.bin is not locked"),
+        (f'[m]\nsource = "stored"\nrevision = "{"a" * 40}"\n', "[m] was locked at "),
+    ],
+)
+@pytest.mark.parametrize("command", ["fetch", "verify"])
+def test_a_lock_that_weights_toml_has_left_behind_is_refused(project, capsys, text, told, command) -> None:
+    folder = project('[m]\nsource = "stored"\n', stored__a_dot_bin=b"a", stored__b_dot_bin=b"b")
+    done("lock")
+    (folder / "weights.toml").write_text("# the same with a word more\n" + (folder / "weights.toml").read_text())
+    done(command)
+    (folder / "weights.toml").write_text(text)
+    done(command, code=1)
+    told_last = capsys.readouterr().err.splitlines()[-1]
+    assert told in told_last
+    assert told_last.endswith("run scripts/weights lock")
+
+
+def test_a_revision_where_there_is_none_is_refused(project: Project, capsys) -> None:
+    project('[m]\nsource = "stored"\nrevision = "2"\n', stored__a_dot_bin=b"a")
+    done("lock", code=2)
+    assert "stored has no revisions" in capsys.readouterr().err
+
+
+def test_windows_editors_put_a_mark_before_the_text(project: Project) -> None:
+    folder = project("\ufeff" + FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    (folder / "weights.lock").write_text("\ufeff" + (folder / "weights.lock").read_text())
+    done("fetch")
+
+
+def test_a_damaged_volume_is_filled_again_after_verify(project: Project, tmp_path, capsys) -> None:
+    project(FOLDER, stored__a_dot_bin=b"good")
+    done("lock")
+    done("fetch", "--into", tmp_path / "volume")
+    place = tmp_path / "volume/words/a.bin"
+    place.chmod(0o644)
+    place.write_bytes(b"evil")  # the file and what its cache has are one
+    done("verify", "--from", tmp_path / "volume", code=1)
+    done("fetch", "--into", tmp_path / "volume")
+    done("verify", "--from", tmp_path / "volume")
+    assert place.read_bytes() == b"good"
+
+
+def test_a_disk_that_refuses_is_one_line(project: Project, monkeypatch, capsys) -> None:
+    def refuses(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "sets/1")
+
+    project(FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    monkeypatch.setattr("gpu_repo_runtime.weights.cache.Cache.assemble", refuses)
+    done("fetch", code=3)
+    assert capsys.readouterr().err.splitlines()[-1].startswith("weights: sets/1: Permission denied")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import zipfile
 
 import pytest
-from gpu_repo_runtime.weights import lockfile
+from gpu_repo_runtime.weights import fetching, lockfile
 
 from tests.batch.object_store import Objects, object_store
 from tests.runtime.weights_projects import HUB, LARGE, Project, contents, done, fetched
@@ -41,6 +42,44 @@ def test_the_hub_gives_other_bytes_of_the_same_length(project, web, monkeypatch,
     assert f"model.bin of hf://{REPOSITORY} has other bytes" in capsys.readouterr().err
 
 
+def test_the_hub_is_held_to_the_sums_that_it_says(project, web, monkeypatch, capsys) -> None:
+    web.publish({"config.json": b"{}", "model.bin": LARGE})
+    web.there[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = LARGE[::-1]
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    project(HUB)
+    done("lock", code=3)
+    assert "says that model.bin has the SHA-256" in capsys.readouterr().err
+
+
+def test_a_mirror_that_passes_on_the_hubs_addresses_is_asked_for_the_rest(project, web, monkeypatch) -> None:
+    web.publish({"config.json": b"{}", "model.bin": LARGE})
+    monkeypatch.setenv("HF_ENDPOINT", f"http://localhost:{web.port}")  # the list goes on at 127.0.0.1
+    folder = project(HUB)
+    done("lock")
+    assert [*lockfile.read(folder / "weights.lock").files()] == ["encoder/config.json", "encoder/model.bin"]
+
+
+def test_a_branch_with_a_slash_is_one_name(project, web, monkeypatch) -> None:
+    web.publish({"config.json": b"{}", "model.bin": b"1"})
+    monkeypatch.setenv("HF_ENDPOINT", web.address)
+    project(HUB.replace('"main"', '"refs/pr/1"'))
+    done("lock", code=3)
+    assert f"/api/models/{REPOSITORY}/revision/refs%2Fpr%2F1" in web.lines
+
+
+def test_what_is_given_packed_or_changes_half_way_is_refused(project, web, capsys, monkeypatch) -> None:
+    web.there["/packed.bin"] = web.there["/changed.bin"] = LARGE
+    web.headers["/packed.bin"] = {"Content-Encoding": "gzip"}
+    project(f'[m]\nsource = "{web.address}"\nfiles = ["packed.bin"]\n')
+    done("lock", code=3)
+    assert "is only given packed (gzip)" in capsys.readouterr().err
+    web.cuts["/changed.bin"] = [1_000_000]
+    monkeypatch.setattr(fetching.time, "sleep", lambda _: web.there.update({"/changed.bin": LARGE[::-1]}))
+    project(f'[m]\nsource = "{web.address}"\nfiles = ["changed.bin"]\n')
+    done("lock", code=3)
+    assert "changed while it was fetched" in capsys.readouterr().err
+
+
 def test_a_token_is_for_its_host_alone(project, web, monkeypatch) -> None:
     with serving() as other:
         other.there["/large"] = LARGE
@@ -72,29 +111,51 @@ def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, we
     assert "answered 503" in capsys.readouterr().err
 
 
-def test_a_password_of_an_address_is_not_shown(project, web, capsys) -> None:
+@pytest.mark.parametrize("address", ["user:pass@127.0.0.1:1/a.bin", "127.0.0.1:1/a.bin?x=1&X-Amz-Signature=pass"])
+def test_a_secret_in_an_address_is_refused_and_not_shown(project, capsys, address: str) -> None:
+    project(f'[m]\nsource = "http://{address}"\n')
+    done("lock", code=2)
+    told = capsys.readouterr().err
+    assert "http://127.0.0.1:1/a.bin has a password or a signature in it" in told
+    assert "pass@" not in told
+    assert "=pass" not in told
+
+
+def test_a_login_comes_from_netrc_and_is_for_its_host_alone(project, web, capsys, tmp_path, monkeypatch) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login user password pass\ndefault login other password no\n")
     web.opens = "Basic dXNlcjpwYXNz"
     web.there["/model.bin"] = b"1"
-    project(f'[m]\nsource = "http://user:pass@127.0.0.1:{web.port}/model.bin"\n')
-    done("lock")
-    web.there.clear()
-    done("lock", code=3)
-    told = capsys.readouterr().err
-    assert "404" in told
-    assert "pass@" not in told.splitlines()[-1]
+    with serving(there={"/model.bin": b"1"}) as elsewhere:
+        web.moved["/moved.bin"] = f"http://localhost:{elsewhere.port}/model.bin"
+        project(f'[m]\nsource = "{web.address}"\nfiles = ["model.bin", "moved.bin"]\n')
+        monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+        done("lock", code=3)
+        assert "~/.netrc" in capsys.readouterr().err
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        done("lock")
+        assert [login for *_, login in elsewhere.asked] == [""]
 
 
-def test_objects_of_a_bucket(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def bucket_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say who is there as the tools of the cloud do."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anyone")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+
+
+def test_objects_of_a_bucket(project: Project, capsys: pytest.CaptureFixture[str], bucket_login) -> None:
     with object_store() as objects:
         objects.put("w/a.bin", LARGE)
         objects.put("w/sub/b.bin", b"b")
-        project(f'[m]\nsource = "{objects.uri("w")}"\n')
+        project(f'[m]\nsource = "{objects.public_uri("w")}"\n')
         done("lock")
         assert contents(fetched(capsys)) == {"m/a.bin": LARGE, "m/sub/b.bin": b"b"}
         done("verify")
 
 
-def test_pushed_to_a_bucket_and_named_by_another_project(project: Project, capsys, tmp_path, monkeypatch) -> None:
+def test_pushed_to_a_bucket_and_named_by_another_project(
+    project: Project, capsys, tmp_path, monkeypatch, bucket_login
+) -> None:
     def pushed(objects: Objects) -> int:
         done("push", objects.uri("models/topic"))
         return sum(method == "PUT" and key.endswith(".bin") for method, key in objects.asked)
@@ -105,12 +166,38 @@ def test_pushed_to_a_bucket_and_named_by_another_project(project: Project, capsy
         assert pushed(objects) == 1
         assert pushed(objects) == 1, "what is there went there again"
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-        project(f'[topic]\nsource = "{objects.uri("models/topic")}"\n')
+        project(f'[topic]\nsource = "{objects.public_uri("models/topic")}"\n')
         done("lock")
         assert contents(fetched(capsys)) == {"topic/best.bin": LARGE}
-        project(f'[other]\nsource = "{objects.uri("models/topic")}"\n')
+        project(f'[other]\nsource = "{objects.public_uri("models/topic")}"\n')
         done("lock")
         assert contents(fetched(capsys)) == {"other/best.bin": LARGE}
+
+
+def test_another_training_of_the_same_size_is_pushed_over_the_last_one(project, capsys, tmp_path, bucket_login) -> None:
+    with object_store() as objects:
+        for training in (LARGE, bytes(reversed(LARGE))):
+            project('[topic]\nsource = "made"\n', made__best_dot_bin=training)
+            done("lock")
+            done("push", objects.uri("models/topic"))
+            service = tmp_path / "service"
+            service.mkdir(exist_ok=True)
+            (service / "weights.toml").write_text(f'[topic]\nsource = "{objects.public_uri("models/topic")}"\n')
+            done("lock", "--lock", service / "weights.lock")
+            [file] = lockfile.read(service / "weights.lock").files().values()
+            assert file.sha256 == hashlib.sha256(training).hexdigest()
+        assert "anything" not in "".join(capsys.readouterr())
+
+
+def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tmp_path) -> None:
+    project('[topic]\nsource = "made"\n', made__best_dot_bin=b"good")
+    done("lock")
+    done("push", tmp_path / "pushed")
+    (tmp_path / "pushed/topic/best.bin").unlink()
+    (tmp_path / "pushed/topic/best.bin").write_bytes(b"evil")
+    project(f'[topic]\nsource = "{tmp_path / "pushed"}"\n')
+    done("lock", code=3)
+    assert "says that best.bin has the SHA-256" in capsys.readouterr().err
 
 
 def test_a_package_of_an_index(project: Project, tmp_path, monkeypatch, capsys) -> None:

@@ -23,6 +23,7 @@ class Files:
 
     cuts: after so many bytes a transfer of this path breaks off, once for each number. deaf: Range is not understood.
     busy: so many answers are 503. moved: paths that another server has. opens: what Authorization has to be.
+    headers: more of them, by path. lines: each path as it was sent.
     """
 
     there: dict[str, bytes] = field(default_factory=dict)
@@ -32,6 +33,8 @@ class Files:
     busy: int = 0
     moved: dict[str, str] = field(default_factory=dict)
     opens: str = ""
+    headers: dict[str, dict[str, str]] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
     port: int = 0
 
     @property
@@ -87,6 +90,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Give a file, or a part of it."""
         files, path = self.files, unquote(urlsplit(self.path).path)
         span, login = self.headers.get("Range") or "", self.headers.get("Authorization") or ""
+        files.lines.append(self.path)
         files.asked.append((self.command, path, span, login))
         if files.busy:
             files.busy -= 1
@@ -102,6 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             "X-Repo-Commit": COMMIT,
             "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
             "Accept-Ranges": "bytes",
+            **files.headers.get(path, {}),
         }
         if f"{path}/rest" in files.there:
             headers["Link"] = f'<{files.address}{path}/rest>; rel="next"'

@@ -89,6 +89,12 @@ def test_the_caller_wins(child: Path, given: str) -> None:
     assert "from-file:1" in options, "IMAGE of .env is not the image that is run"
 
 
+def test_of_two_lines_the_last_one_holds_as_docker_and_dotenv_have_it(child: Path) -> None:
+    _, environment = in_container(child, "X=first\nY=1\nX=last\n")
+    assert environment["X"] == "last"
+    assert in_container(child, "X=first\nX=last\n", X="caller")[1]["X"] == "caller"
+
+
 def test_a_name_that_the_scripts_use_themselves_disturbs_nothing(child: Path) -> None:
     names = ["name", "value", "line", "image", "settings", "place"]
     assert in_container(child, "".join(f"{name}=own\n" for name in names) + "LATER=2\n")[1]["LATER"] == "2"

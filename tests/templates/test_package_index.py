@@ -11,13 +11,15 @@ import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 from tests.answers import TYPES, AnswerSet
 from tests.images.small_image import wheel
 
-USER, PASSWORD = "robot", "s3cr-7f3a9c"
+USER, SECRET = "robot@team", "s3cr-7f3a9c@:/%# $"
+LOGIN, PASSWORD = f"{quote(USER, safe='')}:{quote(SECRET, safe='')}", quote(SECRET, safe="")
 PROJECT = """[project]
 name = "topic-finder"
 version = "0.1.0"
@@ -37,7 +39,7 @@ for word; do case $word in id=pip.conf,src=*) cp "${word#*src=}" "$DOCKER_LOG.co
 def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the address, without its password, of an index that holds one package and asks who is there."""
     made = wheel(tmp_path_factory.mktemp("index") / "wheels", "only-there", "1.0", {"only_there.py": "here = True\n"})
-    login = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+    login = "Basic " + base64.b64encode(f"{USER}:{SECRET}".encode()).decode()
     page = f'<!doctype html><a href="/files/{made.name}">{made.name}</a>'.encode()
 
     class Index(BaseHTTPRequestHandler):
@@ -88,13 +90,13 @@ def run(child: Path, *command: str, **environment: str) -> subprocess.CompletedP
 
 
 def test_scripts_lock_reads_the_index_from_env(child: Path, index: str) -> None:
-    (child / ".env").write_text(f"PIP_INDEX_URL=http://{USER}:{PASSWORD}@{index}\n", encoding="utf-8")
+    (child / ".env").write_text(f"PIP_INDEX_URL=http://{LOGIN}@{index}\n", encoding="utf-8")
     done = run(child, "scripts/lock")
     assert done.returncode == 0, done.stderr
     lock = (child / "requirements.lock").read_text(encoding="utf-8")
     assert "only-there==1.0 " in lock
     assert "--hash=sha256:" in lock
-    assert [text for text in (lock, done.stdout, done.stderr) if PASSWORD in text or index in text] == []
+    assert [text for text in (lock, done.stdout, done.stderr) if PASSWORD in text or SECRET in text or index in text] == []
     into = str(child.parent / "installed")
     installing = 'source scripts/lib.sh; .venv/bin/uv pip install --require-hashes --target "$0" -r requirements.lock'
     done = run(child, "bash", "-c", installing, into)
@@ -102,10 +104,11 @@ def test_scripts_lock_reads_the_index_from_env(child: Path, index: str) -> None:
 
 
 def test_a_wrong_password_is_told_and_not_printed(child: Path, index: str) -> None:
-    done = run(child, "scripts/lock", PIP_INDEX_URL=f"http://{USER}:{PASSWORD}-old@{index}")
+    done = run(child, "scripts/lock", PIP_INDEX_URL=f"http://{LOGIN}-old@{index}")
     assert done.returncode == 1
     assert "401" in done.stderr
     assert PASSWORD not in done.stdout + done.stderr
+    assert SECRET not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("project_type", TYPES)
@@ -118,11 +121,11 @@ def test_a_build_gets_it_as_a_secret(
     (tmp_path / "docker").chmod(0o755)
     environment = {"DOCKER_LOG": str(log), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
     (tmp_path / "tmp").mkdir()
-    done = run(child, "scripts/build", PIP_INDEX_URL=f"http://{USER}:{PASSWORD}@{index}", **environment)
+    done = run(child, "scripts/build", PIP_INDEX_URL=f"http://{LOGIN}@{index}", **environment)
     assert done.returncode == 0, done.stderr
     assert PASSWORD not in log.read_text(encoding="utf-8") + done.stderr
     conf = Path(f"{log}.conf").read_text(encoding="utf-8")
-    assert f"index-url = http://{USER}:{PASSWORD}@{index}" in conf, conf
+    assert f"index-url = http://{LOGIN}@{index}" in conf, conf
     assert list((tmp_path / "tmp").iterdir()) == [], "the secret lies in the temporary folder"
     steps = (child / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     blind = [step for step in steps if "base-install /tmp" in step and "id=pip.conf,target=/etc/pip.conf" not in step]

@@ -55,6 +55,12 @@ def install(*options: str | Path) -> None:
 
 def make_venv(folder: Path) -> None:
     """Make an environment that holds the locked uv and nothing else. Raises SetupError."""
+    if folder.is_symlink() and folder.is_dir() and any(folder.iterdir()):
+        raise SetupError(
+            f"{folder} is a link to {folder.resolve()}, which is not empty and would be emptied: remove the link", 2
+        )
+    if folder.is_symlink():
+        folder.resolve().mkdir(parents=True, exist_ok=True)  # venv does not follow it to nothing
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", TOOLS)
     if ran(sys.executable, "-m", "venv", "--clear", folder) or ran(folder / "bin" / "python", *pip):
         raise SetupError(f"{folder} was not made; the reason stands above")

@@ -10,10 +10,10 @@ say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "${*:2}"; exit "$1"; }
 
 # Settings of your own, for every script and its container, for example MAX_BATCH_SIZE=64. The text behind = is taken as it
-# stands: quotes around all of it go, and a comment behind a space. What the caller exported wins.
+# stands: quotes around all of it go, and a comment behind a space. What the caller exported wins, then the last line.
 _settings=""
 read_settings() {
-    local _line _number=0 _name _value _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
+    local _line _number=0 _name _value _own="" _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
     while IFS= read -r _line || [[ -n $_line ]]; do
         _number=$((_number + 1)) _line=${_line#$'\xef\xbb\xbf'}
         [[ $_line =~ ^[[:space:]]*(#.*)?$ ]] && continue
@@ -23,8 +23,10 @@ read_settings() {
         else _value=$(trim "${_value%%[[:space:]]#*}")
         fi
         case $_name in HOME | IFS | PATH | PYTHONPATH) fail 2 ".env, line $_number: $_name is for the scripts to set" ;; esac
+        # What was exported before is the caller's, unless an earlier line of the file exported it.
+        [[ " $_settings " == *" $_name "* ]] || printenv "$_name" >/dev/null || _own+=" $_name "
+        [[ $_own != *" $_name "* ]] || export "$_name=$_value"
         _settings+=" $_name"
-        printenv "$_name" >/dev/null || export "$_name=$_value"
     done <.env
 }
 trim() { [[ $1 =~ ^[[:space:]]*(.*[^[:space:]])?[[:space:]]*$ ]] && printf '%s' "${BASH_REMATCH[1]}"; }

@@ -12,13 +12,14 @@ Exit codes: 0 done, 1 refused, 2 wrong use, 3 a source, a registry or a disk doe
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from . import fetching, packing, wanted
 from .cache import Cache, default_root, linked
-from .lockfile import LOCK, Lock, misses, read, sha256_of, write
+from .lockfile import LOCK, File, Lock, misses, parsed, read, sha256_of, write
 from .problems import AWAY, WRONG_USE, Interrupted, WeightsError
 from .progress import Progress, amount, say
 from .registry import Registry, split
@@ -41,6 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("stopped; the same command goes on where it ended")
         return 130
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"{place}{error.strerror or error}; the same command goes on where it ended")
+        return AWAY
     return 0
 
 
@@ -76,13 +81,13 @@ def lock(options: argparse.Namespace) -> None:
     write(options.lock, found)
     for one in found.weights:
         revision = f" at {one.revision}" if one.revision else ""
-        say(f"{one.name}: {len(one.files)} files, {amount(one.size)}, from {one.source}{revision}")
+        say(f"{one.name}: {len(one.files)} files, {amount(one.size)}, from {wanted.shown(one.source)}{revision}")
     say(f"{options.lock} {'is as it was' if before == found.text() else 'is new: commit it with weights.toml'}")
 
 
 def fetch(options: argparse.Namespace) -> None:
     """Bring the files of the lock to this machine."""
-    found = read(options.lock)
+    found = _current(options)
     root = options.lock.absolute().parent
     own = root / FOLDER
     if not (options.print or options.into or options.lock_only or misses(own, found)):
@@ -101,6 +106,15 @@ def fetch(options: argparse.Namespace) -> None:
         say(f"{len(found.files())} files are in {place}")
     if options.print:
         print(place)
+
+
+def _current(options: argparse.Namespace) -> Lock:
+    """Return the lock. Raises WeightsError where weights.toml beside it asks for others by now."""
+    found = read(options.lock)
+    asked = options.lock.absolute().parent / wanted.WANTED
+    if asked.is_file() and (reason := wanted.stale(wanted.read(asked), found)):
+        raise WeightsError(f"{asked} is not what {options.lock} was written for: {reason}: run scripts/weights lock")
+    return found
 
 
 def _into(folder: Path, found: Lock, root: Path) -> Path:
@@ -130,10 +144,11 @@ def _put(source: Path, target: Path) -> None:
 
 def verify(options: argparse.Namespace) -> None:
     """Read all files of the lock. Raises WeightsError naming those that are others."""
-    found = read(options.lock)
+    found = _current(options)
     if options.folder:
         wrong = [path for path, file in found.files().items() if not _is(options.folder / path, file.sha256)]
         if wrong:
+            _forget(options.folder, found, wrong)
             raise WeightsError(f"{options.folder} does not hold {', '.join(wrong[:5])} as {options.lock} says")
         say(f"{len(found.files())} files in {options.folder} are those of {options.lock}")
         return
@@ -149,6 +164,17 @@ def verify(options: argparse.Namespace) -> None:
             + _help(place, own)
         )
     say(f"{len(found.files())} files in {place} are those of {options.lock}")
+
+
+def _forget(folder: Path, found: Lock, wrong: list[str]) -> None:
+    """Let the next `fetch --into` bring what is wrong in a folder that an earlier one filled."""
+    cache = Cache(folder / ".cache")
+    if not cache.root.is_dir():
+        return
+    with contextlib.suppress(OSError):  # a volume that is mounted to read
+        cache.damaged(found)  # the same files, by a link
+        for path in wrong:
+            (folder / path).unlink(missing_ok=True)
 
 
 def _is(place: Path, sha256: str) -> bool:
@@ -174,7 +200,7 @@ def push(options: argparse.Namespace) -> None:
         place = fetching.fetch(found, Cache(default_root()), options.lock.absolute().parent)
     source, revision, sent = _pushed(options.destination, place, found)
     whole = amount(sum(file.size for file in found.files().values()))
-    say(f"{options.destination} holds {len(found.files())} files, {whole}; {amount(sent)} went there")
+    say(f"{wanted.shown(options.destination)} holds {len(found.files())} files, {whole}; {amount(sent)} went there")
     for one in found.weights:
         print(f'[{one.name}]\nsource = "{source}"' + (f'\nrevision = "{revision}"' if revision else ""))
 
@@ -187,10 +213,11 @@ def _pushed(destination: str, place: Path, found: Lock) -> tuple[str, str, int]:
         digest, sent = packing.push(place, found, Registry(host, repository, push=True), tag)
         return f"oci://{host}/{repository}", digest, sent
     if scheme in ("s3", "gs"):
-        return destination, "", _copy(place, found, Bucket(destination))
+        return wanted.without_login(destination), "", _copy(place, found, Bucket(destination))
     if "://" in destination or destination.startswith("pypi:"):
-        raise WeightsError(f"{destination}: weights go to oci://, s3://, gs:// or a folder", WRONG_USE)
+        raise WeightsError(f"{wanted.shown(destination)}: weights go to oci://, s3://, gs:// or a folder", WRONG_USE)
     target = Path(destination).absolute()
+    (target / LOCK).unlink(missing_ok=True)  # it tells that all is there
     for path in found.files():
         _put(place / path, target / path)
     write(target / LOCK, found)
@@ -198,11 +225,14 @@ def _pushed(destination: str, place: Path, found: Lock) -> tuple[str, str, int]:
 
 
 def _copy(place: Path, found: Lock, bucket: Bucket) -> int:
-    """Write what is not there in its size; the lock comes last. Return the bytes written."""
+    """Write what is not there by the lock that is there; the new one comes last. Return the bytes written."""
+    there = _pushed_before(bucket)
+    if there != found.files():
+        bucket.remove(LOCK)
     progress, sent = Progress(sum(file.size for file in found.files().values())), 0
     for path, file in found.files().items():
         progress.file(path)
-        if bucket.has(path, file.size):
+        if there.get(path) == file and bucket.has(path, file.size):
             progress.add(file.size)
             continue
         with (place / path).open("rb") as content:
@@ -212,6 +242,14 @@ def _copy(place: Path, found: Lock, bucket: Bucket) -> int:
     bucket.write(LOCK, iter([found.text().encode()]))
     progress.close()
     return sent
+
+
+def _pushed_before(bucket: Bucket) -> dict[str, File]:
+    """Return the files of the lock in a bucket: a size alone does not tell one training from the next."""
+    try:
+        return parsed(b"".join(bucket.read(LOCK, 0)).decode(), LOCK).files()
+    except (WeightsError, UnicodeDecodeError):
+        return {}
 
 
 if __name__ == "__main__":

@@ -6,14 +6,15 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from .cache import Cache
-from .lockfile import LOCK, File, Lock, Weights, checked_paths
+from .lockfile import LOCK, File, Lock, Weights, checked_paths, parsed
 from .problems import AWAY, WRONG_USE, Interrupted, WeightsError
 from .progress import Progress, amount, say
 from .sources import Source, open_source
 from .sources.web import BLOCK
-from .wanted import Wanted
+from .wanted import Wanted, check_secret, shown
 
 PAUSES_S = (1, 5, 15)
 
@@ -111,17 +112,15 @@ def lock(wanted: list[Wanted], cache: Cache, root: Path) -> Lock:
 
 
 def _locked(wanted: Wanted, cache: Cache, root: Path) -> Weights:
+    check_secret(wanted)
     source = open_source(wanted.source, wanted.revision, wanted.files, root)
     listed = patiently(source.listing)
-    if LOCK in listed:
-        source = _Part(source, listed, wanted)
-        listed = source.listing()
-    paths = checked_paths([path for path in listed if wanted.takes(path)], wanted.source)
-    if not paths:
-        some = ", ".join(sorted(listed)[:5])
-        raise WeightsError(
-            f"[{wanted.name}]: {wanted.source} holds nothing that files asks for; it holds {some}", WRONG_USE
-        )
+    if wanted.revision and not source.revision:
+        raise WeightsError(f"[{wanted.name}]: {shown(wanted.source)} has no revisions: leave revision out", WRONG_USE)
+    source = _part_of(source, listed, wanted)
+    listed = source.listing()
+    paths = _asked_for(wanted, listed)
+    sums: dict[str, str] = getattr(source, "sums", {})  # of a source that says them itself
     progress = Progress(sum(listed[path] or 0 for path in paths))
     files = []
     try:
@@ -138,6 +137,12 @@ def _locked(wanted: Wanted, cache: Cache, root: Path) -> Weights:
                     raise WeightsError(
                         f"{wanted.source} says that {path} has {said} bytes, and gave {size}: try again", AWAY
                     )
+                if sums.get(path, sha256) != sha256:
+                    partial.unlink()
+                    raise WeightsError(
+                        f"{wanted.source} says that {path} has the SHA-256 {sums[path]}, and gave {sha256}: try again",
+                        AWAY,
+                    )
                 files.append(File(path, size, sha256))
                 cache.keep(partial, files[-1])
     finally:
@@ -145,8 +150,25 @@ def _locked(wanted: Wanted, cache: Cache, root: Path) -> Weights:
     return Weights(wanted.name, wanted.source, source.revision or wanted.revision, tuple(files))
 
 
-def patiently(listing: Callable[[], dict[str, int | None]]) -> dict[str, int | None]:
-    """Return the list of a source that may be busy. Raises WeightsError."""
+def _asked_for(wanted: Wanted, listed: dict[str, int | None]) -> list[str]:
+    """Return the paths that are wanted. Raises WeightsError where a file that is named is not there."""
+    some = ", ".join(sorted(listed)[:5]) or "nothing"
+    lacking = wanted.lacks(listed)
+    plain = [name for name in lacking if not set(name) & set("*?[")]
+    paths = checked_paths([path for path in listed if wanted.takes(path)], wanted.source)
+    if plain or not paths:
+        what = f"no {plain[0]}" if plain else "nothing that files asks for" if wanted.files else "no files"
+        raise WeightsError(f"[{wanted.name}]: {shown(wanted.source)} holds {what}; it holds {some}", WRONG_USE)
+    if lacking:
+        say(f"{wanted.name}: nothing there is {', '.join(lacking)}")
+    return paths
+
+
+T = TypeVar("T")
+
+
+def patiently(listing: Callable[[], T]) -> T:
+    """Return what a source that may be busy says. Raises WeightsError."""
     for pause in (*PAUSES_S, None):
         try:
             return listing()
@@ -161,7 +183,7 @@ def patiently(listing: Callable[[], dict[str, int | None]]) -> dict[str, int | N
 class _Part:
     """One name of weights that were pushed, or left by a training: there is a folder for each, and their lock."""
 
-    def __init__(self, source: Source, listed: dict[str, int | None], wanted: Wanted) -> None:
+    def __init__(self, source: Source, listed: dict[str, int | None], wanted: Wanted, lock: Lock) -> None:
         names = sorted({path.partition("/")[0] for path in listed if "/" in path})
         if wanted.name not in names and len(names) != 1:
             raise WeightsError(
@@ -172,6 +194,8 @@ class _Part:
         self._source, self.revision = source, source.revision
         below = {path: size for path, size in listed.items() if path.startswith(self._prefix)}
         self._listed = {path.removeprefix(self._prefix): size for path, size in below.items()}
+        said = lock.files().items()
+        self.sums = {path.removeprefix(self._prefix): file.sha256 for path, file in said if path in below}
 
     def listing(self) -> dict[str, int | None]:
         """Return the files below the folder of that name."""
@@ -186,7 +210,16 @@ def _set_of(source: Source, weights: Weights) -> Source:
     """Return the source, or its part that was locked: the same paths may lie below a folder of that name."""
     if weights.source.startswith(("https://", "http://", "hf://", "pypi:")):
         return source
-    listed = patiently(source.listing)
+    return _part_of(source, patiently(source.listing), Wanted(weights.name, weights.source))
+
+
+def _part_of(source: Source, listed: dict[str, int | None], wanted: Wanted) -> Source:
+    """Return the part of a source that has a lock of ours, else the source: others have a file of that name too."""
     if LOCK not in listed:
         return source
-    return _Part(source, listed, Wanted(weights.name, weights.source))
+    content = patiently(lambda: b"".join(source.read(LOCK, 0)))
+    try:
+        lock = parsed(content.decode(), LOCK)
+    except (UnicodeDecodeError, WeightsError):
+        return source
+    return _Part(source, listed, wanted, lock)

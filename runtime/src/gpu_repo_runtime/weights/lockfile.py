@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -97,7 +98,7 @@ def checked_paths(paths: Iterable[str], where: str) -> list[str]:
     """Return the paths, sorted. Raises WeightsError for one that leads out of its folder or cannot be on a disk."""
     found: list[str] = sorted(paths)
     folders = {str(folder) for path in found for folder in PurePosixPath(path).parents}
-    for path, following in zip(found, [*found[1:], ""], strict=True):
+    for path, following in zip_longest(found, found[1:], fillvalue=""):
         parts = path.split("/")
         if not path or any(part in ("", ".", "..") for part in parts) or re.search(r"[\x00-\x1f\\:]", path):
             raise WeightsError(f"{where}: {path!r} is not a path below the folder of the weights")
@@ -109,15 +110,20 @@ def checked_paths(paths: Iterable[str], where: str) -> list[str]:
 def read(path: Path) -> Lock:
     """Return what a lock file says. Raises WeightsError for one that is not there, cut or changed by hand."""
     try:
-        content = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise WeightsError(f"{path} is not here: scripts/weights lock writes it") from None
     except (OSError, UnicodeDecodeError) as error:
         raise WeightsError(f"{path} cannot be read: {error}") from None
+    return parsed(content, str(path))
+
+
+def parsed(content: str, where: str) -> Lock:
+    """Return what the text of a lock says. Raises WeightsError for one that is cut or changed by hand."""
     try:
-        return _parsed(json.loads(content), str(path))
+        return _parsed(json.loads(content), where)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise WeightsError(f"{path} is not a whole lock of weights: scripts/weights lock writes it anew") from None
+        raise WeightsError(f"{where} is not a whole lock of weights: scripts/weights lock writes it anew") from None
 
 
 def _parsed(found: Any, where: str) -> Lock:

@@ -1,7 +1,6 @@
 """A registry of images, as far as weights need it: blobs in pieces, manifests, and a login.
 
-REGISTRY_USER and REGISTRY_PASSWORD log in, else what `docker login` left in a file. Docker's helper programs are not
-asked.
+REGISTRY_USER and REGISTRY_PASSWORD log in, else what `docker login` left in a file, or with the program that keeps it.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ import base64
 import json
 import os
 import re
+import shutil
+import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from .sources import web
 _REFERENCE = re.compile(
     r"(?P<host>\w[\w.-]*(:\d+)?)/(?P<name>[a-z0-9]+([._/-]+[a-z0-9]+)*)(:(?P<tag>[\w.-]{1,128}))?(@(?P<digest>sha256:[0-9a-f]{64}))?"
 )
+_HUB = {"docker.io": ("https://index.docker.io/v1/",)}
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _MANIFESTS = (
     MANIFEST,
@@ -159,11 +161,24 @@ def _login(host: str) -> str:
     folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     for file in (os.environ.get("REGISTRY_AUTH_FILE"), folder / "config.json"):
         try:
-            known = json.loads(Path(file).read_text(encoding="utf-8"))["auths"] if file else {}
-            names = (host, f"https://{host}", "https://index.docker.io/v1/" if host == "docker.io" else host)
-            found = next((known[name]["auth"] for name in names if known.get(name, {}).get("auth")), "")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            known = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
+            auths, names = known.get("auths", {}), (host, f"https://{host}", *_HUB.get(host, ()))
+            found = next((auths[name]["auth"] for name in names if auths.get(name, {}).get("auth")), "")
+            if found := found or _kept(known.get("credHelpers", {}).get(host) or known.get("credsStore", ""), names):
+                return str(found)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, subprocess.SubprocessError):
             continue
-        if found:
-            return str(found)
+    return ""
+
+
+def _kept(helper: str, names: tuple[str, ...]) -> str:
+    """Return the login that a program of Docker keeps, such as docker-credential-osxkeychain, "" where it has none."""
+    program = shutil.which(f"docker-credential-{helper}") if re.fullmatch(r"[\w.-]+", helper) else None
+    for name in names if program else ():
+        done = subprocess.run(
+            [str(program), "get"], input=name, capture_output=True, text=True, check=False, timeout=60
+        )
+        if done.returncode == 0:
+            found = json.loads(done.stdout)
+            return base64.b64encode(f"{found['Username']}:{found['Secret']}".encode()).decode()
     return ""

@@ -10,17 +10,22 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-from .lockfile import checked_name
+from .lockfile import LOCK, Lock, checked_name
 from .problems import WRONG_USE, WeightsError
 
 WANTED = "weights.toml"
 _KEYS = {"source", "revision", "files"}
+_EXACT = re.compile(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}")
+_SECRET = re.compile(r"(?i)(^|[&?_-])(sig|signature|token|secret|password|credential)=")
 
 
 @dataclass(frozen=True)
@@ -36,11 +41,62 @@ class Wanted:
         """Tell whether a file of the source is asked for."""
         return not self.files or any(fnmatchcase(path, pattern) for pattern in self.files)
 
+    def lacks(self, paths: Iterable[str]) -> list[str]:
+        """Return the entries of `files` that none of the paths answers to."""
+        return [pattern for pattern in self.files if not any(fnmatchcase(path, pattern) for path in paths)]
+
+
+def stale(wanted: list[Wanted], lock: Lock) -> str:
+    """Return what is asked for and not locked so, "" where the lock fits.
+
+    A branch or a tag cannot be told from the commit that was locked for it; a commit, a digest or a version can.
+    """
+    locked = {one.name: one for one in lock.weights}
+    for one in wanted:
+        there = locked.pop(one.name, None)
+        if there is None:
+            return f"[{one.name}] is not locked"
+        if there.source != one.source:
+            return f"[{one.name}] was locked from {shown(there.source)}"
+        exact = _EXACT.fullmatch(one.revision) or one.source.startswith("pypi:")
+        if exact and one.revision != there.revision:
+            return f"[{one.name}] was locked at {there.revision}"
+        paths = [file.path for file in there.files]
+        if lacking := [pattern for pattern in one.lacks(paths) if not set(pattern) & set("*?[")]:
+            return f"[{one.name}]: {lacking[0]} is not locked"
+        if more := [path for path in paths if not one.takes(path)]:
+            return f"[{one.name}]: {more[0]} is locked and not asked for"
+    return f"[{next(iter(locked))}] is locked and not asked for" if locked else ""
+
+
+def shown(source: str) -> str:
+    """Return a source without a password and what stands behind ?, which may be one."""
+    scheme, mark, rest = source.partition("://")
+    return scheme + mark + rest.partition("?")[0].rpartition("@")[2] if mark else source
+
+
+def without_login(source: str) -> str:
+    """Return a source as it may stand in weights.toml."""
+    scheme, mark, rest = source.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{mark}{host.rpartition('@')[2]}{slash}{path}" if mark else source
+
+
+def check_secret(one: Wanted) -> None:
+    """Raise WeightsError for a source with a secret in it: both files are committed."""
+    parts = urlsplit(one.source)
+    if "://" in one.source and (parts.password or _SECRET.search(parts.query)):
+        raise WeightsError(
+            f"[{one.name}]: {shown(one.source)} has a password or a signature in it, which git would keep: leave it "
+            "out; a login for https:// stands in ~/.netrc, that of a bucket or a registry where their own tools look",
+            WRONG_USE,
+        )
+
 
 def read(path: Path) -> list[Wanted]:
     """Return what is asked for, in the order of the file. Raises WeightsError naming the line's key."""
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise WeightsError(
             f'{path} is not here: write [name] and source = "..." into it, see the page on weights', WRONG_USE
@@ -48,7 +104,7 @@ def read(path: Path) -> list[Wanted]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise WeightsError(f"{path} cannot be read: {error}", WRONG_USE) from None
     if not found:
-        raise WeightsError(f"{path} names no weights", WRONG_USE)
+        raise WeightsError(f"{path} names no weights; a model without any needs neither it nor {LOCK}", WRONG_USE)
     return [_wanted(name, entry, path) for name, entry in found.items()]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..problems import AWAY, WRONG_USE, Interrupted, WeightsError
+from ..wanted import shown
 from .web import BLOCK
 
 MISSING = (
@@ -60,6 +61,15 @@ class Bucket:
         info = self._filesystem.get_file_info(f"{self._root}/{path}")
         return bool(info.is_file and info.size == size)
 
+    def remove(self, path: str) -> None:
+        """Remove an object that may be there. Raises WeightsError."""
+        try:
+            self._filesystem.delete_file(f"{self._root}/{path}")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise WeightsError(f"{self._address}/{path} was not removed: {_words(error)}", AWAY) from None
+
     def write(self, path: str, blocks: Iterator[bytes]) -> None:
         """Write an object; it appears when all of it is there. Raises WeightsError."""
         place = f"{self._root}/{path}"
@@ -70,12 +80,6 @@ class Bucket:
                     stream.write(block)
         except OSError as error:
             raise WeightsError(f"{self._address}/{path} was not written: {_words(error)}", AWAY) from None
-
-
-def shown(address: str) -> str:
-    """Return an address without password and options."""
-    scheme, mark, rest = address.partition("://")
-    return scheme + mark + rest.partition("?")[0].rpartition("@")[2]
 
 
 def _words(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,10 +23,13 @@ class Disk:
     def listing(self) -> dict[str, int | None]:
         """Return the files by their paths, with their sizes; hidden ones are none, nor are locks of weights."""
         found: dict[str, int | None] = {}
-        for path in sorted(self.place.rglob("*")):
-            name = path.relative_to(self.place).as_posix()
-            if path.is_file() and not any(part.startswith(".") for part in name.split("/")):
-                found[name] = path.stat().st_size
+        for folder, below, names in os.walk(self.place, onerror=_unreadable):
+            below[:] = [name for name in below if not name.startswith(".")]
+            for path in (Path(folder, name) for name in names + below if not name.startswith(".")):
+                if path.is_file():
+                    found[path.relative_to(self.place).as_posix()] = path.stat().st_size
+                elif path.is_symlink():
+                    raise WeightsError(f"{path} is a link to a folder or to nothing: put the files in its place")
         return found
 
     def read(self, path: str, start: int) -> Iterator[bytes]:
@@ -37,3 +41,7 @@ class Disk:
                     yield block
         except OSError as error:
             raise WeightsError(f"{self.place / path} cannot be read: {error.strerror}", AWAY) from None
+
+
+def _unreadable(error: OSError) -> None:
+    raise WeightsError(f"{error.filename} cannot be read: {error.strerror}", AWAY) from None

@@ -26,6 +26,7 @@ class Hub:
         if not _REPOSITORY.fullmatch(repository):
             raise WeightsError(f"hf://{repository}: write hf://OWNER/NAME", WRONG_USE)
         self._repository, self.revision = repository, revision or "main"
+        self.sums: dict[str, str] = {}
         self._endpoint = (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
         self._headers = {"User-Agent": "gpu-repo-runtime"}
         if token := _token():
@@ -37,7 +38,7 @@ class Hub:
     def listing(self) -> dict[str, int | None]:
         """Return the files with their sizes. Raises Interrupted or WeightsError."""
         if not _COMMIT.fullmatch(self.revision):
-            found, _ = web.ask_json(self._api(f"revision/{quote(self.revision)}"), self._headers, self._hint)
+            found, _ = web.ask_json(self._api(f"revision/{quote(self.revision, safe='')}"), self._headers, self._hint)
             self.revision = str(found.get("sha", "")) if isinstance(found, dict) else ""
             if not _COMMIT.fullmatch(self.revision):
                 raise WeightsError(f"{self._endpoint} does not say which commit it is{self._hint}")
@@ -45,9 +46,15 @@ class Hub:
         files: dict[str, int | None] = {}
         while url:
             rows, headers = web.ask_json(url, self._headers, self._hint)
-            files |= {row["path"]: int(row["size"]) for row in rows if row.get("type") == "file"}
-            following = re.search(r'<([^>]+)>;\s*rel="next"', headers.get("Link") or "")
-            url = following[1] if following and following[1].startswith(f"{self._endpoint}/") else None
+            try:
+                found = [row for row in rows if row["type"] == "file"]
+                files |= {row["path"]: int(row["size"]) for row in found}
+                self.sums |= {row["path"]: row["lfs"]["oid"] for row in found if row.get("lfs")}
+            except (KeyError, TypeError, ValueError):
+                raise WeightsError(f"{self._endpoint} answered with no list of files{self._hint}") from None
+            # A mirror may pass on the address of the hub itself: what follows is asked of the mirror too.
+            following = re.search(r'<[^>]*?(/api/models/[^>]+)>;\s*rel="next"', headers.get("Link") or "")
+            url = self._endpoint + following[1] if following else None
         return files
 
     def read(self, path: str, start: int) -> Iterator[bytes]:

@@ -19,6 +19,7 @@ from .web import BLOCK
 
 TOP = "models/"
 _AHEAD = 1 << 16
+_GONE, _ALL_GONE = ".wh.", ".wh..wh..opq"
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,10 @@ class Image:
             raise WeightsError(f"{self._registry.name}: the registry gave {digest} for {self.revision}")
         self.revision = digest
         if manifest.get("manifests"):
-            _, manifest = self._registry.manifest(manifest["manifests"][0]["digest"])
+            _, manifest = self._registry.manifest(_image_of(manifest["manifests"]))
         found: dict[str, _Place] = {}
         for layer in manifest.get("layers", []):
-            found |= self._files(layer)
+            found = _laid_over(found, self._files(layer))
         below = {path.removeprefix(TOP): place for path, place in found.items() if path.startswith(TOP)}
         self._places = below or found
         if not self._places:
@@ -89,11 +90,18 @@ class Image:
             raise WeightsError(f"{self._registry.name}: a layer is {kind}: only tar and tar+gzip are read")
         try:
             with file, tarfile.open(fileobj=file, mode="r:") as archive:
-                return {
-                    one.name.removeprefix("./"): _Place(digest, one.offset_data, one.size, spooled)
-                    for one in archive
-                    if one.isreg() and not one.issparse()
-                }
+                found: dict[str, _Place] = {}
+                for one in archive:
+                    name = one.name.removeprefix("./")
+                    if one.isreg() and not one.issparse():
+                        found[name] = _Place(digest, one.offset_data, one.size, spooled)
+                    elif one.islnk() and (target := one.linkname.removeprefix("./")) in found:
+                        found[name] = found[target]
+                    elif not one.isdir() and name.startswith(TOP):
+                        raise WeightsError(
+                            f"{self._registry.name}: /{name} is a link or a device: only files are taken as weights"
+                        )
+                return found
         except tarfile.TarError as error:
             raise WeightsError(f"{self._registry.name}: the layer {digest} is not a whole tar: {error}") from None
 
@@ -111,6 +119,24 @@ class Image:
             shutil.copyfileobj(source, target, BLOCK)
         packed.unlink()
         return plain
+
+
+def _image_of(manifests: list[dict[str, Any]]) -> str:
+    """Return the digest of the image in an index, which may list what was signed about it too."""
+    images = [one for one in manifests if one.get("platform", {}).get("os") != "unknown"]
+    return str((images or manifests)[0]["digest"])
+
+
+def _laid_over(below: dict[str, _Place], layer: dict[str, _Place]) -> dict[str, _Place]:
+    """Return the files of the layers below and of one above them; `.wh.NAME` takes NAME away, `.wh..wh..opq` all."""
+    gone = set()
+    for path in layer:
+        folder, _, name = path.rpartition("/")
+        if name.startswith(_GONE):
+            hidden = "" if name == _ALL_GONE else name.removeprefix(_GONE)
+            gone.add(f"{folder}/{hidden}".strip("/"))
+    kept = {path: place for path, place in below.items() if not any(f"{path}/".startswith(f"{one}/") for one in gone)}
+    return kept | {path: place for path, place in layer.items() if not path.rpartition("/")[2].startswith(_GONE)}
 
 
 class _Remote(io.RawIOBase):

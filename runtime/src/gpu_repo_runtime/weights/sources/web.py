@@ -5,9 +5,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import netrc
+import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -43,9 +46,12 @@ def without_login(url: str) -> tuple[str, dict[str, str]]:
     parts = urlsplit(url)
     if parts.username is None:
         return url, {}
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
     plain = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    return plain, {"Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+    return plain, {"Authorization": _basic(unquote(parts.username), unquote(parts.password or ""))}
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def ask(url: str, headers: Mapping[str, str] = {}, method: str = "GET", body: Any = None) -> http.client.HTTPResponse:
@@ -71,8 +77,11 @@ def ask(url: str, headers: Mapping[str, str] = {}, method: str = "GET", body: An
 
 def refused(url: str, error: urllib.error.HTTPError, hint: str = "") -> WeightsError:
     """Return the error for an answer that another try does not change."""
-    plain, _ = without_login(url)
-    return WeightsError(f"{plain} answered {error.code} {error.reason}{hint}", AWAY)
+    return WeightsError(f"{_plain(url)} answered {error.code} {' '.join(str(error.reason).split())}{hint}", AWAY)
+
+
+def _plain(url: str) -> str:
+    return without_login(url)[0].partition("?")[0]
 
 
 def ask_json(url: str, headers: Mapping[str, str] = {}, hint: str = "") -> tuple[Any, http.client.HTTPMessage]:
@@ -83,13 +92,23 @@ def ask_json(url: str, headers: Mapping[str, str] = {}, hint: str = "") -> tuple
     except urllib.error.HTTPError as error:
         raise refused(url, error, hint) from None
     except ValueError:
-        raise WeightsError(f"{without_login(url)[0]} answered with no JSON{hint}", AWAY) from None
+        raise WeightsError(f"{_plain(url)} answered with no JSON{hint}", AWAY) from None
 
 
-def stream(url: str, start: int = 0, headers: Mapping[str, str] = {}, hint: str = "") -> Iterator[bytes]:
-    """Yield the bytes of an address from `start` on. Raises Interrupted where it breaks off, or WeightsError."""
+def stream(
+    url: str, start: int = 0, headers: Mapping[str, str] = {}, hint: str = "", marks: dict[str, str] | None = None
+) -> Iterator[bytes]:
+    """Yield the bytes of an address from `start` on. Raises Interrupted where it breaks off, or WeightsError.
+
+    marks: which version of an address was read until now, so that no second half is put behind another first one.
+    """
     try:
         with ask(url, dict(headers) | ({"Range": f"bytes={start}-"} if start else {})) as answer:
+            if packed := (answer.headers["Content-Encoding"] or "identity").strip().lower().replace("identity", ""):
+                raise WeightsError(f"{_plain(url)} is only given packed ({packed}), which was not asked for", AWAY)
+            mark = answer.headers["ETag"] or answer.headers["Last-Modified"] or ""
+            if marks is not None and marks.setdefault(url, mark) != mark and start:
+                raise WeightsError(f"{_plain(url)} changed while it was fetched: run it again", AWAY)
             skip = 0 if answer.status == 206 else start  # it gives all of it again
             left = int(answer.headers["Content-Length"]) if answer.headers["Content-Length"] else None
             while block := answer.read(BLOCK):
@@ -123,6 +142,7 @@ class Web:
         last = unquote(parts.path.rpartition("/")[2])
         base = urlunsplit(parts._replace(path=parts.path.rstrip("/")))
         alone = files in ((), (last,))
+        self._login, self._marks = _netrc(parts.hostname or ""), dict[str, str]()
         self._urls = {last: address} if alone else {name: _below(base, name) for name in files}
 
     def listing(self) -> dict[str, int | None]:
@@ -131,7 +151,21 @@ class Web:
 
     def read(self, path: str, start: int) -> Iterator[bytes]:
         """Yield the bytes of a file from `start` on."""
-        return stream(self._urls[path], start)
+        hint = " (a login for it stands in ~/.netrc, or in the file that NETRC names)"
+        headers = {} if urlsplit(self._urls[path]).username else self._login
+        return stream(self._urls[path], start, headers, hint, self._marks)
+
+
+def _netrc(host: str) -> dict[str, str]:
+    """Return the header that stands for the login of a host; curl and pip read the same file."""
+    place = Path(os.environ.get("NETRC") or Path.home() / ".netrc")
+    try:
+        found = netrc.netrc(str(place)).hosts.get(host)
+    except FileNotFoundError:
+        return {}
+    except (OSError, netrc.NetrcParseError, UnicodeDecodeError) as error:
+        raise WeightsError(f"{place} cannot be read: {error}", AWAY) from None
+    return {"Authorization": _basic(found[0], found[2])} if found else {}
 
 
 def _below(base: str, name: str) -> str:
