@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from gpu_repo_runtime.update.checkout import named
 from gpu_repo_runtime.update.git_calls import call, git
 from gpu_repo_runtime.update.template_versions import last_line, version_of
 
@@ -32,13 +33,17 @@ def version_at(clone: Path, commit: str) -> str:
 def update_commit(clone: Path, head: str, version: str) -> str:
     """Return the commit of the default branch that brought exactly `version`. Raises FleetError.
 
-    A merge, a squash and a rebase are one commit there, whose answers follow the version and whose parent's do not.
+    A merge, a squash and a rebase are one commit there, whose answers follow the version and whose parent's an older
+    one. Where the parent follows none, the repository started there or joined; a later one was taken back.
     """
+    wanted = version_of(version)
     log = git(clone, "log", "--first-parent", "--format=%H", head, "--", ANSWERS)
     for commit in log.split():
-        if version_at(clone, commit) == version and version_at(clone, f"{commit}^") != version:
+        before = version_at(clone, f"{commit}^")
+        older = before and ((was := version_of(before)) is None or (wanted is not None and was < wanted))
+        if older and version_of(version_at(clone, commit)) == wanted:
             return commit
-    raise FleetError(f"its history does not show which commit brought {version}: revert it by hand")
+    raise FleetError(f"no update brought {version}: it started with it, or its history does not show the update")
 
 
 def locks_commit(clone: Path, head: str, planned: Record) -> str:
@@ -63,9 +68,18 @@ def locks_commit(clone: Path, head: str, planned: Record) -> str:
 def revert(state: State, child: Child, host: Host, refs: dict[str, str], commit: str, back: str, title: str) -> str:
     """Open a request from the branch `back` that takes a commit back; return its address, or its branch."""
     clone = state.clone(child.name)
+    head = git(clone, "rev-parse", "HEAD").strip()
     parents = git(clone, "show", "--no-patch", "--format=%P", commit).split()
-    git(clone, "revert", "--no-edit", *(["-m", "1"] if len(parents) > 1 else []), commit)
-    push(state, child, git(clone, "rev-parse", "HEAD").strip(), back, refs.get(back, ""))
+    reverting = ("revert", "--no-edit", *(["-m", "1"] if len(parents) > 1 else []), commit)
+    if (done := call(clone, *reverting)).returncode:
+        since = git(clone, "diff", "--name-only", "--diff-filter=U").split("\n")[:-1]
+        said = f"{named(since)} changed since" if since else last_line(done.stderr.decode(errors="replace"))
+        raise FleetError(f"{commit[:12]} cannot be reverted by itself: {said}; revert it by hand")
+    there = refs.get(back, "")
+    if there and not is_ours(clone, child, back, head):
+        raise FleetError(f"its branch {back} was changed by somebody else: it is left alone")
+    if not there or git(clone, "rev-parse", f"{FETCHED}^{{tree}}") != git(clone, "rev-parse", "HEAD^{tree}"):
+        push(state, child, git(clone, "rev-parse", "HEAD").strip(), back, there)
     return host.request(back, refs.get("base", "main"), title, f"Reverts {commit}.", False) or back
 
 
@@ -165,10 +179,13 @@ def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
     """
 
     def work(record: Record) -> str:
-        host, refs = connect(child, fleet.host_of(child)), remote_refs(state, child)
-        clone, branch = state.clone(child.name), branch_of(version)
-        head = refresh(child, clone)
-        now, wanted = version_of(version_at(clone, head)), version_of(version)
+        host, refs, clone = connect(child, fleet.host_of(child)), remote_refs(state, child), state.clone(child.name)
+        head, wanted = refresh(child, clone), version_of(version)
+        now = version_of(version_at(clone, head))
+        branch = next(
+            (name for name in refs if wanted and version_of(name.removeprefix(branch_of(""))) == wanted),
+            branch_of(version),
+        )
         if now is not None and now == wanted:
             commit, title = update_commit(clone, head, version), f"Take the template's {version} back"
             told = revert(state, child, host, refs, commit, f"template/revert-{version}", title)

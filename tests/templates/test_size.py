@@ -11,7 +11,7 @@ from tests.answers import AnswerSet
 from tests.templates.sizes import size_of
 
 # Files, lines, the owner's share of all lines. Who adds to a child makes room here, or puts it into the runtime.
-LIMITS = {"library": (30, 916, 0.27), "batch": (42, 1165, 0.31), "service": (45, 1280, 0.24)}
+LIMITS = {"library": (31, 920, 0.27), "batch": (43, 1169, 0.31), "service": (46, 1284, 0.24)}
 
 
 @pytest.mark.parametrize("project_type", LIMITS)
