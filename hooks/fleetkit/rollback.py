@@ -151,7 +151,8 @@ def adoption_commit(clone: Path, head: str) -> str:
     log = git(clone, "log", "--first-parent", "--diff-merges=first-parent", "--diff-filter=A", "--format=%H", head,
               "--", ANSWERS)  # fmt: skip
     for commit in log.split():
-        titles = git(clone, "log", "--format=%s", f"{commit}^..{commit}").splitlines()
+        first = not git(clone, "log", "-1", "--format=%P", commit).strip()  # a repository that began as a child
+        titles = [] if first else git(clone, "log", "--format=%s", f"{commit}^..{commit}").splitlines()
         if any(title.startswith(ADOPTED) for title in titles):
             return commit
     return ""
