@@ -108,7 +108,9 @@ def rendered(wish: Wish, target: Path, answers: list[str]) -> None:
     try:
         start(wish.template, target, answers, False, wish.version)
     except NewError as error:
-        raise AdoptError(f'{error}; an answer is changed with DATA="question=answer"') from error
+        about = any(re.search(rf"\b{answer.partition('=')[0]}\b", str(error)) for answer in answers)
+        more = '; an answer is changed with DATA="question=answer"' if about else ""  # a full disk is no answer
+        raise AdoptError(f"{error}{more}") from error
     if any(answer.startswith("adopted=") for answer in answers):
         known = yaml.safe_load((target / ANSWERS).read_text(encoding="utf-8"))
         if "adopted" not in known:
