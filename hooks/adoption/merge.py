@@ -17,6 +17,7 @@ from adoption.repository import AdoptError
 from adoption.tree import Tree
 
 HEAD = JOINED.decode().rstrip()
+WHOLE = {"scripts", "deploy", ".devcontainer"}  # folders of the template, to which later versions add
 
 
 def read(file: Path) -> str:
@@ -99,8 +100,8 @@ def kept_binary(clone: Path, paths: list[str]) -> None:
 def kept_from_crlf(clone: Path, paths: list[str], theirs: Collection[str] = (), automatic: bool = False) -> list[str]:
     """Keep the line ends of the template's files where they would be checked out with CRLF.
 
-    That is where the owner's attributes say so, and with core.autocrlf (`automatic`) for every text. A folder in which
-    nothing is theirs has one line, which is for what later versions bring as well.
+    That is where the owner's attributes say so, and with core.autocrlf (`automatic`) for every text. A folder of the
+    template in which nothing is theirs has one line, which is for what later versions bring as well.
     """
     given = "".join(f"{path}\0" for path in paths)
     rows = git(clone, "check-attr", "-z", "--stdin", "eol", stdin=given).split("\0")
@@ -108,9 +109,8 @@ def kept_from_crlf(clone: Path, paths: list[str], theirs: Collection[str] = (), 
     caught = [path for path, value in zip(rows[::3], rows[2::3], strict=False) if value in wanted]
     if automatic:
         caught = [path for path in caught if b"\0" not in (clone / path).read_bytes()]
-        shared = {path.split("/")[0] for path in [*theirs, *sorted({*paths} - {*caught})]}
-        tops = {path: path.split("/")[0] for path in caught if "/" in path}
-        caught = [f"{top}/**" if (top := tops.get(path, "")) and top not in shared else path for path in caught]
+        whole = WHOLE - {path.split("/")[0] for path in theirs}
+        caught = [f"{top}/**" if (top := path.split("/")[0]) in whole and top != path else path for path in caught]
     lines = [f"/{name} {'text ' if automatic else ''}eol=lf" for name in dict.fromkeys(caught)]
     if lines:
         file = clone / ".gitattributes"
