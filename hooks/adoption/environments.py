@@ -71,6 +71,11 @@ def _yaml(path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
+def _table(data: dict[str, Any], name: str) -> dict[str, Any]:
+    found = data.get(name)
+    return found if isinstance(found, dict) else {}
+
+
 def _included(entries: list[Any]) -> Iterator[str]:
     """Yield the requirements files that the part for pip names."""
     for entry in entries:
@@ -122,14 +127,14 @@ def _entry(entry: str, file: str, found: Packaging, fill: bool) -> None:
 
 
 def _cog(data: dict[str, Any], path: Path, found: Packaging) -> Packaging:
-    build = data.get("build") if isinstance(data.get("build"), dict) else {}
+    build = _table(data, "build")
     if build.get("python_version") and not found.python:
         found.python, found.python_source = f"=={build['python_version']}.*", path.name
     return _lines(build.get("python_packages"), build.get("python_requirements"), path)
 
 
 def _bento(data: dict[str, Any], path: Path, found: Packaging) -> Packaging:
-    python = data.get("python") if isinstance(data.get("python"), dict) else {}
+    python = _table(data, "python")
     return _lines(python.get("packages"), python.get("requirements_txt"), path)
 
 
