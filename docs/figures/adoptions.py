@@ -19,7 +19,8 @@ WORKS = """\
 It works where `scripts/setup` and `scripts/lint` pass, the template's tests pass, no test of theirs that passed \
 before fails, an update to the same version changes nothing, and a later release arrives without a conflict. PyTorch \
 was here another version than the image's, for the CPU, and no model could be fetched: tests of theirs that need \
-either fail before and after. A run of tests is stopped after {limit} s; the template's have a run of their own. {commits}"""
+either fail before and after. A run of tests is stopped after {limit} s; the template's have a run of their own. \
+{commits}"""
 
 
 def works(row: Row) -> bool:
