@@ -14,7 +14,11 @@ import json
 import os
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 
 import runtime_source  # noqa: F401
@@ -65,6 +69,20 @@ def refused(why: str, as_object: bool) -> int:
     return 1
 
 
+@contextmanager
+def passing_files() -> Iterator[None]:
+    """Let all passing files lie in one folder that is taken away, those of Copier too, which is another process."""
+    before = os.environ.get("TMPDIR")
+    with TemporaryDirectory(prefix="adopt-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"], tempfile.tempdir = folder, None
+        try:
+            yield
+        finally:
+            os.environ.pop("TMPDIR")
+            os.environ |= {"TMPDIR": before} if before is not None else {}
+            tempfile.tempdir = None
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Adopt a repository; return the exit code."""
     options = options_of(arguments)
@@ -77,7 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
         given = dict(answer.split("=", 1) for answer in answers)
         place = Path(os.path.abspath(Path(options.repository).expanduser()))
         wish = Wish(place, options.to, given, frozenset(options.take.split()), options.template, options.version)
-        done = adopt(wish, options.dry_run)
+        with passing_files():
+            done = adopt(wish, options.dry_run)
     except (AdoptError, NewError, UpdateError) as error:
         return refused(str(error), options.json)
     except OSError as error:

@@ -77,7 +77,7 @@ def check_target(target: Path) -> None:
 
 def reason(output: str) -> str:
     """Return the one line that tells why Copier failed, without its traceback."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = [line.strip("| ") for line in output.splitlines() if line.strip("| ")]  # it draws a bar before git's words
     line = lines[-1] if lines else "Copier failed without a message"
     choice = re.search(r"Invalid choice for '(\w+)': '(.*)' is not in \[(.*)\]", line)
     if choice:

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 RESULT = HERE / "result.json"
 TESTS = 100  # seconds for the tests of one repository, before and after
-OWN_TESTS = 60  # seconds for those of the template alone
+OWN_TESTS = 600  # seconds for those of the template alone, which end by themselves: a busy machine stops none
 STOPPED, KILLED = 124, 137  # how `timeout` ends where it had to stop a command, and where that did not help
 WHO = ("-c", "user.name=owner", "-c", "user.email=owner@example.com", "-c", "core.hooksPath=/dev/null")
 
@@ -95,7 +95,7 @@ def lost(folder: Path, before: str, after: str) -> int:
     return count
 
 
-def tests(child: Path, old: Path) -> dict[str, object]:
+def tests(child: Path, old: Path, limit: int) -> dict[str, object]:
     """Run the template's tests alone, then all of them, and those that were there without the template; compare.
 
     Each run has a limit of its own: slow tests of theirs do not keep the template's from being counted.
@@ -107,13 +107,13 @@ def tests(child: Path, old: Path) -> dict[str, object]:
     alone, _ = run(child, OWN_TESTS, "scripts/test", *more, *added.splitlines())
     ours = {name: kind for name, kind in outcomes(report).items() if name.startswith(own)}  # theirs may be added
     report.unlink(missing_ok=True)
-    code, said = run(child, TESTS, "scripts/test", *more)
+    code, said = run(child, limit, "scripts/test", *more)
     whole = outcomes(report)
     after = {name: kind for name, kind in whole.items() if not name.startswith(own)}
     python, report = str(child / ".venv" / "bin" / "python"), old.parent / "before.xml"
     here = [path for path in ("tests", "test") if (old / path).is_dir()]
     path = f"{child / '.venv' / 'bin'}:{os.environ['PATH']}"
-    first, _ = run(old, TESTS, python, "-m", "pytest", *more, f"--junit-xml={report}", *here,
+    first, _ = run(old, limit, python, "-m", "pytest", *more, f"--junit-xml={report}", *here,
         PYTHONPATH=f"{old / 'src'}:{old}", PATH=path)  # fmt: skip
     before = outcomes(report)
     unseen = "passed" if code == STOPPED else ""  # what was not reached says nothing
@@ -130,7 +130,9 @@ def _count(found: dict[str, str]) -> dict[str, int]:
     return {kind: list(found.values()).count(kind) for kind in ("passed", "failure", "error", "skipped")}
 
 
-def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path, build: str | None) -> dict[str, object]:
+def measure(
+    entry: dict[str, str], mirrors: Path, family: Family, folder: Path, build: str | None, limit: int
+) -> dict[str, object]:
     """Adopt one repository and return what was seen."""
     repository, old = folder / entry["name"].split("/")[1], folder / "old"
     result: dict[str, object] = {**entry, "files": snapshot(mirrors, entry, repository)}
@@ -154,7 +156,7 @@ def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path, 
     code, said = run(repository, 580, "scripts/setup", *(["--framework", which] if which else []))
     result["setup"] = "ok" if code == 0 else said[-500:]
     if code == 0:
-        result["tests"] = tests(repository, old)
+        result["tests"] = tests(repository, old, limit)
         code, said = run(repository, 300, "scripts/lint")
         result["lint"] = "ok" if code == 0 else said[-500:]
     return result | updates(repository, family)
@@ -197,6 +199,9 @@ def main() -> int:
     parser.add_argument(
         "--framework-build", default="", metavar="PACKAGE==VERSION", help="the build of torch to try with"
     )
+    parser.add_argument(
+        "--limit", type=int, default=TESTS, help="seconds for a run of all tests (default: %(default)s)"
+    )
     options = parser.parse_args()
     build = None if options.no_setup else options.framework_build
     entries = yaml.safe_load((HERE / "repositories.yml").read_text(encoding="utf-8"))
@@ -210,10 +215,11 @@ def main() -> int:
             place = Path(folder) / "one"
             place.mkdir()
             try:
-                known[entry["name"]] = measure(entry, options.mirrors.resolve(), family, place, build)
+                known[entry["name"]] = measure(entry, options.mirrors.resolve(), family, place, build, options.limit)
             except (subprocess.CalledProcessError, OSError, ValueError) as error:
                 known[entry["name"]] = {**entry, "broken": str(error)[-300:]}
             known[entry["name"]] |= {"measured": made_with, "load_average": round(os.getloadavg()[0], 1)}
+            known[entry["name"]] |= {"limit_s": options.limit} if options.limit != TESTS else {}
             shutil.rmtree(place)
             rows = [known[row["name"]] for row in entries if row["name"] in known]
             text = as_json({"machine": machine(), "limit_s": TESTS, "repositories": rows})

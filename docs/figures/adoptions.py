@@ -19,7 +19,8 @@ WORKS = """\
 It works where `scripts/setup` and `scripts/lint` pass, the template's tests pass, no test of theirs that passed \
 before fails, an update to the same version changes nothing, and a later release arrives without a conflict. PyTorch \
 was here another version than the image's, for the CPU, and no model could be fetched: tests of theirs that need \
-either fail before and after. A run of tests is stopped after {limit} s; the template's have a run of their own."""
+either fail before and after. A run of tests is stopped after {limit} s; the template's have a run of their own. \
+{commits}"""
 
 
 def works(row: Row) -> bool:
@@ -57,6 +58,18 @@ def cells(row: Row) -> list[str]:
     return [name, row["kind"], taken, f"{row['seconds']:.0f} s", setup, passed(row), lint, str(len(row["to_do"]))]
 
 
+def limits(found: Row) -> str:
+    """Return after how many seconds a run of tests was stopped, in words: a busy machine was given more."""
+    seconds = sorted({row.get("limit_s", found["limit_s"]) for row in found["repositories"]})
+    return " or ".join(map(str, seconds))
+
+
+def commits(rows: list[Row]) -> str:
+    """Return from how many commits of this repository the rows are, and how many are of the latest measurement."""
+    made = [str(row.get("measured", "")) for row in rows]
+    return f"The rows were measured at {len(set(made))} commits of this repository, which the result file names."
+
+
 def adoptions() -> str:
     """Return what came of all of them, and of each."""
     found = load("benchmarks/adopt/result.json")
@@ -67,7 +80,7 @@ def adoptions() -> str:
     words = {
         "machine": machine_of(found["machine"]), "count": len(rows), "alone": alone, "listed": len(good) - alone,
         "rest": len(rows) - len(good), "lost": sum(row.get("lost_lines", 0) for row in rows),
-        "least": min(loads), "most": max(loads), "limit": found["limit_s"],
+        "least": min(loads), "most": max(loads), "limit": limits(found), "commits": commits(rows),
         "slowest": max(row.get("seconds", 0) for row in rows),
     }  # fmt: skip
     columns = ["repository", "kind", "taken for", "adopted in", "setup", "tests passed before, after", "lint", "to do"]

@@ -14,7 +14,7 @@ from gpu_repo_runtime.update.answers import ANSWERS
 from gpu_repo_runtime.update.git_calls import git
 from new import NewError, start
 
-from adoption import baseline, locks, merge, plan, repository
+from adoption import baseline, locks, merge, optional, plan, repository
 from adoption.detect import detect
 from adoption.findings import Answer, Findings
 from adoption.imports import add_imported, add_tested
@@ -80,9 +80,14 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
         done.entries = plan.entries(tree, render, kept, set(wish.take))
         place(clone, render, done, tree)
         take_out(room, clone, str(given["requirements"]))
-        _tell_locked(clone, done, locked, out, str(given["requirements"]))
+        _tell_locked(clone, done, tree, locked, out, str(given["requirements"]))
         _lint_from_here(clone, done, tree, wish.take)
         done.notes += [said] if (said := repository.unsigned(wish.repository)) else []
+        if twins := plan.twice_named(tree, files(render)):
+            done.notes.append(
+                f"{', '.join(twins)}: one folder with the template's ({', '.join(map(str.lower, twins))}) "
+                "where capitals do not count (macOS, Windows)"
+            )
         restore(tree, strangers)
         written = sorted(set(_changed(clone, done.entries)))
         repository.commit(clone, wish.repository, f"Adopt the template, version {done.version}", written)
@@ -103,7 +108,9 @@ def rendered(wish: Wish, target: Path, answers: list[str]) -> None:
     try:
         start(wish.template, target, answers, False, wish.version)
     except NewError as error:
-        raise AdoptError(f'{error}; an answer is changed with DATA="question=answer"') from error
+        about = any(re.search(rf"\b{answer.partition('=')[0]}\b", str(error)) for answer in answers)
+        more = '; an answer is changed with DATA="question=answer"' if about else ""  # a full disk is no answer
+        raise AdoptError(f"{error}{more}") from error
     if any(answer.startswith("adopted=") for answer in answers):
         known = yaml.safe_load((target / ANSWERS).read_text(encoding="utf-8"))
         if "adopted" not in known:
@@ -145,10 +152,21 @@ def _locked(
     return render, room, locked, wanted.out
 
 
-def _tell_locked(clone: Path, done: Adoption, locked: locks.Locked, out: list[tuple[str, str]], prefix: str) -> None:
+def _tell_locked(
+    clone: Path, done: Adoption, tree: Tree, locked: locks.Locked, out: list[tuple[str, str]], prefix: str
+) -> None:
+    """Say what is not locked: to do, or only to know where the code goes on without it."""
     done.notes += locked.notes
     done.open += locked.open
-    done.open += [f"{text} is not locked: {reason}" for text, reason in out if not any(text in o for o in locked.open)]
+    told = {name: (said.removesuffix(locks.WAYS_OUT).rstrip(), said) for name, said in locked.out.items()}
+    for text, reason in out:
+        if not any(text in said for said in [*locked.open, *locked.out.values()]):
+            told[text] = (f"{text} is not locked: {reason}",) * 2
+    for name, (plain, said) in told.items():
+        if file := optional.goes_without(tree, name):
+            done.notes.append(f"{plain.removesuffix('.')}; {file} goes on without it")
+        else:
+            done.open.append(said)
     done.entries += [plan.Entry(path.name, "new", "the packages found") for path in sorted(clone.glob(f"{prefix}*.in"))]
 
 
@@ -195,9 +213,10 @@ def place(clone: Path, render: Path, done: Adoption, tree: Tree) -> None:
         f".gitattributes: {line}, so that Git LFS leaves it alone" for line in merge.kept_out_of_lfs(clone, new)
     ]
     merge.kept_binary(clone, new)
-    if lines := merge.kept_from_crlf(clone, new):
+    automatic = repository.turns_line_ends(done.repository)
+    if lines := merge.kept_from_crlf(clone, new, tree.paths, automatic):
         done.notes.append(
-            f".gitattributes: eol=lf for {len(lines)} files of the template, which would not run with CRLF"
+            f".gitattributes: eol=lf in {len(lines)} lines for files of the template, which would not run with CRLF"
         )
     if tree.submodules:
         done.notes.append(

@@ -9,7 +9,7 @@ from adoption.packaged import Packaging
 from adoption.tree import Tree
 
 FILES = re.compile(
-    r"(^|/)((Docker|Container)file[^/]*|[^/]*\.[Dd]ockerfile|[^/]*compose[^/]*\.ya?ml|pyproject\.toml|cog\.yaml|"
+    r"(^|/)((Docker|Container)file[^/]*|[^/]*\.[Dd]ockerfile|[^/]*compose[^/]*\.ya?ml|pyproject\.toml|pixi\.toml|cog\.yaml|bentofile\.ya?ml|"
     r"devcontainer\.json|Singularity[^/]*|[^/]*\.def)$|^(setup\.(py|cfg)|[^/]*\.sh|Makefile|Pipfile|(conda|env)[^/]*\.ya?ml)$"
 )
 NAMED = (  # what names a version of CUDA, and how that is said; where no minor version is named, it is 0
@@ -20,6 +20,7 @@ NAMED = (  # what names a version of CUDA, and how that is said; where no minor 
     (r"pytorch-cuda\s*[=<>~]+\s*(\d+)\.(\d+)", "pytorch-cuda {}"),
     (r"cuda-?toolkit\s*[=<>~]+\s*(\d+)(?:\.(\d+))?", "cudatoolkit {}"),
     (r"cuda-version\s*[=<>~]+\s*(\d+)(?:\.(\d+))?", "cuda-version {}"),
+    (r"(?i)(?<![\w/.-])cuda(?:_?version)?[\"']?\s*[:=]\s*[\"']?(\d+)(?:\.(\d+))?(?![\w])", "CUDA {}"),
     (r"nvidia/label/cuda-(\d+)\.(\d+)", "the channel of CUDA {}"),
     (r"=\s*[\w.]*cuda_?(\d{2})\.(\d)", "a conda build for CUDA {}"),
     (r"=\s*[\w.]*cuda_?(\d{2})(\d)", "a conda build for CUDA {}"),

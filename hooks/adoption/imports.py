@@ -30,6 +30,8 @@ PYTHON2 = {  # its standard library: what imports it can do without, or needs an
 }  # fmt: skip
 OF_NOTEBOOKS = {"IPython", "google", "ipywidgets", "nbformat"}  # what notebooks run in, and no job does
 FRAMEWORKS = {*frameworks(), "keras"}  # a test that can do with several of them asks for none
+UNKNOWN = "it is imported, no file asks for it, and its package may have another name"
+GONE = {"pkg_resources": "setuptools has it no more since 82: importlib.metadata and packaging do what it did"}
 KNOWN = OTHER_NAMES | {name: name for name in SAME_NAMES.split()}
 
 
@@ -58,8 +60,7 @@ def add_imported(packaging: Packaging, tree: Tree) -> None:
         if name in known:
             packaging.packages.add(known[name], IMPORTS)
         else:
-            reason = "it is imported, no file asks for it, and its package may have another name"
-            packaging.packages.left.append((name, "its code", reason))
+            packaging.packages.left.append((name, "its code", GONE.get(name, UNKNOWN)))
 
 
 def named_elsewhere(tree: Tree) -> dict[str, str]:

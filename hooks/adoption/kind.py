@@ -13,13 +13,15 @@ from adoption.tree import Tree
 
 WEB = {
     "fastapi", "flask", "starlette", "litserve", "bentoml", "sanic", "aiohttp", "tornado", "falcon", "robyn", "django",
-    "quart", "litestar", "gradio", "grpcio",
+    "quart", "litestar", "gradio", "grpcio", "streamlit", "dash", "chainlit",
 }  # fmt: skip
 IMPORTED = {"grpc": "grpcio"} | {name: name for name in WEB}
 SERVERS = {"gunicorn", "uvicorn", "hypercorn", "waitress", "daphne", "granian"}
 SERVES = re.compile(
-    r"\b(uvicorn|gunicorn|hypercorn|waitress-serve|daphne|flask run|litserve|bentoml serve|manage\.py runserver)\b"
+    r"\b(uvicorn|gunicorn|hypercorn|waitress-serve|daphne|flask run|litserve|bentoml serve|manage\.py runserver|"
+    r"streamlit run|chainlit run)\b"
 )
+PAGES = {"streamlit", "chainlit"}  # they run a program as a page: nothing in it is called an app
 ENTRIES = re.compile(r"(^|/)(wsgi|asgi)\.py$")
 JOBS = re.compile(
     r"(train|main|sample|infer|predict|detect|generate|run|eval|test|export|val|embed|classify|finetune|calc|dataset)"
@@ -66,6 +68,9 @@ def _served(tree: Tree, packaging: Packaging) -> list[str]:
         web = [f"its code imports {', '.join(imported)}"]
     strong = [f"{path} has {app}" for path, one in tree.modules.items() for app in one.apps][:2]
     strong += [f"its containers run {found[0]}"] if (found := SERVES.search(docker)) else []
+    strong += [f"{name} serves it" for name in tree.paths if name in ("bentofile.yaml", "bentofile.yml")]
+    for path, one in tree.modules.items() if not packaging.makers else ():
+        strong += [f"{path} is a page of {', '.join(sorted(one.imports & PAGES))}"] if one.imports & PAGES else []
     weak = [f"{', '.join(sorted(asked & SERVERS))} is among its packages"] if asked & SERVERS else []
     weak += [f"{path} is an entry of a server" for path in tree.core if ENTRIES.search(path)][:1]
     weak += ["its containers expose a port"] if re.search(r"(?m)^EXPOSE\b", docker) else []

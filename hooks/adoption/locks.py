@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from adoption.findings import Findings
+from adoption.held_back import held_back
 from adoption.packaged import EXTRA
 from adoption.requirements import Fitted, fitted, loosened, versions_held
 from adoption.room import UV, run_lock, settle
@@ -19,6 +20,7 @@ from adoption.texts import masked
 
 TRIES = 30  # as many packages can be widened or left out, one after the other
 WIDEN_ALL = 3  # after so many, the repository pins what was current years ago: all of it is widened
+WAYS_OUT = "Ask for a version that fits, do without it, or take another image (framework=..., gpu_driver=...)"
 HEAD = {
     "": "# What scripts/lock resolves under the versions of the base image. It is yours: add, change and drop lines.\n",
     "-gpu": "# What scripts/lock adds where there is a GPU (requirements-gpu.lock).\n",
@@ -28,21 +30,26 @@ HEAD = {
 
 @dataclass
 class Locked:
-    """How locking ended: `notes` name what was changed to fit, `open` what is left to a person."""
+    """How locking ended: `notes` name what was changed to fit, `open` what is left to a person.
+
+    `out` has the packages that were left out, each with what a person has to know about it.
+    """
 
     asks: bool
     notes: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
+    out: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
 class Wanted:
-    """The lines of the three files."""
+    """The lines of the three files; `read` are those that scripts/lock reads in pyproject.toml itself."""
 
     run: list[Fitted]
     gpu: list[Fitted]
     dev: list[Fitted]
     out: list[tuple[str, str]] = field(default_factory=list)  # text, reason
+    read: list[Fitted] = field(default_factory=list)
 
 
 def wanted_of(render: Path, pyproject: str, findings: Findings, image: str) -> tuple[Wanted, bool]:
@@ -61,7 +68,7 @@ def wanted_of(render: Path, pyproject: str, findings: Findings, image: str) -> t
     mine = {_name(text) for text in tools} | names | set(held)
     dev += [fitted(asked, held, image) for asked in packages.dev if asked.name not in mine]
     out = [(text, f"{source}: {reason}") for text, source, reason in packages.left]
-    return Wanted(run, gpu, dev, out), asks
+    return Wanted(run, gpu, dev, out, theirs if asks else []), asks
 
 
 def _name(text: str) -> str:
@@ -130,7 +137,9 @@ def resolve(room: Path, prefix: str, wanted: Wanted, asks: bool, image: str) -> 
         write_inputs(room, prefix, wanted)
         message = run_lock(room)
         if not message:
-            break
+            if not _without_old(room, wanted, result, prefix, image):
+                break
+            continue
         if read_archives(room, message, archives, unreadable):
             continue
         if result.asks:
@@ -150,16 +159,35 @@ def resolve(room: Path, prefix: str, wanted: Wanted, asks: bool, image: str) -> 
             reason = unreadable.get(guilty) or next(
                 (f"{name}: {why}." for name, why in unreadable.items() if name in message), reason_of(message)
             )
-            result.open.append(leave_out(wanted, guilty, reason, f"{prefix}.in", image))
+            result.out[guilty] = leave_out(wanted, guilty, reason, prefix, image)
     else:
         result.open.append(
             "scripts/lock cannot resolve the packages: see the files that it reads, and take out what is old"
         )
     result.notes += [line.note for line in wanted.run + wanted.dev if line.note and line.note not in result.notes]
+    locked = "\n".join(path.read_text(encoding="utf-8") for path in room.glob("requirements*.lock"))
     result.notes += [
-        f"{one.name} {one.version} has no wheel: pip builds it from its source" for one in archives.values()
+        f"{one.name} {one.version} has no wheel: pip builds it from its source"
+        for one in archives.values()
+        if f"{one.name}=={one.version}" in locked  # what was left out is not built
     ]
     return result
+
+
+def _without_old(room: Path, wanted: Wanted, result: Locked, prefix: str, image: str) -> bool:
+    """Leave out the tools that are locked far back, and name what else is; return whether to lock once more."""
+    theirs = [line for line in [*wanted.run, *wanted.dev, *wanted.read] if line.source != "the template"]
+    constraints = room / "constraints.txt"
+    held = versions_held(constraints.read_text(encoding="utf-8")) if constraints.exists() else {}
+    old = held_back(room, [line.text for line in theirs], set(held))
+    tools = {_name(line.text) for line in wanted.dev if line.source != "the template"}
+    for name, (version, newest) in old.items():
+        said = f"the newest that goes with the rest is {name} {version}, years older than {newest}."
+        if name in tools:
+            result.out[name] = leave_out(wanted, name, said, prefix, image)
+        elif not any(said in note for note in result.notes):
+            result.notes.append(f"{name} is locked far back: {said} Try what it is for")
+    return bool(tools & set(old))
 
 
 def read_archives(room: Path, message: str, known: dict[str, Archive], unreadable: dict[str, str]) -> bool:
@@ -177,16 +205,14 @@ def read_archives(room: Path, message: str, known: dict[str, Archive], unreadabl
     return len(known) > before
 
 
-def leave_out(wanted: Wanted, name: str, reason: str, file: str, image: str) -> str:
+def leave_out(wanted: Wanted, name: str, reason: str, prefix: str, image: str) -> str:
     """Take a package out of what is to be locked; return what a person has to know about it."""
     line = next(line for line in [*wanted.run, *wanted.dev] if _name(line.text) == name)
+    file = f"{prefix}.in" if line in wanted.run else f"{prefix}-dev.in"
     for group in (wanted.run, wanted.dev):
         group[:] = [other for other in group if _name(other.text) != name]
     wanted.out.append((line.text, f"{line.source}: {reason}"))
-    return (
-        f"{line.text} ({line.source}) is left out of {file}, it does not fit the image {image}: {reason} "
-        "Ask for a version that fits, do without it, or take another image (framework=..., gpu_driver=...)"
-    )
+    return f"{line.text} ({line.source}) is left out of {file}, it does not fit the image {image}: {reason} {WAYS_OUT}"
 
 
 def _loose(line: Fitted) -> Fitted:

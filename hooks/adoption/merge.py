@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Collection
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from adoption.repository import AdoptError
 from adoption.tree import Tree
 
 HEAD = JOINED.decode().rstrip()
+WHOLE = {"scripts", "deploy", ".devcontainer"}  # folders of the template, to which later versions add
 
 
 def read(file: Path) -> str:
@@ -95,12 +97,21 @@ def kept_binary(clone: Path, paths: list[str]) -> None:
         write(file, united(read(file), "\n".join(f"{name} -text -eol" for name in sorted(names))))
 
 
-def kept_from_crlf(clone: Path, paths: list[str]) -> list[str]:
-    """Keep the line ends of the template's files where the owner's attributes would check them out with CRLF."""
+def kept_from_crlf(clone: Path, paths: list[str], theirs: Collection[str] = (), automatic: bool = False) -> list[str]:
+    """Keep the line ends of the template's files where they would be checked out with CRLF.
+
+    That is where the owner's attributes say so, and with core.autocrlf (`automatic`) for every text. A folder of the
+    template in which nothing is theirs has one line, which is for what later versions bring as well.
+    """
     given = "".join(f"{path}\0" for path in paths)
     rows = git(clone, "check-attr", "-z", "--stdin", "eol", stdin=given).split("\0")
-    caught = [path for path, value in zip(rows[::3], rows[2::3], strict=False) if value == "crlf"]
-    lines = [f"/{path} eol=lf" for path in caught]
+    wanted = ("crlf", "unspecified") if automatic else ("crlf",)
+    caught = [path for path, value in zip(rows[::3], rows[2::3], strict=False) if value in wanted]
+    if automatic:
+        caught = [path for path in caught if b"\0" not in (clone / path).read_bytes()]
+        whole = WHOLE - {path.split("/")[0] for path in theirs}
+        caught = [f"{top}/**" if (top := path.split("/")[0]) in whole and top != path else path for path in caught]
+    lines = [f"/{name} {'text ' if automatic else ''}eol=lf" for name in dict.fromkeys(caught)]
     if lines:
         file = clone / ".gitattributes"
         write(file, united(read(file) if file.exists() else "", "\n".join(lines)))
@@ -132,7 +143,7 @@ def found_packages(clone: Path, findings: Findings, glue: str) -> str:
     for key, value in find.items():
         table.add(key, value)
     packages["find"] = table
-    if not layout.packages and layout.modules and "py-modules" not in setuptools:
+    if layout.kind != "src" and not layout.packages and layout.modules and "py-modules" not in setuptools:
         del packages["find"]
         del setuptools["packages"]
         own = tomlkit.table()
@@ -221,7 +232,7 @@ def _test_folder(path: str) -> str:
 
 def pointed(text: str, findings: Findings) -> str:
     """Return the template's model.py with a line about where the owner's code is."""
-    names = findings.layout.packages or [name.removesuffix(".py") for name in findings.layout.modules]
+    names = findings.layout.packages or [Path(name).stem for name in findings.layout.modules]
     names = [name for name in names if name.isidentifier()][:6]
     if not names:
         return text

@@ -5,27 +5,18 @@ from __future__ import annotations
 import configparser
 import re
 import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from packaging.utils import canonicalize_name
 
-from adoption.packaged import EXTRA, Packaging
-from adoption.requirement_files import DEV_FILE, Reader, conda, requirement_files, say_unread, words_of
-from adoption.requirements import leave_sourced, lines_of, pipfile_requirement, poetry_requirement, try_add
+from adoption.environments import pixi, read_environments
+from adoption.packaged import STYLE, Packaging
+from adoption.requirement_files import DEV_FILE, EXTRA_FILE, Reader, requirement_files, say_unread, words_of
+from adoption.requirements import leave_sourced, lines_of
 from adoption.setup_py import Setup, read_setup
+from adoption.tables import pipfile, read_tables
 from adoption.texts import decoded, named
-
-STYLE = re.compile(  # what checks style, builds pages or publishes: no test needs it
-    r"(black|flake8.*|isort|mypy.*|pylint.*|ruff|pre-commit|sphinx.*|mkdocs.*|docutils|pymdown-extensions|twine|build|bandit|tox|nox|"
-    r"ipython|jupyter.*|notebook|pyinstaller|codespell|bumpversion|types-.*|myst.*|furo|setuptools.*|wheel|pip)"
-)
-TEST_GROUP = re.compile(r"(dev|test|tests|testing|develop|development)")
-GPU_GROUP = re.compile(r"(gpu|cuda)")  # what is made for an image with a GPU
-BESIDE = re.compile(
-    r"(docs?|documentation|lint|linting|style|format|build|publish|release|examples?|notebooks?|all|full)"
-)
 
 
 def read_packaging(folder: Path) -> Packaging:
@@ -39,9 +30,9 @@ def read_packaging(folder: Path) -> Packaging:
         Reader(folder, found).file(path)
     for path in requirement_files(folder, dev=True):
         Reader(folder, found, dev=True).file(path)
-    for path in sorted([*folder.glob("environment*.y*ml"), *folder.glob("conda*.y*ml")]):
-        conda(path, found, fill=not (files or found.static))
-    _pipfile(folder, found)
+    read_environments(folder, found, files, found.static)
+    pipfile(toml_of(folder / "Pipfile"), found)
+    pixi(toml_of(folder / "pixi.toml"), found, "pixi.toml")
     found.packages.dev = [asked for asked in found.packages.dev if not STYLE.fullmatch(asked.name)]
     found.hold()
     python_said(folder, found)
@@ -55,24 +46,11 @@ def _say_extras(found: Packaging) -> None:
     told = [f"{name} ({named(sorted(set(names)), 4)})" for name, names in extras.items() if names]
     if told:
         found.notes.append(
-            f"extras are not locked: {named(told, 5)}; what the image needs of them goes into requirements.in"
+            f"extras and groups are not locked: {named(told, 5)}; what the image needs goes into requirements.in"
         )
 
 
-def _extra(found: Packaging, name: str, texts: Iterable[str], file: str) -> None:
-    """Take an extra: one of tests is for development, of another one the names of its packages are kept."""
-    for text in texts:
-        own = re.match(rf"{re.escape(found.name)}\[", text) if found.name else None
-        if TEST_GROUP.fullmatch(name) and not own:
-            found.packages.add(text, file, dev=True)
-        elif GPU_GROUP.fullmatch(name) and not own:
-            found.packages.add(text, f"{file}{EXTRA}{name}")
-        elif not (own or BESIDE.fullmatch(name)) and (start := re.match(r"[\w.-]+", text)):
-            plain = canonicalize_name(start[0])
-            found.extras.setdefault(name, []).extend([] if STYLE.fullmatch(plain) else [plain])
-
-
-def _toml(path: Path) -> dict[str, Any]:
+def toml_of(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(decoded(path.read_bytes()))
     except (OSError, tomllib.TOMLDecodeError):
@@ -80,7 +58,7 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _pyproject(folder: Path, found: Packaging) -> None:
-    data = _toml(folder / "pyproject.toml")
+    data = toml_of(folder / "pyproject.toml")
     project, tool = data.get("project", {}), data.get("tool", {})
     found.backend = str(data.get("build-system", {}).get("build-backend", ""))
     found.explicit = bool(tool.get("setuptools", {}).keys() & {"packages", "py-modules"})
@@ -93,15 +71,14 @@ def _pyproject(folder: Path, found: Packaging) -> None:
         for text in project.get("dependencies", []):
             found.packages.add(text, "pyproject.toml")
         for name, texts in project.get("optional-dependencies", {}).items():
-            _extra(found, name, texts, "pyproject.toml")
+            found.add_group(name, texts, "pyproject.toml")
         dynamic = tool.get("setuptools", {}).get("dynamic", {}).get("dependencies", {}).get("file", [])
         for name in [dynamic] if isinstance(dynamic, str) else dynamic:
             Reader(folder, found).file(folder / name)
     groups = data.get("dependency-groups", {})
-    for text in (text for name in groups if TEST_GROUP.fullmatch(name) for text in grouped(groups, name)):
-        found.packages.add(text, "pyproject.toml", dev=True)
-    if poetry := tool.get("poetry"):
-        _poetry(poetry, found)
+    for name in groups:
+        found.add_group(name, grouped(groups, name), "pyproject.toml")
+    read_tables(tool, found)
     before = len(found.packages.left)
     leave_sourced(found.packages, tool.get("uv", {}).get("sources", {}), "pyproject.toml")
     found.static = found.static and len(found.packages.left) == before  # else uv would read the table itself
@@ -117,35 +94,6 @@ def grouped(groups: dict[str, Any], name: str, above: tuple[str, ...] = ()) -> l
         elif isinstance(entry, dict) and plain not in above:
             found += grouped(groups, str(entry.get("include-group", "")), (*above, plain))
     return found
-
-
-def _poetry(poetry: dict[str, Any], found: Packaging) -> None:
-    found.kinds.append("poetry")
-    found.name = found.name or str(poetry.get("name", ""))
-    found.description = found.description or str(poetry.get("description", ""))
-    found.scripts += [*poetry.get("scripts", {})]
-    groups = {"dev": poetry.get("dev-dependencies", {})}
-    groups |= {name: group.get("dependencies", {}) for name, group in poetry.get("group", {}).items()}
-    for name, value in poetry.get("dependencies", {}).items():
-        if name == "python":
-            found.python, found.python_source = str(value), "pyproject.toml (poetry)"
-        elif isinstance(value, dict) and value.get("optional"):
-            extras = poetry.get("extras", {})
-            extra = next((extra for extra, names in extras.items() if name in names), "optional")
-            _extra(found, extra, [name], "pyproject.toml (poetry)")
-        else:
-            for one in value[:1] if isinstance(value, list) else [value]:
-                _poetry_add(found, name, one, dev=False)
-    for group, entries in groups.items():
-        for name, value in entries.items() if TEST_GROUP.fullmatch(group) else ():
-            _poetry_add(found, name, value, dev=True)
-    tables = [poetry.get("dependencies", {}), *groups.values()]
-    leave_sourced(found.packages, {name: entry for table in tables for name, entry in table.items()}, "pyproject.toml")
-
-
-def _poetry_add(found: Packaging, name: str, value: object, dev: bool) -> None:
-    make = (poetry_requirement(name, value) for _ in range(1))
-    try_add(found.packages, make, f"{name} = {value}", "pyproject.toml (poetry)", dev)
 
 
 def _setup_cfg(folder: Path, found: Packaging) -> None:
@@ -169,7 +117,7 @@ def _setup_cfg(folder: Path, found: Packaging) -> None:
             found.packages.add(line, "setup.cfg")
     if parser.has_section("options.extras_require"):
         for name, text in parser.items("options.extras_require"):
-            _extra(found, name, lines_of(text), "setup.cfg")
+            found.add_group(name, lines_of(text), "setup.cfg")
 
 
 def _setup_py(folder: Path, found: Packaging) -> None:
@@ -191,7 +139,8 @@ def _setup_py(folder: Path, found: Packaging) -> None:
     for text in texts:
         found.packages.add(text, "setup.py")
     if setup.partial and ("install_requires" in setup.given or not found.packages.run):
-        files = [name for name in setup.files if not DEV_FILE.search(words_of(folder / name))]
+        aside = (DEV_FILE, EXTRA_FILE)
+        files = [n for n in setup.files if not any(kind.search(words_of(folder / n)) for kind in aside)]
         for name in files:
             Reader(folder, found).file(folder / name)
         if not files:
@@ -199,7 +148,7 @@ def _setup_py(folder: Path, found: Packaging) -> None:
             found.packages.left.append(("install_requires", "setup.py", why))
     extras = setup.known.get("extras_require")
     for name, texts in extras.items() if isinstance(extras, dict) else ():
-        _extra(found, str(name), [str(text) for text in texts] if isinstance(texts, list) else [], "setup.py")
+        found.add_group(str(name), [str(text) for text in texts] if isinstance(texts, list) else [], "setup.py")
 
 
 def python_said(folder: Path, found: Packaging) -> None:
@@ -213,16 +162,3 @@ def python_said(folder: Path, found: Packaging) -> None:
         version = re.search(pattern, decoded(path.read_bytes())) if path.is_file() and not found.python else None
         if version:
             found.python, found.python_source = f"=={version[1]}.*", name
-
-
-def _pipfile(folder: Path, found: Packaging) -> None:
-    data = _toml(folder / "Pipfile")
-    if not data:
-        return
-    found.kinds.append("Pipfile")
-    for table, dev in (("packages", False), ("dev-packages", True)):
-        for name, value in data.get(table, {}).items():
-            make = (pipfile_requirement(name, value) for _ in range(1))
-            try_add(found.packages, make, f"{name} = {value}", "Pipfile", dev)
-    if not found.python and (version := data.get("requires", {}).get("python_version")):
-        found.python, found.python_source = f"=={version}.*", "Pipfile"

@@ -62,6 +62,8 @@ def kept_paths(tree: Tree, rendered: list[str], taken: set[str]) -> dict[str, st
     theirs = {path.lower(): path for path in tree.paths}
     kept = {name: f"its settings stand in {where}" for name, where in other_settings(tree).items() if name in rendered}
     kept["pyproject.toml"] = "the packages to lock stand in a file of their own"
+    if page := next((path for path in tree.paths if re.fullmatch(r"readme(\.(rst|txt|adoc|org))?", path.lower())), ""):
+        kept["README.md"] = f"it would be shown in place of your {page}"
     blocked = _wrongly_taken(tree, rendered, taken)
     for path in rendered:
         there = theirs.get(path.lower())
@@ -104,6 +106,12 @@ def _wrongly_taken(tree: Tree, rendered: list[str], taken: set[str]) -> list[str
 def _parents(path: str) -> list[str]:
     parts = path.split("/")[:-1]
     return ["/".join(parts[: number + 1]) for number in range(len(parts))]
+
+
+def twice_named(tree: Tree, rendered: list[str]) -> list[str]:
+    """Return the folders of theirs that differ from one of the template's in capital letters alone."""
+    ours = {path.split("/")[0] for path in rendered if "/" in path}
+    return [name for name in tree.root_folders() if name not in ours and name.lower() in {one.lower() for one in ours}]
 
 
 def shell_scripts(tree: Tree) -> list[str]:

@@ -170,6 +170,11 @@ def publish(clone: Path, repository: Path, branch: str) -> None:
         raise AdoptError(f"the branch {branch} cannot be written into {repository}: {why}") from error
 
 
+def turns_line_ends(repository: Path) -> bool:
+    """Tell whether git checks every text out with CRLF here."""
+    return call(repository, "config", "--get", "core.autocrlf").stdout.strip().lower() == b"true"
+
+
 def unsigned(repository: Path) -> str:
     """Return what is to be known where commits of this repository are signed: this one is not."""
     if call(repository, "config", "--type=bool", "--get", "commit.gpgsign").stdout.strip() != b"true":

@@ -6,23 +6,20 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import yaml
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from adoption.packaged import Packaging
-from adoption.requirements import conda_entry, conda_requirement, conda_version, lines_of, try_add, without_hashes
+from adoption.requirements import lines_of, without_hashes
 from adoption.texts import decoded, named
 from adoption.tree import ASIDE
 
 DEV_FILE = re.compile(r"(?<![a-z])(dev|develop|development|test|tests|testing|lint|ci|optional)(?![a-z])")
+EXTRA_FILE = re.compile(r"(?<![a-z])extras?(?![a-z])")  # what an extra of setup.py reads
 NOT_OURS = re.compile(r"(docs?|example|benchmark|notebook|demo|readthedocs)")
 MAIN_FILE = re.compile(r"(?<![a-z])(base|main|core|common|runtime|run|prod|production|app|server)(?![a-z])")
 GPU_FILE = re.compile(r"(?<![a-z])(gpu|cuda|torch|pytorch|tensorflow|jax)(?![a-z])")
 OTHER_MACHINE = re.compile(r"(?<![a-z])(cpu|rocm|amd|mac|macos|osx|win|windows|arm|arm64|mps|xpu|hpu|tpu)(?![a-z])")
-OF_THE_IMAGE = re.compile(
-    r"(python|pip|setuptools|wheel)\b(?!-)|_|(pytorch-)?cuda|cudnn|nccl|pytorch-mutex|mkl|blas|ninja"
-)
 NO_HASH = "it comes from an address and not from an index, so it has no hash to lock"
 
 
@@ -38,6 +35,7 @@ def requirement_files(folder: Path, dev: bool = False) -> list[Path]:
     chosen = [path for path in every_file(folder) if bool(DEV_FILE.search(words_of(path))) == dev]
     if dev:
         return chosen
+    chosen = [path for path in chosen if not EXTRA_FILE.search(words_of(path))]
     here = [path for path in chosen if not OTHER_MACHINE.search(words_of(path))]
     main = [path for path in here if path.name == "requirements.txt"]
     main = main or [path for path in here if path.suffix == ".in"] or [p for p in here if MAIN_FILE.search(words_of(p))]
@@ -100,8 +98,7 @@ class Reader:
             if not re.fullmatch(r"(-e|--editable)?[ =]*\.(\[[\w,-]*\])?", line):
                 self.found.packages.left.append((line, source, NO_HASH))
         elif re.match(r"(-i|-f|--(extra-)?index-url|--find-links|--trusted-host)\b", line):
-            why = "an index is said with PIP_INDEX_URL or PIP_EXTRA_INDEX_URL"
-            self.found.packages.left.append((line, source, why))
+            self.found.add_index(line, source)
         elif not line.startswith("-"):
             self.found.packages.add(without_hashes(line), source, self.dev)
 
@@ -126,36 +123,6 @@ class Reader:
                 self.found.held.append((Requirement(without_hashes(line)), source))
             except InvalidRequirement:
                 self.found.packages.left.append((line, source, "it is not a constraint that can be read"))
-
-
-def conda(path: Path, found: Packaging, fill: bool) -> None:
-    """Read a conda environment; its packages count only if it is to `fill` what nothing else says."""
-    text = decoded(path.read_bytes())
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return
-    if not isinstance(data, dict) or not isinstance(data.get("dependencies"), list):
-        return
-    found.kinds.append(path.name)
-    found.texts[path.name] = text
-    for entry in data["dependencies"]:
-        if isinstance(entry, str):
-            _conda_entry(entry, path.name, found, fill)
-        elif fill and isinstance(entry, dict):
-            for line in lines_of("\n".join(map(str, entry.get("pip") or []))):
-                Reader(path.parent, found).line(line, path.name, path.parent)
-
-
-def _conda_entry(entry: str, file: str, found: Packaging, fill: bool) -> None:
-    name, version = conda_entry(entry)
-    if name == "python" and version and not found.python:
-        try:
-            found.python, found.python_source = conda_version(version), file
-        except ValueError:  # python_fits says that it cannot be read
-            found.python, found.python_source = version, file
-    elif fill and not OF_THE_IMAGE.match(name or entry):
-        try_add(found.packages, (conda_requirement(text) for text in [entry]), entry, file)
 
 
 def say_unread(folder: Path, found: Packaging) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import re
 import sys
+import tokenize
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -40,7 +42,8 @@ class Tree:
         """Return a file as text, "" where there is none or it is not text."""
         file = self.folder / path
         try:
-            return decoded(file.read_bytes(), "strict") if file.stat().st_size < LARGEST else ""
+            data = file.read_bytes() if file.stat().st_size < LARGEST else b""
+            return data.decode(encoding) if (encoding := own_encoding(path, data)) else decoded(data, "strict")
         except (OSError, UnicodeDecodeError):
             return ""
 
@@ -92,6 +95,15 @@ class Tree:
     def root_folders(self) -> list[str]:
         """Return the folders at the root."""
         return sorted({path.split("/")[0] for path in self.paths if "/" in path})
+
+
+def own_encoding(path: str, data: bytes) -> str:
+    """Return the encoding that a Python file names in its first lines (PEP 263), "" for UTF-8 and for other files."""
+    try:
+        name = tokenize.detect_encoding(io.BytesIO(data).readline)[0] if path.endswith(".py") else "utf-8"
+    except SyntaxError:
+        return ""
+    return "" if name.startswith("utf-8") else name
 
 
 def utf8(path: str) -> bool:

@@ -147,7 +147,8 @@ def found_in(left: dict[str, str]) -> dict[str, Any]:
 def made(state: State, child: Child, wish: Adopting, tests: Tests, log: Path) -> dict[str, str]:
     """Run the adoption and return what it left. Raises UpdateError with its own words."""
     log.unlink(missing_ok=True)
-    readable = dict.fromkeys((*tests.readable, str(ROOT), str(wish.clone)))
+    here = (str(ROOT), str(Path(sys.prefix).resolve()), str(wish.clone))  # .venv may be a link to another place
+    readable = dict.fromkeys((*tests.readable, *here))
     works = replace(tests, command=command(child, wish), readable=tuple(outermost(readable)))
     left = files_left(works, state.clone(child.name), "HEAD", log, PATTERN, LIMIT)
     if left is None:

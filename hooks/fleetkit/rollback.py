@@ -162,10 +162,11 @@ def take_adoption_back(state: State, fleet: Fleet, child: Child) -> Record:
 
 def adoption_commit(clone: Path, head: str) -> str:
     """Return the commit of the default branch by which this tool let a repository join, nothing where it did not."""
-    log = git(clone, "log", "--first-parent", "--diff-merges=first-parent", "--diff-filter=A", "--format=%H", head,
-              "--", ANSWERS)  # fmt: skip
+    log = git(clone, "log", "--no-patch", "--first-parent", "--diff-merges=first-parent", "--diff-filter=A",
+              "--format=%H", head, "--", ANSWERS)  # fmt: skip
     for commit in log.split():
-        titles = git(clone, "log", "--format=%s", f"{commit}^..{commit}").splitlines()
+        first = not git(clone, "log", "-1", "--format=%P", commit).strip()  # a repository that began as a child
+        titles = [] if first else git(clone, "log", "--format=%s", f"{commit}^..{commit}").splitlines()
         if any(title.startswith(ADOPTED) for title in titles):
             return commit
     return ""

@@ -82,6 +82,8 @@ def status_of(state: State, child: Child, catalog: dict[str, Any], hosts: set[st
     try:
         texts = files_of(child, place_of(state, child))
         record["fetched"] = True
+        if ANSWERS not in texts:
+            raise FleetError(f"it has no {ANSWERS}, so it follows no template (an old repository joins by fleet adopt)")
         answers = answers_in(texts.get(ANSWERS, ""))
         record["version"] = answers["_commit"]
         source = record["source"] = checked(answers["_src_path"], hosts)

@@ -134,7 +134,7 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_fai
     """
     plan = state.plan()
     if not plan.get("finished"):
-        raise FleetError("there is no finished plan: run fleet plan first")
+        raise FleetError("there is no finished plan: run fleet plan (adopt, lock) first")
     members = [child for child in fleet.children if child.wave == wave and not child.paused]
     records = {child.name: state.read(child.name) for child in fleet.children}
     planned = [

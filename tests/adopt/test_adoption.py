@@ -237,7 +237,7 @@ def test_a_package_that_does_not_resolve_is_widened_then_left_out_and_named(
     wanted = locks.Wanted([Fitted(f"{name}==1.0", "setup.py"), Fitted("fits", "setup.py")], [], [])
     result = locks.resolve(tmp_path, "requirements", wanted, False, "torch-cu13")
     assert [line.text for line in wanted.run] == ["fits"]
-    [told] = result.open
+    [told] = result.out.values()
     assert name in told
     assert "torch-cu13" in told
     assert "Ask for a version that fits" in told

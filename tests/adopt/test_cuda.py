@@ -15,6 +15,8 @@ NAMED = {
     "wheels": ("install.sh", "pip install torch==1.9.0+cu111\n", "wheels for CUDA 11.1"),
     "cuda-version": ("environment.yml", "dependencies: [cuda-version=12.4]\n", "cuda-version 12.4"),
     "cuda-toolkit": ("environment.yml", "dependencies: [cuda-toolkit=12.4]\n", "cudatoolkit 12.4"),
+    "an argument": ("Dockerfile", "ARG CUDA=11.3.1\nFROM nvidia/cuda:${CUDA}-base\n", "CUDA 11.3"),
+    "Cog": ("cog.yaml", "build:\n  cuda: '11.8'\n", "CUDA 11.8"),
     "a channel": (
         "environment.yml",
         "channels: [nvidia/label/cuda-11.8.0]\ndependencies: [a]\n",

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from adoption import merge, plan
+from adoption import merge, plan, repository
 from adoption.adopting import refused_line
 from adoption.baseline import NAME, RUFF, write_baseline
 from adoption.repository import AdoptError, check
@@ -105,6 +105,40 @@ def test_files_of_the_template_keep_their_line_ends(old: Make) -> None:
     folder = old({".gitattributes": "* text=auto eol=crlf\n"})
     assert merge.kept_from_crlf(folder, ["scripts/test"]) == ["/scripts/test eol=lf"]
     assert merge.kept_from_crlf(folder, ["scripts/test"]) == []
+
+
+def test_files_of_the_template_keep_their_line_ends_where_git_turns_all(old: Make) -> None:
+    """With core.autocrlf a script that begins with a line of CRLF names a program that is not there."""
+    folder = old({"tests/test_a.py": "", "b.txt": "one\n"})
+    git(folder, "config", "core.autocrlf", "true")
+    assert repository.turns_line_ends(folder)
+    new = ["scripts/test", "tests/gpu/test_smoke.py", "Dockerfile", "wheels/a-1.whl", "wheels/requirements.in"]
+    for name in new:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"PK\0\r\n" if name.endswith(".whl") else b"line\n")
+    merge.kept_from_crlf(folder, new, ["tests/test_a.py", "b.txt"], automatic=True)
+    assert (folder / ".gitattributes").read_text().splitlines()[2:] == [
+        f"/{name} text eol=lf"
+        for name in ("scripts/**", "tests/gpu/test_smoke.py", "Dockerfile", "wheels/requirements.in")
+    ]
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=Files")
+    for name in (*new, "b.txt"):
+        (folder / name).unlink()
+    git(folder, "checkout", "--", ".")
+    turned = {name for name in (*new, "b.txt") if (folder / name).read_bytes().count(b"\r\n")}
+    assert turned == {"b.txt", "wheels/a-1.whl"}, "theirs as git was told, the template's as they are"
+
+
+def test_a_readme_in_another_form_is_not_hidden_by_the_templates(old: Make) -> None:
+    tree = read_tree(old({"README.rst": "Nets\n====\n"}))
+    assert "README.rst" in plan.kept_paths(tree, ["README.md"], set())["README.md"]
+    assert "README.md" not in plan.kept_paths(tree, ["README.md"], {"README.md"})
+
+
+def test_a_folder_that_differs_in_capitals_alone_is_named(old: Make) -> None:
+    tree = read_tree(old({"Scripts/run.py": "", "src/a.py": "", "data/x": ""}))
+    assert plan.twice_named(tree, ["scripts/test", "src/x/model.py", "Dockerfile"]) == ["Scripts"]
 
 
 def test_a_pyproject_with_crlf_keeps_it(old: Make) -> None:

@@ -43,6 +43,9 @@ TYPES = {
     "Gradio": ({"app.py": "import gradio as gr\nwith gr.Blocks() as demo:\n    pass\n"}, "service"),
     "gRPC": ({"requirements.txt": "grpcio\n", "serve.py": "import grpc\n", "Dockerfile": "EXPOSE 50051\n"}, "service"),
     "Flask, asked for by nothing": ({"app.py": FLASK, "wsgi.py": "from app import app\n"}, "service"),
+    "Streamlit": ({"requirements.txt": "streamlit\n", "app.py": "import streamlit as st\nst.title('x')\n"}, "service"),
+    "BentoML": ({"bentofile.yaml": "python: {packages: [bentoml]}\n", "service.py": "import bentoml\n"}, "service"),
+    "a program in src": ({"requirements.txt": "torch\n", "src/train.py": TORCH}, "batch"),
     "a client of the web": ({"requirements.txt": "aiohttp\n", "get.py": "import aiohttp\n"}, "batch"),
     "a port of a board": ({"requirements.txt": "torch\n", "train.py": TORCH, "Dockerfile": "EXPOSE 6006\n"}, "batch"),
     "a library with a server to try it": (
@@ -111,3 +114,14 @@ def test_code_that_asks_for_a_version_that_nothing_tells_is_named(text: str, ask
 )
 def test_code_that_asks_for_a_version_that_its_files_tell_is_answered(files: dict[str, str], old: Make) -> None:
     assert not findings(old({**files, "x/__init__.py": SELF.format("'x'")})).open
+
+
+def test_a_python_file_counts_in_the_encoding_that_it_names(old: Make) -> None:
+    folder = old({"requirements.txt": "torch\n", "a.py": ""})
+    (folder / "a.py").write_bytes("# -*- coding: latin-1 -*-\nimport torch  # für\n".encode("latin-1"))
+    assert "1 files import it" in findings(folder).answers["framework"].reason
+
+
+def test_code_in_src_counts_without_a_package(old: Make) -> None:
+    layout = findings(old({"src/train.py": "", "src/nets/model.py": ""})).layout
+    assert (layout.kind, layout.packages, layout.modules, layout.code) == ("src", ["nets"], ["src/train.py"], [])

@@ -51,6 +51,46 @@ ASKED: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
         ["a"],
         ["pytest-mock"],
     ),
+    "groups of PDM": (
+        {"pyproject.toml": PROJECT + "[tool.pdm.dev-dependencies]\ntest=['hypothesis']\n"},
+        ["a"],
+        ["hypothesis"],
+    ),
+    "development, as uv wrote it first": (
+        {"pyproject.toml": PROJECT + "[tool.uv]\ndev-dependencies=['hypothesis']\n"},
+        ["a"],
+        ["hypothesis"],
+    ),
+    "environments of Hatch": (
+        {"pyproject.toml": PROJECT + "[tool.hatch.envs.default]\ndependencies=['hypothesis']\n"},
+        ["a"],
+        ["hypothesis"],
+    ),
+    "Flit before there was [project]": (
+        {
+            "pyproject.toml": "[tool.flit.metadata]\nmodule='x'\nrequires=['a>=1']\n"
+            "[tool.flit.metadata.requires-extra]\ntest=['b']\n"
+        },
+        ["a>=1"],
+        ["b"],
+    ),
+    "a conda environment that takes the requirements in": (
+        {"requirements.txt": "a\n", "environment.yml": "dependencies: [b=1.2, {pip: ['-r requirements.txt', c]}]\n"},
+        ["a", "b==1.2.*", "c"],
+        [],
+    ),
+    "a conda environment in a folder": ({"envs/environment.yml": "dependencies: [{pip: [c]}]\n"}, ["c"], []),
+    "pixi": (
+        {"pixi.toml": "[dependencies]\npython='3.11.*'\nb='>=1'\n[pypi-dependencies]\nc='*'\n"},
+        ["b>=1", "c"],
+        [],
+    ),
+    "Cog": ({"cog.yaml": "build: {python_version: '3.10', python_packages: ['a==1']}\n"}, ["a==1"], []),
+    "BentoML": (
+        {"bentofile.yaml": "python: {packages: [a], requirements_txt: req.txt}\n", "req.txt": "b\n"},
+        ["a", "b"],
+        [],
+    ),
     "UTF-16, as PowerShell writes it": ({"requirements.txt": "torch==1.9\nb\n"}, ["torch==1.9", "b"], []),
     "two that belong together": (
         {"requirements/base.txt": "a\n", "requirements/prod.txt": "fastapi\n"},
@@ -115,18 +155,56 @@ TOLD: dict[str, tuple[dict[str, str], str]] = {
     ),
     "extras": (
         {"pyproject.toml": PROJECT + "[project.optional-dependencies]\nvision=['pillow', 'x[all]']\ndocs=['mkdocs']\n"},
-        "extras are not locked: vision (pillow);",
+        "extras and groups are not locked: vision (pillow);",
     ),
     "extras of Poetry": (
         {
             "pyproject.toml": "[tool.poetry]\nname='x'\n[tool.poetry.dependencies]\nb={version='*', optional=true}\n"
             "[tool.poetry.extras]\nmore=['b']\n"
         },
-        "extras are not locked: more (b);",
+        "extras and groups are not locked: more (b);",
     ),
     "extras of setup.py": (
         {"setup.py": "setup(name='x', install_requires=[], extras_require={'vis': ['pillow>=9'], 'lint': ['c']})\n"},
-        "extras are not locked: vis (pillow);",
+        "extras and groups are not locked: vis (pillow);",
+    ),
+    "other groups": (
+        {"pyproject.toml": PROJECT + "[dependency-groups]\ntrain=['lightning']\nlint=['ruff']\n"},
+        "extras and groups are not locked: train (lightning);",
+    ),
+    "other groups of Poetry": (
+        {"pyproject.toml": "[tool.poetry]\nname='x'\n[tool.poetry.group.train.dependencies]\nlightning='^2'\n"},
+        "extras and groups are not locked: train (lightning);",
+    ),
+    "an index of a Pipfile": (
+        {"Pipfile": "[[source]]\nname='corp'\nurl='https://h/simple'\n[packages]\nb={index='corp', version='*'}\n"},
+        "b: Pipfile: Pipfile takes it from the index corp, and the common index may have another of that name",
+    ),
+    "the source of every package": (
+        {"Pipfile": "[[source]]\nname='corp'\nurl='https://h/simple'\n[packages]\nb='*'\n"},
+        "https://h/simple: Pipfile: an index is said with PIP_INDEX_URL",
+    ),
+    "an index of uv": (
+        {"pyproject.toml": PROJECT + "[[tool.uv.index]]\nname='corp'\nurl='https://h/simple'\n"},
+        "https://h/simple: pyproject.toml: an index is said with PIP_INDEX_URL",
+    ),
+    "an index of PyTorch": (
+        {"requirements.txt": "--extra-index-url https://x.pytorch.org/whl/cu121\na\n"},
+        "requirements.txt names an index of PyTorch or NVIDIA",
+    ),
+    "a conda environment beside requirements": (
+        {"requirements.txt": "a\n", "environment.yml": "dependencies: [python=3.12, a, {pip: [b]}]\n"},
+        "of environment.yml is not read: b;",
+    ),
+    "what an extra of setup.py reads": (
+        {
+            "setup.py": "def r(p): return open(p).read().split()\n"
+            "setup(name='x', install_requires=r('requirements.txt'), "
+            "extras_require={'more': r('requirements-extras.txt')})\n",
+            "requirements.txt": "a\n",
+            "requirements-extras.txt": "b\n",
+        },
+        "not read: requirements-extras.txt (b);",
     ),
     "constraints for nothing": (
         {"requirements.txt": "-c c.txt\na\n", "c.txt": "a<3\nnumpy<2\n"},

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import adopt
 import pytest
-from adoption import plan, words
-from adoption.adopting import Adoption
+from adoption import adopting, plan, words
+from adoption.adopting import Adoption, Wish
 from adoption.locks import Wanted, write_inputs
 from adoption.repository import AdoptError, check, publish, unsigned
 from adoption.requirements import Fitted
 from adoption.texts import masked, masked_all
 from adoption.tree import read_tree
+from new import NewError
 
 from tests.adopt.conftest import Make
 from tests.adopt.test_detect import findings
@@ -97,6 +98,22 @@ def test_the_second_of_two_at_once_is_told_why(old: Make, tmp_path: Path) -> Non
         publish(clone, folder, "adopted")
 
 
+@pytest.mark.parametrize(
+    ("why", "hint"), [("framework cannot be 'x'", True), ("fatal: pack: No space left on device", False)]
+)
+def test_only_an_answer_is_said_to_be_one(
+    why: str, hint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(*_: object) -> str:
+        raise NewError(why)
+
+    monkeypatch.setattr(adopting, "start", start)
+    wish = Wish(tmp_path, "b", {}, frozenset(), "template", None)
+    with pytest.raises(AdoptError) as refused:
+        adopting.rendered(wish, tmp_path / "new", ["framework=x"])
+    assert ("DATA=" in str(refused.value)) == hint
+
+
 def test_a_commit_that_is_not_signed_says_so(old: Make) -> None:
     folder = old({"a.py": ""})
     assert unsigned(folder) == ""
@@ -108,11 +125,13 @@ def test_a_commit_that_is_not_signed_says_so(old: Make) -> None:
 def test_one_that_is_stopped_leaves_nothing(number: signal.Signals, old: Make, tmp_path: Path) -> None:
     folder, passing = old({"a.py": ""}), tmp_path / "passing"
     passing.mkdir()
-    # A template that never answers: the adoption waits for it with its clone made.
+    # A template that never answers: the adoption waits for it with its clone made, and another program with its own.
+    waits = "import tempfile, time; tempfile.mkdtemp(); print('here', flush=True); time.sleep(60)"
     program = f"import sys, time; sys.argv = ['adopt', {str(folder)!r}]; sys.path[:0] = [{str(ROOT / 'hooks')!r}]\n"
     program += "import adopt, adoption.adopting as a, signal\nsignal.signal(signal.SIGTERM, adopt.stop)\n"
     program += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's job may be deaf to it
-    program += "a.rendered = lambda *_: (print('here', flush=True), time.sleep(60))\nsys.exit(adopt.main())\n"
+    program += f"import subprocess\na.rendered = lambda *_: subprocess.run([sys.executable, '-c', {waits!r}])\n"
+    program += "sys.exit(adopt.main())\n"
     job = subprocess.Popen(
         [sys.executable, "-c", program], env={"PATH": "/usr/bin:/bin", "TMPDIR": str(passing)}, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,

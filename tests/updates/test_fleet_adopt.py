@@ -18,7 +18,9 @@ from fleetkit.children import Child, FleetError, child_of
 from fleetkit.git_rules import AUTHOR
 from fleetkit.overview import each
 from fleetkit.requests import branch_in, is_older, signed
+from fleetkit.rollback import adoption_commit
 from fleetkit.state import State
+from fleetkit.status import status_of
 from gpu_repo_runtime.update.git_calls import UpdateError
 
 from tests.conftest import ROOT, git
@@ -255,6 +257,47 @@ def test_a_newer_adoption_stands_in_for_an_older_one_and_for_nothing_else() -> N
 
 def test_a_folder_is_shown_once() -> None:
     assert outermost(["/a/b", "/a", "/c", "/a/b/c", "/ab"]) == ["/a", "/ab", "/c"]
+
+
+def test_an_environment_in_another_place_is_shown_to_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone may share its .venv by a link: the folder of the clone alone does not hold its Python."""
+    (tmp_path / "shared").mkdir()
+    (tmp_path / ".venv").symlink_to("shared")
+    shown: list[str] = []
+    monkeypatch.setattr(adopt.sys, "prefix", str(tmp_path / ".venv"))
+    monkeypatch.setattr(adopt, "files_left", lambda tests, *_: shown.extend(tests.readable) or {})
+    adopt.made(State(tmp_path / "state"), Child("old", "/old.git"), WISH, NO_TESTS, tmp_path / "log")
+    assert str(tmp_path / "shared") in shown
+
+
+def test_a_repository_that_began_as_a_child_did_not_join(tmp_path: Path) -> None:
+    bare = old_repository(tmp_path, {".copier-answers.yml": ANSWERS})
+    assert adoption_commit(bare, git(bare, "rev-parse", "HEAD").strip()) == ""
+
+
+def test_the_commit_by_which_a_repository_joined_is_found_behind_a_merge(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    bare = old_repository(tmp_path, {"a.py": ""})
+    who = ("-c", "user.name=O", "-c", "user.email=o@example.com")
+    for title in ("Something else", f"{adopt.ADOPTED}, version v2.0.0"):
+        git(work, "switch", "--quiet", "--create", "joins")
+        write_files(work, {".copier-answers.yml": ANSWERS})
+        git(work, "add", "--all")
+        git(work, *who, "commit", "--quiet", f"--message={title}")
+        git(work, "switch", "--quiet", "main")
+        git(work, *who, "merge", "--quiet", "--no-ff", "--message=Merge it", "joins")
+        git(work, "branch", "--quiet", "-D", "joins")
+        joined = git(work, "rev-parse", "HEAD").strip()
+        git(work, "rm", "--quiet", ".copier-answers.yml")
+        git(work, *who, "commit", "--quiet", "--message=Out of it")
+    git(work, "push", "--quiet", str(bare), "main")
+    assert adoption_commit(bare, git(bare, "rev-parse", "main").strip()) == joined
+
+
+def test_status_says_which_repository_follows_no_template(tmp_path: Path) -> None:
+    bare = old_repository(tmp_path, {"a.py": ""})
+    record = status_of(State(tmp_path / "state"), Child("old", str(bare)), {"images": []}, set())
+    assert "follows no template" in record["error"], record
 
 
 @pytest.mark.slow
