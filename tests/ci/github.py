@@ -30,8 +30,8 @@ LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy":
 NAMES = {"change": "pull_request", "fork": "pull_request", "dependabot": "pull_request", "queue": "merge_group"}
 WITHOUT_SECRETS = ("fork", "dependabot")
 STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
-# On a busy machine act drops the last words of a step that fails: it does not wait until it has read them. So the outermost
-# shell of each step writes them to a file as well.
+# On a busy machine act drops the last words of a step that fails: it does not wait until it has read them. So the
+# outermost shell of each step writes them to a file as well.
 TELL = """
 if [ -z "${{TOLD:-}}" ]; then
     export TOLD={file}
