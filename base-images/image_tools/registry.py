@@ -15,7 +15,7 @@ from .catalog import ImageError
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 PAUSES_S = (2, 10)
 ANSWER_S, COPY_S = 120, 3600
-BUSY = re.compile(r"\b50[0-9]\b|unavailable|too many requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
+BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 COMPRESSION = ("zstd", "3")  # smaller than gzip and several times faster to pack and to unpack
 
 

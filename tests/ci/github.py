@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,6 +30,16 @@ LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy":
 NAMES = {"change": "pull_request", "fork": "pull_request", "dependabot": "pull_request", "queue": "merge_group"}
 WITHOUT_SECRETS = ("fork", "dependabot")
 STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
+# On a busy machine act drops the last words of a step that fails: it does not wait until it has read them. So the
+# outermost shell of each step writes them to a file as well.
+TELL = """
+if [ -z "${{TOLD:-}}" ]; then
+    export TOLD={file}
+    exec > >(exec tee -a "$TOLD") 2>&1
+    telling=$!
+    trap 'exec >/dev/null 2>&1; wait "$telling"' EXIT
+fi
+"""
 INPUTS = ("name", "path", "if-no-files-found", "overwrite", "pattern", "merge-multiple")
 
 
@@ -78,9 +89,13 @@ def act(
         command += [word for key, value in variables.items() for word in ("--var", f"{key}={value}")]
     places = {name: (LABELS[_label(job["runs-on"])], job.get("environment", "")) for name, job in jobs.items()}
     first = agents_of_jobs(places, agents, credentials["registry-release"], folder / "agents.sh")
+    said = folder / "said.log"
+    said.touch()
+    with first.open("a") as file:
+        file.write(TELL.format(file=shlex.quote(str(said))))
     around = environment(folder, []) | {"BASH_ENV": str(first), **(more or {})}
     done = subprocess.run(command, cwd=source, env=around, capture_output=True, text=True, check=False)
-    return _told(done.returncode, done.stdout + done.stderr)
+    return _told(done.returncode, done.stdout + done.stderr + said.read_text(errors="replace"))
 
 
 def _label(runs_on: str) -> str:

@@ -60,12 +60,18 @@ def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
         '<testcase name="left out"><skipped/></testcase></testsuite>'
     )
     (tmp_path / "cut.xml").write_text("<testsuite><testcase")
+    (tmp_path / "odd.xml").write_text('<?xml version="1.0" encoding="utf-99"?><t/>')
     program = ROOT / "runtime" / "src" / "gpu_repo_runtime" / "summary.py"
-    command = [sys.executable, str(program), *(str(tmp_path / name) for name in ("unit.xml", "cut.xml", "gone.xml"))]
+    command = [
+        sys.executable,
+        str(program),
+        *(str(tmp_path / name) for name in ("unit.xml", "cut.xml", "odd.xml", "gone.xml")),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [
         "| unit.xml | 1 | 1 | 1 |",
         r"| ↳ `t bad[a\|b' \| all.xml \| 9 \| 0 \| 0 \|]` | | failed | |",
         "| cut.xml | no report | | |",
+        "| odd.xml | no report | | |",
         "| gone.xml | no report | | |",
     ]

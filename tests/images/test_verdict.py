@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -186,7 +187,22 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "counts that no test has": (
         "unit.xml",
         '<testsuite errors="1" failures="2"><testcase name="a"/></testsuite>',
-        "counts failures and errors",
+        "tells of failures or errors",
+    ),
+    "counts of all suites": (
+        "unit.xml",
+        '<testsuites failures="1"><testsuite><testcase name="a"/></testsuite></testsuites>',
+        "tells of failures or errors",
+    ),
+    "a suite that failed": (
+        "unit.xml",
+        '<testsuite><error>setup</error><testcase name="a"/></testsuite>',
+        "tells of failures or errors",
+    ),
+    "a failure in a namespace": (
+        "unit.xml",
+        '<t xmlns="urn:junit"><testcase name="a"><failure/></testcase></t>',
+        "1 of 1 tests failed",
     ),
     "an encoding that nobody knows": ("unit.xml", '<?xml version="1.0" encoding="utf-99"?><t/>', "no report of tests"),
     "a smoke report without end": ("smoke.json", "[" * 100_000, "empty or no report"),
@@ -209,6 +225,15 @@ def test_a_child_releases_nothing_else(name: str, tmp_path: Path) -> None:
     code, said = ask(folder)
     assert code == 1, said
     assert words in said
+
+
+@pytest.mark.parametrize("name", ["unit.xml", "smoke.json", "lint"])
+def test_a_pipe_in_place_of_a_report_is_none(name: str, tmp_path: Path) -> None:
+    """It would be waited for until the limit of the step."""
+    folder = proof(tmp_path / "proof")
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    assert ask(folder)[0] == 1
 
 
 @pytest.mark.parametrize("commit", ["", "unknown", "-dirty", f"{COMMIT}-dirty"])

@@ -14,6 +14,7 @@ from tests.jenkins.conftest import pipeline, stage
 from tests.jenkins.runner import PipelineRefused, Problem, check, run_pipeline
 
 ECHO = stage("echo 'x'")
+MATRIX = "matrix {\n axes { axis { name 'X'\n values '1' } }\n stages {\n" + ECHO + "}\n}\n"
 
 
 def options(text: str) -> str:
@@ -48,10 +49,10 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "method in steps": (pipeline(stage("docker.build('x')")), 8, "not a step", "script {"),
     "unknown agent": (pipeline(ECHO, agent="{ labell 'x' }"), 2, "'labell'", "did you mean 'label'"),
     "bare agent": (pipeline(ECHO, agent="gpu"), 2, "not an agent", "agent any"),
-    "agent beside parallel": (
-        pipeline("stage('A') {\n agent any\n parallel {\n" + ECHO + "}\n}"), 5, "'agent' is not allowed", "inside"),
-    "parallel in parallel": (
-        pipeline("stage('A') {\n parallel {\n stage('B') {\n parallel {\n" + ECHO + "}\n}\n}\n}"), 8, "inside", "use"),
+    "agent beside matrix": (
+        pipeline("stage('A') {\n agent any\n" + MATRIX + "}"), 5, "'agent' is not allowed", "inside"),
+    "matrix in matrix": (
+        pipeline("stage('A') {\n" + MATRIX.replace(ECHO, f"stage('B') {{\n{MATRIX}}}\n") + "}"), 11, "inside", "use"),
     "environment twice": (pipeline(ECHO, top="environment {\n A = '1'\n A = '2'\n}"), 5, "'A' is set twice", "keep"),
     "environment value": (pipeline(ECHO, top="environment {\n A = params.B\n}"), 4, "not a string", '"${...}"'),
     "bare dollar": (pipeline(ECHO, top="environment {\n A = ${B}\n}"), 4, "without quotes", '"${...}"'),
@@ -69,7 +70,7 @@ FAULTS: dict[str, tuple[str, int, str, str]] = {
     "empty when": (sections("when {\n}"), 6, "no condition", "branch"),
     "unknown condition": (sections("when {\nbrnach 'x'\n}"), 7, "'brnach'", "'branch'"),
     "not with two": (sections("when {\nnot {\nbranch 'a'\nbranch 'b'\n}\n}"), 7, "2 conditions", "one"),
-    "post condition": (pipeline(ECHO, top="post {\n alwyas { echo 'x' }\n}"), 4, "'alwyas'", "'always'"),
+    "post condition": (sections("post {\n alwyas { echo 'x' }\n}"), 7, "'alwyas'", "'always'"),
     "input without message": (sections("input {\n ok 'Go'\n}"), 6, "no message", "message"),
     "matrix without axes": (pipeline("stage('A') {\n matrix {\n stages {\n" + ECHO + "}\n}\n}"), 6, "no 'axes'", "add"),
     "axis without values": (
@@ -116,6 +117,9 @@ LEFT_OUT = {  # right in Jenkins, and nothing that our pipelines do
     "step": pipeline(stage("readJSON file: 'x'")),
     "condition": sections("when { changeRequest() }"),
     "post": sections("post { failure { echo 'x' } }"),
+    "post of the pipeline": pipeline(ECHO, top="post { always { echo 'x' } }"),
+    "post of a matrix": pipeline("stage('A') {\n" + MATRIX + "post { always { echo 'x' } }\n}"),
+    "parallel": pipeline("stage('A') {\n parallel {\n" + ECHO + "}\n}"),
 }
 OURS = [ROOT / "Jenkinsfile", ROOT / "hooks" / "fleet.Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"]
 

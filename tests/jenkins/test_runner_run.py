@@ -49,8 +49,6 @@ def test_when(run: Run, condition: str, arguments: dict[str, object], runs: bool
     [
         ("", "other", ["input", "node", "when"]),
         ("beforeAgent true", "other", ["input", "when"]),
-        ("beforeInput true", "other", ["when"]),
-        ("beforeOptions true", "other", ["when"]),
         ("", "main", ["input", "node", "when", "echo", "post", "echo"]),
     ],
 )
@@ -252,22 +250,16 @@ def test_error_in_post_fails_a_good_stage_and_cleanup_still_runs(run: Run) -> No
     )  # fmt: skip
 
 
-MATRIX = """
-stage('Images') {
-    matrix {
-        axes { axis { name 'ROW'
-                      values 'torch', 'plain' } }
-        stages { stage('Build') { agent { label 'docker' }
-                                  steps { sh 'echo $ROW; test $ROW != plain' } }
-                 stage('Promote') { steps { echo "promoted ${env.ROW}" } } }
-    }
-}
-stage('Last') { steps { echo 'x' } }
-"""
+def matrix(stages: str) -> str:
+    """Return a stage with a matrix of two rows."""
+    axes = "axes { axis { name 'ROW'\nvalues 'torch', 'plain' } }"
+    return f"stage('Images') {{\nmatrix {{\n{axes}\nstages {{\n{stages}\n}}\n}}\n}}\n"
 
 
 def test_matrix_runs_its_cells_and_a_failed_cell_holds_back_only_itself(run: Run) -> None:
-    trace = run(pipeline(MATRIX, agent="none"), labels=["docker"])
+    build = stage("sh 'echo $ROW; test $ROW != plain'", name="Build", sections="agent { label 'docker' }")
+    text = matrix(build + stage('echo "promoted ${env.ROW}"', name="Promote")) + stage("echo 'x'", name="Last")
+    trace = run(pipeline(text, agent="none"), labels=["docker"])
     cells = {stage.name: stage.result for stage in trace.all_stages if stage.name.startswith("Matrix")}
     assert cells == {"Matrix - ROW = 'torch'": "SUCCESS", "Matrix - ROW = 'plain'": "FAILURE"}
     assert (trace.result, trace.stage("Last").skipped) == ("FAILURE", "failure")
@@ -279,28 +271,21 @@ def test_matrix_runs_its_cells_and_a_failed_cell_holds_back_only_itself(run: Run
 
 
 @pytest.mark.parametrize(("resources", "together"), [({}, False), ({"gpu": 2}, True)])
-def test_parallel_stages_run_together_and_wait_for_a_lock(run: Run, resources: dict[str, int], together: bool) -> None:
+def test_cells_run_together_and_wait_for_a_lock(run: Run, resources: dict[str, int], together: bool) -> None:
     """With one resource one waits for the other; with two each has a device of its own."""
     meet = "for i in 1 2 3 4 5 6; do test $(ls here-* | wc -l) = 2 && break; sleep 0.1; done; ls here-* | wc -l"
-    shell = f"cd $WORKSPACE/..; touch here-$STAGE_NAME; {meet}; echo $SLOT0_DEVICE; rm here-$STAGE_NAME"
+    shell = f"cd $WORKSPACE/..; touch here-$ROW; {meet}; echo $SLOT0_DEVICE; rm here-$ROW"
     steps = f"lock(label: 'gpu', quantity: 1, variable: 'SLOT') {{\nsh '{shell}'\n}}"
-    text = "".join(stage(steps, name=name, sections="agent any") for name in "AB")
-    trace = run(pipeline(f"stage('Both') {{\nparallel {{\n{text}\n}}\n}}", agent="none"), resources=resources)
+    text = matrix(stage(steps, sections="agent any"))
+    trace = run(pipeline(text, agent="none"), resources=resources)
     assert trace.result == "SUCCESS", trace.log
-    said = sorted(tuple(re.findall(r"(?m)^\d$", trace.stage(name).commands[0].output)) for name in "AB")
+    cells = [trace.stage("Only", ROW=row).commands[0].output for row in ("torch", "plain")]
+    said = sorted(tuple(re.findall(r"(?m)^\d$", output)) for output in cells)
     if together:
         assert ("2", "0") in said or ("2", "1") in said, trace.log
         assert {device for _, device in said} == {"0", "1"}
     else:
         assert said == [("1", "0"), ("1", "0")]
-
-
-def test_a_parallel_failure_lets_the_other_end_and_stops_what_follows(run: Run) -> None:
-    inside = stage("sh 'false'", name="A") + stage("sh 'sleep 0.3; echo done'", name="B")
-    trace = run(pipeline(f"stage('Both') {{\nparallel {{\n{inside}\n}}\n}}\n" + stage("echo 'x'", name="C")))
-    assert [(s.name, s.result) for s in trace.all_stages] == [
-        ("Both", "FAILURE"), ("A", "FAILURE"), ("B", "SUCCESS"), ("C", "NOT_BUILT"),
-    ]  # fmt: skip
 
 
 def test_script_is_groovy_and_with_env_sets_variables(run: Run) -> None:

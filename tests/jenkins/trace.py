@@ -124,7 +124,7 @@ class Trace:
 
     @property
     def commands(self) -> list[Command]:
-        """Every `sh` of the build in the order in which they ended, of stages and of the pipeline's own post part."""
+        """Every `sh` of the build in the order in which they ended."""
         return [_command(event) for event in self.events if event.step == "sh"]
 
     @property

@@ -28,11 +28,13 @@ tag = words[-1].rpartition(":")[2]
 if state["busy"].get(action):
     state["busy"][action] -= 1
     place.write_text(json.dumps(state))
-    sys.exit("level=fatal msg=received unexpected HTTP status: 503 Service Unavailable")
+    sys.exit(f"level=fatal msg={state['says']}")
 asked = "labels" if action == "inspect" and "Labels" in words[0] else action
-if asked in state["faults"]:
+if asked == "labels" and "@" in words[-1]:
+    print(state["built"])
+elif asked in state["faults"]:
     sys.exit(state["faults"][asked])
-if action == "list-tags":
+elif action == "list-tags":
     print(json.dumps({"Tags": state["listed"] or list(state["tags"])}))
 elif action == "inspect" and tag not in state["tags"]:
     sys.exit("level=fatal msg=reading manifest: manifest unknown")
@@ -44,12 +46,24 @@ elif action == "copy" and not state["ignores"]:
 """
 
 
+BUSY = ("received unexpected HTTP status: 503 Service Unavailable", "toomanyrequests: rate exceeded")
+
+
 class Registry:
     """The stand-in of a registry, and scripts/promote's program before it."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.place, self.capsys = folder / "registry.json", capsys
-        self.write(tags={}, listed=[], faults={}, ignores=False, calls=[], busy={})
+        self.write(
+            tags={},
+            listed=[],
+            faults={},
+            ignores=False,
+            calls=[],
+            busy={},
+            says=BUSY[0],
+            built=f"{'c' * 40} 2026-05-01T00:00:00Z",
+        )
 
     def write(self, **state: Any) -> None:
         """Set parts of the state."""
@@ -124,13 +138,45 @@ def test_a_tag_that_follows_goes_back_only_when_told(
     assert not code or f"is of a newer commit already, {there}: not moved back to {'c' * 40}" in said
 
 
-def test_history_decides_where_it_is_known(
-    registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("older", "newer", "when", "code"),
+    [("d", "c", "2026-06", 0), ("c", "d", "2026-04", 1), ("", "", "2026-06", 1), ("", "", "2026-04", 0)],
+    ids=["follows", "is followed", "of a newer time on another branch", "of an older time on another branch"],
+)
+def test_history_decides_and_on_another_branch_the_time(
+    registry: Registry,
+    ask: Callable[..., tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    older: str,
+    newer: str,
+    when: str,
+    code: int,
 ) -> None:
-    registry.write(tags={"main": [OLD, f"{'d' * 40} 2026-06-01T00:00:00Z"]})
-    known = {("cat-file", "-e", "d" * 40): True, ("merge-base", "--is-ancestor", "c" * 40, "d" * 40): False}
-    monkeypatch.setattr(promote, "git", lambda *command: known[command])
-    assert ask("main")[0] == 0, "it is of a newer time and of another branch, or older"
+    """After a force-push, a late build of what was pushed away does not come back; scripts/deploy has the same rule."""
+    registry.write(tags={"main": [OLD, f"{'d' * 40} {when}-01T00:00:00Z"]})
+    known = ("merge-base", "--is-ancestor", older * 40, newer * 40)
+    monkeypatch.setattr(promote, "git", lambda *command: command == known)
+    assert ask("main")[0] == code
+    assert registry.read("tags")["main"][0] == (OLD if code else NEW)
+
+
+@pytest.mark.parametrize(
+    ("built", "known"),
+    [
+        ("d" * 40, "d" * 40),
+        (f"{'c' * 40}-dirty", f"{'c' * 40}-dirty"),
+        ("<no value>", "a commit that it does not name"),
+        ("", "a commit that it does not name"),
+    ],
+)
+def test_an_image_of_another_commit_is_not_released(
+    registry: Registry, ask: Callable[..., tuple[int, str]], built: str, known: str
+) -> None:
+    """A build that did nothing leaves what the engine had under that name, and scripts/push pushes it."""
+    registry.write(built=f"{built} 2026-05-01T00:00:00Z".strip())
+    code, said = ask("v1.2.3")
+    assert (code, f"was built from {known}, not from {'c' * 40}" in said) == (1, True), said
+    assert registry.read("tags") == {}
 
 
 @pytest.mark.parametrize(
@@ -173,16 +219,17 @@ def test_to_who_may_not_look_everything_is_unknown_and_nothing_is_set(
     assert registry.read("tags")[tag][0] == OLD
 
 
+@pytest.mark.parametrize("says", BUSY)
 @pytest.mark.parametrize("action", ["inspect", "list-tags", "copy"])
 def test_a_busy_registry_is_asked_again_within_a_limit(
-    registry: Registry, ask: Callable[..., tuple[int, str]], action: str
+    registry: Registry, ask: Callable[..., tuple[int, str]], action: str, says: str
 ) -> None:
-    registry.write(busy={action: 2})
+    registry.write(busy={action: 2}, says=says)
     code, said = ask("v1.2.3")
     assert (code, said.count("the registry is busy, trying again")) == (0, 2), said
     registry.write(busy={action: 3}, tags={})
     code, said = ask("v1.2.3")
-    assert (code, "503" in said) == (3, True), said
+    assert (code, says in said) == (3, True), said
     assert registry.read("tags") == {}
 
 

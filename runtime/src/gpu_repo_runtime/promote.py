@@ -20,7 +20,7 @@ LABELS = " ".join(f'{{{{index .Labels "org.opencontainers.image.{name}"}}}}' for
 
 PAUSES_S = (2, 10)
 ANSWER_S, COPY_S = 120, 1200
-BUSY = re.compile(r"\b50[0-9]\b|unavailable|too many requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
+BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 
 
 class NotPromotedError(Exception):
@@ -104,16 +104,31 @@ class Repository:
         """Return the error for a registry that does not answer."""
         return NotPromotedError(3, f"{self.name} does not answer: {complaint.rpartition('msg=')[2]}")
 
-    def check_forwards(self, tag: str, commit: str, committed: str) -> None:
-        """Raise NotPromotedError where a tag has an image of a newer commit; of one not known here the times decide."""
-        code, found, complaint = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{self.name}:{tag}")
+    def told(self, image: str) -> tuple[str, str]:
+        """Return the commit that an image says it was built from, and its time. Raises NotPromotedError."""
+        code, found, complaint = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{image}")
         if code:  # no answer is not permission
             raise self.silent(complaint)
-        there, _, when = found.partition(" ")
-        if not re.fullmatch("[0-9a-f]{40,64}", there) or there == commit:
+        commit, _, when = found.partition(" ")
+        return commit, when
+
+    def check_built_from(self, pushed: str, commit: str) -> None:
+        """Raise NotPromotedError where what was pushed is an image that an engine still had from another commit."""
+        there, _ = self.told(pushed)
+        if there != commit:
+            known = there if re.fullmatch("[0-9a-f]{40,64}(-dirty)?", there) else "a commit that it does not name"
+            way = "scripts/build makes it anew, then scripts/push"
+            raise NotPromotedError(1, f"{pushed} was built from {known}, not from {commit}: {way}")
+
+    def check_forwards(self, tag: str, commit: str, committed: str) -> None:
+        """Raise NotPromotedError where a tag has an image of a newer commit.
+
+        Of a commit that is not known here, and of another branch, the times decide, as in scripts/deploy.
+        """
+        there, when = self.told(f"{self.name}:{tag}")
+        if not re.fullmatch("[0-9a-f]{40,64}", there) or git("merge-base", "--is-ancestor", there, commit):
             return
-        known = git("cat-file", "-e", there)
-        if git("merge-base", "--is-ancestor", commit, there) if known else committed < when:
+        if there != commit and (git("merge-base", "--is-ancestor", commit, there) or committed < when):
             raise NotPromotedError(
                 1, f"{self.name}:{tag} is of a newer commit already, {there}: not moved back to {commit}"
             )
@@ -127,6 +142,7 @@ def git(*command: str) -> bool:
 def promote(pushed: str, repository: Repository, tag: str, commit: str, committed: str, back: bool) -> str:
     """Set the tag to the digest that was pushed, and return it. Raises NotPromotedError."""
     digest, name = pushed.rpartition("@")[2], f"{repository.name}:{tag}"
+    repository.check_built_from(pushed, commit)
     found = repository.digest(tag)
     if found is None:
         repository.check_readable(pushed, digest)

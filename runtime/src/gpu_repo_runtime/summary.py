@@ -16,7 +16,7 @@ def row(report: Path) -> str:
     """Return a report's line of the table, and one for each test that failed."""
     try:
         cases = list(ElementTree.parse(report).iter("testcase"))
-    except (OSError, ElementTree.ParseError):
+    except (OSError, ElementTree.ParseError, LookupError, ValueError):
         return f"| {report.name} | no report | | |\n"
     failed = [case for case in cases if case.find("failure") is not None or case.find("error") is not None]
     skipped = sum(case.find("skipped") is not None for case in cases)

@@ -7,11 +7,10 @@ import org.codehaus.groovy.control.MultipleCompilationErrorsException
 
 /** The static check of one Jenkinsfile: the structure of its `pipeline` block, names and types. Nothing is run. */
 class Checker {
-    static final List<String> PIPELINE = ['agent', 'environment', 'options', 'parameters', 'post', 'stages', 'triggers']
-    static final List<String> BODIES = ['matrix', 'parallel', 'stages', 'steps']
+    static final List<String> PIPELINE = ['agent', 'environment', 'options', 'parameters', 'stages', 'triggers']
+    static final List<String> BODIES = ['matrix', 'stages', 'steps']
     static final List<String> STAGE = ['agent', 'environment', 'input', 'options', 'post', 'when'] + BODIES
     static final List<String> POST = ['always', 'cleanup']
-    static final List<String> MOMENTS = ['beforeAgent', 'beforeInput', 'beforeOptions']
     static final String IDENTIFIER = /[a-zA-Z_][a-zA-Z0-9_]*/
     final String file
     final List<Problem> problems = []
@@ -109,8 +108,10 @@ class Checker {
             case 'when': when(section); break
             case 'stages': stageList(section, forked); break
             case 'steps': steps(section); break
-            case 'parallel': forbid(section, forked); stageList(section, true); break
-            case 'matrix': forbid(section, forked); matrix(section); break
+            case 'matrix':
+                if (forked) { report(section, "'matrix' is inside another matrix", 'use stages { ... } there') }
+                matrix(section)
+                break
             case 'parameters': defined(section, 'parameter', Definitions.of(name).keySet(), false); break
             case 'input':
                 List<String> fields = defined(section, 'input field', Definitions.of(name).keySet())
@@ -159,9 +160,9 @@ class Checker {
 
     private void when(MethodCallExpression section) {
         List<MethodCallExpression> found = calls(block(section), 'put it into expression { ... }')
-        List moments = found.findAll { Syntax.name(it) in MOMENTS }
+        List moments = found.findAll { Syntax.name(it) == 'beforeAgent' }
         moments.findAll { !(Syntax.constant(Syntax.arguments(it)[0]) instanceof Boolean) || Syntax.arguments(it).size() != 1 }
-            .each { report(it, "'${Syntax.name(it)}' is neither true nor false", "write ${Syntax.name(it)} true") }
+            .each { report(it, "'beforeAgent' is neither true nor false", 'write beforeAgent true') }
         if (found == moments) { report(section, "'when' has no condition", "add branch 'main' or another, or remove it") }
         (found - moments).each { condition(it) }
     }
@@ -184,7 +185,7 @@ class Checker {
         }
     }
 
-    /** forked: already inside of parallel or matrix, where neither may come again. */
+    /** forked: already inside of a matrix, where none may come again. */
     private void stageList(MethodCallExpression section, boolean forked) {
         List<String> names = []
         List found = calls(block(section), "only stage('...') { ... } may stand there")
@@ -207,16 +208,13 @@ class Checker {
         if (!block(call)) { return }
         List<String> sections = sections(Syntax.block(call), 'section', STAGE) { directive(it, true, forked) }
         List<String> bodies = sections.intersect(BODIES)
+        if ('parallel' in sections) { return } // reported already
         if (bodies.size() != 1) {
             report(call, "stage '${name}' has ${bodies.join(' and ') ?: 'nothing to do'}", "it needs one of ${BODIES.join(', ')}")
-        } else if (bodies[0] in ['parallel', 'matrix'] && 'agent' in sections) {
-            report(call, "'agent' is not allowed in stage '${name}', which has ${bodies[0]}", 'put it into the stages inside')
-        }
-    }
-
-    private void forbid(MethodCallExpression section, boolean forked) {
-        if (forked) {
-            report(section, "'${Syntax.name(section)}' is inside another parallel or matrix", 'use stages { ... } there')
+        } else if (bodies == ['matrix'] && 'agent' in sections) {
+            report(call, "'agent' is not allowed in stage '${name}', which has a matrix", 'put it into the stages inside')
+        } else if (bodies == ['matrix'] && 'post' in sections) {
+            report(call, "'post' beside a matrix is not run here", '', 'not run here')
         }
     }
 

@@ -90,23 +90,23 @@ class Directives {
     }
 }
 
-/** The `when` of one stage: evaluated once, at the moment that beforeOptions, beforeInput or beforeAgent ask for. */
+/** The `when` of one stage: evaluated once, before its agent is taken where beforeAgent asks for it, else on the agent. */
 class When {
     private final Build build
     private final Closure body
-    private final Map<String, Boolean> moments = [:]
+    private boolean early
     private Boolean result
 
     When(Build build, Closure body) {
         this.build = build
         this.body = body
-        if (body) { new Block(build.script, { name, given -> if (name in Checker.MOMENTS) { moments[name] = given[0] } }).read(body) }
+        if (body) { new Block(build.script, { name, given -> if (name == 'beforeAgent') { early = given[0] } }).read(body) }
     }
 
-    /** Whether the stage may go on at this moment; null is the last one, inside the agent. */
-    boolean passed(String moment) {
+    /** Whether the stage may go on, before its agent is taken or on it. */
+    boolean passed(boolean onAgent) {
         if (!body) { return true }
-        if (result == null && (moment == null || moments[moment])) {
+        if (result == null && (onAgent || early)) {
             result = conditions(body).every()
             build.event('when', passed: result)
         }

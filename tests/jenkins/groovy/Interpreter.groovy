@@ -13,26 +13,19 @@ class Interpreter {
     /** Run the whole pipeline and return its first error. */
     Throwable run(Section pipeline) {
         register(pipeline.stages, null, [:])
-        Throwable error = null
-        boolean posted = false
-        try {
+        Throwable error = caught {
             directives.parameters(pipeline.parameters)
             build.skipAfterUnstable = directives.options(pipeline.options).any { it[0] == 'skipStagesAfterUnstable' }
             directives.onAgent(pipeline.agent) {
                 directives.withEnvironment(pipeline.environment) {
                     directives.withOptions(pipeline.options) {
-                        posted = true
-                        error = post(pipeline, sequence(pipeline.stages))
-                        if (error) { throw error }
+                        Throwable first = sequence(pipeline.stages)
+                        if (first) { throw first }
                     }
                 }
             }
-        } catch (UsageError wrong) {
-            throw wrong
-        } catch (Throwable thrown) {
-            error = error ?: thrown
         }
-        if (!posted) { error = post(pipeline, error) }
+        if (error instanceof UsageError) { throw error }
         unreached(pipeline.stages, reason(error) ?: 'failure')
         error
     }
@@ -67,7 +60,7 @@ class Interpreter {
         build.within({ it.stage = record; it.overrides.STAGE_NAME = stage.name; it.overrides.putAll(stage.values) }) {
             record.startedMs = build.trace.now()
             record.label = build.context.label
-            error = stage.parallel || stage.cells ? fork(stage) : single(stage)
+            error = single(stage)
             if (record.skipped) { record.startedMs = null; return }
             record.result = Results.worst([record.warning, Results.of(error)])
             if (error) {
@@ -90,43 +83,26 @@ class Interpreter {
         stage.inner.each { skip(it, why) }
     }
 
-    /** A stage with steps or stages: [when] options [when] input [when] agent [when] environment body post. */
+    /** A stage: options input [when] agent [when] environment body post. */
     private Throwable single(Section stage) {
-        admitted(stage) { When when ->
-            if (!when.passed('beforeAgent')) { skipByWhen(stage); return }
-            directives.onAgent(stage.agent) {
-                if (!when.passed(null)) { skipByWhen(stage); return }
-                directives.withEnvironment(stage.environment) { body(stage) }
+        When when = new When(build, stage.when)
+        caught {
+            directives.withOptions(stage.options) {
+                directives.ask(stage.input)
+                if (!when.passed(false)) { skipByWhen(stage); return }
+                directives.onAgent(stage.agent) {
+                    if (!when.passed(true)) { skipByWhen(stage); return }
+                    directives.withEnvironment(stage.environment) { body(stage) }
+                }
             }
         }
     }
 
     private void body(Section stage) {
-        Throwable error = stage.steps ? caught { build.script.onScript(stage.steps).call() } : sequence(stage.stages)
+        Throwable error = stage.cells ? caught { branches(stage.cells) } :
+            stage.steps ? caught { build.script.onScript(stage.steps).call() } : sequence(stage.stages)
         error = post(stage, error)
         if (error) { throw error }
-    }
-
-    /** A stage with parallel stages or a matrix: it has no agent, and its post runs outside of its environment. */
-    private Throwable fork(Section stage) {
-        Throwable error = admitted(stage) { When when ->
-            if (!when.passed(null)) { skipByWhen(stage); return }
-            directives.withEnvironment(stage.environment) { branches(stage.inner) }
-        }
-        stage.record.skipped ? error : post(stage, error)
-    }
-
-    /** What every stage begins with, [when] options [when] input, around the rest of it; return what was thrown. */
-    private Throwable admitted(Section stage, Closure rest) {
-        When when = new When(build, stage.when)
-        caught {
-            if (!when.passed('beforeOptions')) { skipByWhen(stage); return }
-            directives.withOptions(stage.options) {
-                if (!when.passed('beforeInput')) { skipByWhen(stage); return }
-                directives.ask(stage.input)
-                rest(when)
-            }
-        }
     }
 
     private static Throwable caught(Closure body) {
@@ -134,7 +110,7 @@ class Interpreter {
         null
     }
 
-    /** Run stages at the same time, each in a thread and a context of its own; raise the first failure, else the first stop. */
+    /** Run the cells of a matrix at the same time, each in a thread and a context of its own; raise the first failure, else the first stop. */
     private void branches(List<Section> all) {
         List<Throwable> errors = Collections.synchronizedList([])
         Context parent = build.context

@@ -66,15 +66,14 @@ class Section {
     String name
     Object agent
     Closure environment, options, input, when, steps, parameters
-    List<Section> stages, parallel
-    Map<String, List> axes
+    List<Section> stages
     /** Of a matrix: its cells, each with a name, its axes and stages of its own. */
     List<Section> cells
     Map<String, Closure> post = [:]
     Map<String, String> values = [:]
     StageRecord record
 
-    List<Section> getInner() { stages ?: parallel ?: cells ?: [] }
+    List<Section> getInner() { stages ?: cells ?: [] }
 
     Section copy() {
         new Section(name: name, agent: agent, environment: environment, options: options, input: input, when: when,
@@ -120,7 +119,7 @@ class ModelReader {
     private Section section(Section found, Closure body) {
         read(body) { String name, List given ->
             switch (name) {
-                case ['stages', 'parallel']: found[name] = stages(given[0]); break
+                case 'stages': found.stages = stages(given[0]); break
                 case 'matrix': matrix(found, given[0]); break
                 case 'post': read(given[0]) { condition, inner -> found.post[condition] = inner[0] }; break
                 case 'triggers': break

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.jenkins.pipelines.gatekeeper import Fault, Gatekeeper
+from tests.jenkins.pipelines.standins.ports import free_port
 
 STANDINS = Path(__file__).parent / "standins"
 STAGING_LOGIN = ("staging-ci", "staging-password")
@@ -47,13 +48,6 @@ def missing() -> str:
     """Say which program is missing here, "" when none."""
     absent = [name for name in ("docker-registry", "skopeo") if not shutil.which(name)]
     return f"{' and '.join(absent)} missing: apt-get install {' '.join(absent)}" if absent else ""
-
-
-def free_port() -> int:
-    """Return a port of this machine that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Server:

@@ -264,6 +264,25 @@ def test_waiting_is_not_counted_and_an_approval_holds_no_build_back() -> None:
     assert "disableConcurrentBuilds" not in (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
 
 
+def test_every_command_of_a_pipeline_has_a_limit() -> None:
+    """A registry that takes a connection and never answers would hold an agent for ever."""
+    for file in (
+        ROOT / "Jenkinsfile",
+        ROOT / "hooks" / "fleet.Jenkinsfile",
+        ROOT / "templates" / "shared" / "Jenkinsfile",
+    ):
+        text, limits = file.read_text(), [False]
+        for found in re.finditer(r"(timeout\([^()]*\) )?\{|\}|\boptions \{ timeout\(.*\}|\bsh '([^']*)'", text):
+            if found[0].startswith("options"):
+                limits[-1] = True
+            elif found[2] is not None:
+                assert limits[-1], f"{file}: {found[2]}"
+            elif found[0] == "}":
+                limits.pop()
+            else:
+                limits.append(limits[-1] or found[1] is not None)
+
+
 @pytest.mark.slow
 def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Builds]) -> None:
     """A conflict marker ends the build before anything else runs."""

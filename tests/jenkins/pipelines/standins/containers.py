@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 import home
 from home import GPU, fail
 from images import config, image
+from ports import free_port
 
 HOME = Path(home.HOME)
 
@@ -99,9 +99,7 @@ def run(options: list[str]) -> int:
 
 def start(folder: Path, work: Path, environment: dict[str, str]) -> str:
     """Start the service of an image in a port of its own, as in a network of its own; return the container."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        environment["PORT"] = str(probe.getsockname()[1])
+    environment["PORT"] = str(free_port())
     package = next((work / "src").glob("*/model.py")).parent.name
     container = HOME / f"c{uuid.uuid4().hex[:12]}"
     folder.rename(container)

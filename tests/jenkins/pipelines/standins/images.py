@@ -96,8 +96,9 @@ def build_base(name: str, row: Path, labels: dict[str, str]) -> int:
 def make(name: str, files: dict[str, Path], labels: dict[str, str]) -> None:
     """Make an image of one layer with these files: path in the image -> path here. Label row: what it stands on."""
     folder = image(name)
-    if folder.exists():
+    if folder.exists() and _is_of(folder, labels):
         return
+    shutil.rmtree(folder, ignore_errors=True)
     blobs = folder / "oci" / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
@@ -131,6 +132,12 @@ def make(name: str, files: dict[str, Path], labels: dict[str, str]) -> None:
     (folder / "oci" / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [index]}))
     (folder / "oci" / "oci-layout").write_text('{"imageLayoutVersion": "1.0.0"}')
     unpack(folder)
+
+
+def _is_of(folder: Path, labels: dict[str, str]) -> bool:
+    """Tell whether an image is of the same commit, so that Docker would find all of it in its cache."""
+    dirty = any(label.endswith("-dirty") for label in labels.values())
+    return not dirty and bool(config(folder)["config"]["Labels"] == labels)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
