@@ -185,6 +185,7 @@ def test_two_columns_of_one_name_in_a_later_file(job, tmp_path, out, capsys, for
     [
         (["--shard", "0/0"], "the count has to be 1 or more"),
         (["--metrics-file", "/nowhere/at/all.prom"], "--metrics-file /nowhere/at/all.prom: there is no such folder"),
+        (["--metrics-file", "."], "--metrics-file .: name a file, for example job.prom"),
         (["--output", "/proc/nothing"], "the output folder /proc/nothing cannot be made"),
         (["--output", "x" * 300], "File name too long"),
         (["--input", "y" * 300], "File name too long"),
