@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gpu_repo_runtime.batch.exits import is_refused
+from gpu_repo_runtime.batch.streams import Lasting
 from gpu_repo_runtime.training.sameness import sample_of
 
 from tests.batch.conftest import PACKAGE, Job, texts, write_jsonl
@@ -240,3 +244,28 @@ def test_weights_that_do_not_arrive_are_tried_for_again(job, model, tmp_path, ou
 
     monkeypatch.setattr(model, "load", load)
     assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 1
+
+
+KEY = "When reading information for key 'forbidden/part-403.txt' in bucket 'no-such-bucket': AWS Error "
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (OSError(KEY + "NETWORK_CONNECTION during HeadObject operation: curlCode: 7, Could not connect"), False),
+        (OSError(KEY + "ACCESS_DENIED during HeadObject operation: No response body."), True),
+        (OSError(KEY + "UNKNOWN (HTTP status 403) during HeadObject operation"), True),
+        (OSError(5, "Input/output error", "/data/403/a.jsonl"), False),
+        (PermissionError(13, "Permission denied", "/data/a.jsonl"), True),
+    ],
+)
+def test_a_name_does_not_make_an_error_one_that_no_other_try_helps(error, refused):
+    assert is_refused(error) == refused
+
+
+def test_a_stream_that_the_model_has_closed_ends_nothing(monkeypatch):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stdout", Lasting(stream))
+    print("nobody reads this")
+    sys.stdout.flush()
