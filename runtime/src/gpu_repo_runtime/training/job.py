@@ -26,7 +26,7 @@ from ..batch.store import TEMPORARY, DiskStore
 from ..weights import LOCK, File, Lock, Weights
 from .engine import Engine, Recipe, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
-from .sameness import is_whole, sample_of
+from .sameness import differences, is_whole, sample_of
 from .tracking import tracked
 
 CHECKPOINT = "checkpoint"
@@ -106,19 +106,13 @@ class Training:
                 f"{name} is cut, or not of this task's network ({one_line(error)}): bring back a whole one, take "
                 "another --output, or delete it to begin anew"
             ) from error
-        names = [name for name in before if self._settings.get(name) != before[name]]
-        if not (before.get("data") and self._settings["data"]):
-            names = [name for name in names if name != "data"]
-        if _examples_of_a_step(before) == _examples_of_a_step(self._settings):
-            names = [name for name in names if name not in _STEP]
-        changed = [_DATA if name == "data" else f"{name} was {before[name]}, now {self._settings.get(name)}"
-                   for name in names]  # fmt: skip
+        changed = differences(before, self._settings)
         if changed:
             raise BadConfiguration(
                 f"the checkpoint in {self._options.output} is of another training: {'; '.join(changed)}. "
                 + (
                     "Take an --accumulate or --batch-size with as many examples in a step as before, or take "
-                    if "world" in names
+                    if any(one.startswith("world ") for one in changed)
                     else "Take "
                 )
                 + "another --output, or delete this one"
@@ -255,16 +249,9 @@ class Training:
 
 
 _SMALLER = "try a smaller --learning-rate and another --output; a checkpoint from before it stays"
-_DATA = "the examples are others"
 # What a restart may change without becoming another training.
 _CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision",
                "parallel", "gradient_checkpointing")  # fmt: skip
-# A restart may take other values of these as long as their product is the same.
-_STEP = ("batch_size", "accumulate", "world")
-
-
-def _examples_of_a_step(settings: dict[str, Any]) -> int:
-    return math.prod(settings[name] for name in _STEP)
 
 
 def _load_task(package: str) -> Task:

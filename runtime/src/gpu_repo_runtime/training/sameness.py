@@ -1,6 +1,7 @@
-"""Whether a training that goes on has the examples and the weights that it left."""
+"""Whether a training that goes on is the one that was left: its settings, examples and weights."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,20 @@ import numpy as np
 from .engine import Task
 
 SAMPLE = 32
+# A restart may take other values of these as long as their product is the same.
+_STEP = ("batch_size", "accumulate", "world")
+
+
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Say which settings make a training another one than that of before."""
+    names = [name for name in before if now.get(name) != before[name]]
+    if math.prod(before[name] for name in _STEP) == math.prod(now[name] for name in _STEP):
+        names = [name for name in names if name not in _STEP]
+    # The first process has the sample, and not where it says nothing.
+    if not (before.get("data") and now.get("data")):
+        names = [name for name in names if name != "data"]
+    said = {name: f"{name} was {before[name]}, now {now.get(name)}" for name in names}
+    return [*(said | ({"data": "the examples are others"} if "data" in said else {})).values()]
 
 
 def sample_of(task: Task, *parts: Sequence[Any]) -> str:
