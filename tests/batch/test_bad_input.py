@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bz2
+import csv
 import gzip
 import json
 import os
@@ -9,6 +11,7 @@ import os
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gpu_repo_runtime.batch.inputs import COMPRESSED
 
 from tests.batch.conftest import texts, write_jsonl, write_parquet
 from tests.batch.formats import write
@@ -179,7 +182,7 @@ def test_a_file_that_may_not_be_read(job, tmp_path, out, capsys, monkeypatch):
         yield
 
     monkeypatch.setattr(reading, "text_parts", refuse)
-    assert job("--input", source, "--output", out.path) == 65
+    assert job("--input", source, "--output", out.path) == 78
     assert "a.jsonl may not be read" in capsys.readouterr().err
 
 
@@ -261,6 +264,41 @@ def test_zeros_behind_a_cut_archive_are_a_loss(job, tmp_path, out, capsys):
     (tmp_path / "a.jsonl.gz").write_bytes(content[:-100] + bytes(512))
     assert job("--input", tmp_path / "a.jsonl.gz", "--output", out.path) == 65
     assert "cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", ["gz", "zst", "bz2", "lz4"])
+def test_garbage_behind_an_archive_costs_no_row_before_it(job, tmp_path, out, capsys, suffix):
+    plain = write_jsonl(tmp_path / "plain.jsonl", texts(300)).read_bytes()
+    packed = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(packed, COMPRESSED[f".{suffix}"]) as stream:
+        stream.write(plain)
+    (tmp_path / f"a.jsonl.{suffix}").write_bytes(packed.getvalue().to_pybytes() + b"garbage behind it")
+    arguments = ("--input", tmp_path / f"a.jsonl.{suffix}", "--output", out.path)
+    assert job(*arguments) == 65
+    assert f"a.jsonl.{suffix}, row 300: an unknown number of rows" in capsys.readouterr().err
+    assert job(*arguments, "--on-error", "quarantine", "--max-bad", 1) == 0
+    assert [row["text"] for row in out.rows()] == texts(300)
+    assert [bad["row"] for bad in out.quarantined()] == [300]
+
+
+@pytest.mark.parametrize("suffix", ["gz", "bz2"])
+def test_what_a_damaged_archive_becomes_is_no_row(job, tmp_path, out, suffix):
+    lines = texts(300)
+    content = bytearray({"gz": gzip, "bz2": bz2}[suffix].compress("".join(f"{line}\n" for line in lines).encode()))
+    content[len(content) // 2] ^= 0xFF
+    (tmp_path / f"a.txt.{suffix}").write_bytes(content)
+    options = ("--on-error", "quarantine", "--max-bad", 1)
+    assert job("--input", tmp_path / f"a.txt.{suffix}", "--output", out.path, *options) == 0
+    assert [row["text"] for row in out.rows()] == []
+
+
+def test_a_bad_row_of_csv_is_in_quarantine_as_csv(job, tmp_path, out):
+    """With its quotes, so that it can be mended and read again."""
+    (tmp_path / "a.csv").write_text('text,id\n"x\ny","a, b",3\nfine,1\n')
+    options = ("--on-error", "quarantine", "--max-bad", 1)
+    assert job("--input", tmp_path / "a.csv", "--output", out.path, *options) == 0
+    [found] = out.quarantined()
+    assert next(csv.reader([found["raw"].decode()])) == ["x\ny", "a, b", "3"]
 
 
 def test_a_bad_row_of_parquet_is_in_quarantine_as_json(job, tmp_path, out):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from gpu_repo_runtime.batch.exits import is_refused
+from gpu_repo_runtime.batch.streams import Lasting
+from gpu_repo_runtime.training.sameness import sample_of
 
 from tests.batch.conftest import PACKAGE, Job, texts, write_jsonl
 from tests.sampling import every, sampled
@@ -88,6 +94,55 @@ def test_a_checkpoint_that_is_cut_is_named_and_left(trained, tmp_path, capsys, c
     assert checkpoint.read_bytes() == content
 
 
+STEPS = ("--batch-size", 8, "--checkpoint-steps", 2, "--patience", 0)
+
+
+def test_a_loss_that_is_lost_in_an_epoch_leaves_the_checkpoint_before_it(trained, tmp_path, capsys):
+    """8 steps of an epoch: the fifth is not a number, the checkpoints are behind the second and the fourth."""
+    fine = '1.0, 1, {"w": xp.full(1, 0.1, np.float32)}'
+    later = 'vars(self).update(n=getattr(self, "n", 0) + 1) or (float("nan") if self.n > 4 else 1.0), *(' + fine + ")[1:]"
+    assert trained(tmp_path / "out", *STEPS, loss=later) == 78
+    assert "the loss is not a number in epoch 1, by step 6 of 8" in capsys.readouterr().err
+    assert trained(tmp_path / "out", *STEPS) == 0
+    said = capsys.readouterr().err
+    assert "going on: epoch 1, step 4 of 8" in said
+    assert "the code is not what it was" in said
+
+
+def test_other_examples_in_the_same_number_are_another_training(trained, tmp_path, capsys):
+    assert trained(tmp_path / "out") == 0
+    assert trained(tmp_path / "out", "--epochs", 2, checks="[(2.0, 0)]") == 78
+    assert "of another training: the examples are others" in capsys.readouterr().err
+
+
+def test_examples_that_collate_differently_each_time_have_no_sample():
+    class Noisy:
+        def collate(self, examples):
+            return (np.random.rand(len(examples)),)
+
+    class Steady:
+        def collate(self, examples):
+            return (np.array(examples),)
+
+    assert sample_of(Noisy(), [1], [2]) == ""
+    assert sample_of(Steady(), range(1000), [2]) != sample_of(Steady(), range(1, 1001), [2]) != ""
+
+
+@pytest.mark.parametrize("content", [None, b"PK\x03\x04 cut"])
+def test_best_weights_that_are_gone_or_cut_are_named_at_the_start(trained, tmp_path, capsys, content):
+    assert trained(tmp_path / "out") == 0
+    best = tmp_path / "out" / "best.npz"
+    best.unlink() if content is None else best.write_bytes(content)
+    assert trained(tmp_path / "out", "--epochs", 2) == 78
+    assert f"{best} is gone or cut" in capsys.readouterr().err
+
+
+def test_a_longer_training_has_no_result_of_the_shorter_one(trained, tmp_path, capsys):
+    assert trained(tmp_path / "out") == 0
+    assert trained(tmp_path / "out", "--epochs", 2, "--patience", 0, loss='float("nan"), 1, {"w": xp.zeros(1)}') == 78
+    assert not (tmp_path / "out" / "result.json").exists()
+
+
 def test_a_checkpoint_of_another_network_is_named(trained, tmp_path, capsys):
     assert trained(tmp_path / "out") == 0
     other = {"size": "2", "loss": '1.0, 1, {"w": xp.full(2, 0.1, np.float32)}'}
@@ -134,6 +189,7 @@ def test_two_columns_of_one_name_in_a_later_file(job, tmp_path, out, capsys, for
     [
         (["--shard", "0/0"], "the count has to be 1 or more"),
         (["--metrics-file", "/nowhere/at/all.prom"], "--metrics-file /nowhere/at/all.prom: there is no such folder"),
+        (["--metrics-file", "."], "--metrics-file .: name a file, for example job.prom"),
         (["--output", "/proc/nothing"], "the output folder /proc/nothing cannot be made"),
         (["--output", "x" * 300], "File name too long"),
         (["--input", "y" * 300], "File name too long"),
@@ -188,3 +244,28 @@ def test_weights_that_do_not_arrive_are_tried_for_again(job, model, tmp_path, ou
 
     monkeypatch.setattr(model, "load", load)
     assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 1
+
+
+KEY = "When reading information for key 'forbidden/part-403.txt' in bucket 'no-such-bucket': AWS Error "
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (OSError(KEY + "NETWORK_CONNECTION during HeadObject operation: curlCode: 7, Could not connect"), False),
+        (OSError(KEY + "ACCESS_DENIED during HeadObject operation: No response body."), True),
+        (OSError(KEY + "UNKNOWN (HTTP status 403) during HeadObject operation"), True),
+        (OSError(5, "Input/output error", "/data/403/a.jsonl"), False),
+        (PermissionError(13, "Permission denied", "/data/a.jsonl"), True),
+    ],
+)
+def test_a_name_does_not_make_an_error_one_that_no_other_try_helps(error, refused):
+    assert is_refused(error) == refused
+
+
+def test_a_stream_that_the_model_has_closed_ends_nothing(monkeypatch):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stdout", Lasting(stream))
+    print("nobody reads this")
+    sys.stdout.flush()

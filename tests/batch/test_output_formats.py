@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import decimal
 import json
 import signal
 import time
@@ -75,6 +76,32 @@ def test_values_of_every_type_in_json(job, model, tmp_path, out, monkeypatch):
     assert (one["nothing"], two["nothing"], one["day"]) == (None, None, "1970-01-01")
     assert one["fine"] == "1970-01-01T00:00:00.000000001"
     assert all(isinstance(row["far"], str) for row in (one, two))
+
+
+def test_bytes_and_decimals_have_one_form_for_a_column(job, tmp_path, out):
+    kept = {
+        "fixed": pa.array([b"abc", b"\xff\x00\x01"], pa.binary(3)),
+        "money": pa.array([decimal.Decimal("1.10"), decimal.Decimal("2.00")], pa.decimal128(9, 2)),
+        "id": pa.array([decimal.Decimal(10**25), decimal.Decimal(0)], pa.decimal128(38, 0)),
+    }
+    pq.write_table(pa.table({"text": ["a", "b"], **kept}), tmp_path / "a.parquet")
+    for form in ("jsonl", "csv"):
+        own = Output(out.path / form)
+        options = ("--keep", ",".join(kept), "--output-format", form)
+        assert job("--input", tmp_path / "a.parquet", "--output", own.path, *options) == 0
+        one, two = written(own, form)
+        assert (one["fixed"], two["fixed"]) == ("YWJj", "/wAB")
+        assert (one["money"], two["money"]) == ("1.10", "2.00")
+        assert (one["id"], two["id"]) == ((10**25, 0) if form == "jsonl" else (str(10**25), "0"))
+
+
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_an_input_without_rows_has_no_folders(job, tmp_path, out, form):
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    options = ("--keep", "text", "--partition-by", "text", "--output-format", form)
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, *options) == 0
+    assert out.complete
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, *options) == 0
 
 
 @pytest.fixture

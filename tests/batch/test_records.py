@@ -216,3 +216,38 @@ def test_check_names_a_file_that_is_none_of_the_result(job, arguments, out, caps
     (out.path / "data" / "copy.parquet").write_bytes((out.path / "data" / f"{FIRST}.parquet").read_bytes())
     assert job.main("check", "--output", str(out.path)) == 1
     assert "copy.parquet is none of the manifest's files" in capsys.readouterr().out
+
+
+def test_check_names_bad_rows_and_counts_that_are_none_of_the_result(job, arguments, out, capsys):
+    assert job(*arguments, "--output", out.path) == 0
+    (out.path / "_quarantine").mkdir(exist_ok=True)
+    (out.path / "_quarantine" / "copy.parquet").write_bytes(b"")
+    manifest = out.read_json("_manifest.json")
+    (out.path / "_manifest.json").write_text(json.dumps({**manifest, "written": 7}))
+    assert job.main("check", "--output", str(out.path)) == 1
+    said = capsys.readouterr().out
+    assert "_quarantine/copy.parquet is none of the manifest's files" in said
+    assert f"its manifest says 7 written, and its parts {manifest['written']}" in said
+
+
+def test_check_of_a_result_that_is_not_complete(job, arguments, out, capsys):
+    assert job(*arguments, "--output", out.path) == 0
+    (out.path / "_SUCCESS").unlink()
+    assert job.main("check", "--output", str(out.path)) == 78
+    assert "there is no _SUCCESS in the output" in capsys.readouterr().err
+
+
+def test_bad_rows_of_an_attempt_that_was_killed_are_not_left(job, tmp_path, out, capsys):
+    """A row that was bad for want of memory, and is not the second time; the kill came before the part's record."""
+    source = write_jsonl(tmp_path / "a.jsonl", texts(20))
+    options = ("--part-rows", 10, "--on-error", "quarantine")
+    stale = out.path / "_quarantine" / f"{FIRST}.parquet"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"rows of before")
+    assert job("--input", source, "--output", out.path, *options) == 0
+    assert not stale.exists()
+    foreign = tmp_path / "other" / "_quarantine" / "copy.parquet"
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(b"of another program")
+    assert job("--input", source, "--output", tmp_path / "other", *options) == 78
+    assert "_quarantine holds 'copy.parquet', which this job has not written" in capsys.readouterr().err

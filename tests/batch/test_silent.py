@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.batch.conftest import Output, write_jsonl
+from tests.batch.conftest import Output, texts, write_jsonl
 from tests.batch.made import TABLE
 from tests.sampling import every, sampled
 
@@ -214,6 +214,17 @@ def test_a_name_that_is_no_utf8(job, tmp_path, out, capsys):
     Path(f"{tmp_path}/in/\udcff.txt").write_text("x")
     assert job("--input", tmp_path / "in", "--output", out.path) == 78
     assert "name that is not UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_locale_that_cannot_say_a_name_is_named(job, tmp_path, out):
+    write_jsonl(tmp_path / "ü.jsonl", texts(3))
+    arguments = ("--input", str(tmp_path), "--output", str(out.path))
+    own = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    process = job.start_anew(*arguments, **own)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 78, said
+    assert r"\xfc.jsonl; set PYTHONUTF8=1" in said
 
 
 def test_training_into_the_result_of_a_batch_job(job, tmp_path, out, capsys):

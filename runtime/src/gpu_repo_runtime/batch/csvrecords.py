@@ -31,8 +31,9 @@ def raw_of(record: Any, delimiter: str) -> bytes | None:
         return record
     if isinstance(record, list):
         line = io.StringIO()
-        csv.writer(line, delimiter=delimiter, lineterminator="").writerow(record)
-        return line.getvalue().encode("utf-8", "surrogateescape")
+        # Only what ends its lines is put in quotes by the writer of older Pythons.
+        csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(record)
+        return line.getvalue().removesuffix("\r\n").encode("utf-8", "surrogateescape")
     return record.raw if isinstance(record, Broken) else None
 
 

@@ -49,6 +49,8 @@ class Stopped(JobError):
 _REFUSED = re.compile(
     r"access.?denied|\b403\b|forbidden|no.?such.?bucket|invalid.?access.?key|signature.?does.?not.?match", re.IGNORECASE
 )
+# What somebody has called so says nothing about an error: a key may be part-403.
+_NAMED = re.compile(r"\b(key|bucket|file|path|object|directory|prefix) (\"[^\"]*\"|'[^']*')", re.IGNORECASE)
 
 _NO_SUCH_PLACE = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EROFS}
 MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
@@ -60,8 +62,9 @@ def is_refused(error: OSError) -> bool:
 
     A token that has expired is another matter, the next process gets a new one.
     """
-    named = isinstance(error, PermissionError) or error.errno in _NO_SUCH_PLACE or bool(_REFUSED.search(str(error)))
-    return named and "expired" not in str(error).lower()
+    said = _NAMED.sub(r"\1", str(error.strerror or error))
+    named = isinstance(error, PermissionError) or error.errno in _NO_SUCH_PLACE or bool(_REFUSED.search(said))
+    return named and "expired" not in said.lower()
 
 
 def is_mistake(error: BaseException) -> bool:

@@ -30,6 +30,7 @@ _NAME_BYTES = 255
 _AT_ONCE = 1024
 _PAGE_BYTES = 1 << 20
 _LARGE = 8 << 20
+_BYTES = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
 _IN_NAMES = (types.is_string, types.is_large_string, types.is_integer, types.is_boolean, types.is_date)
 
 
@@ -116,7 +117,8 @@ def _in_json(value: Any) -> Any:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, decimal.Decimal):
-        return int(value) if value == value.to_integral_value() else str(value)
+        # By the column's scale and not by the value: in a column all are numbers or all are texts.
+        return str(value) if int(value.as_tuple().exponent) < 0 else int(value)
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)
 
 
@@ -136,7 +138,7 @@ def _plain(table: pa.Table) -> pa.Table:
 def _flat(table: pa.Table) -> pa.Table:
     """Return the table with lists, objects and bytes as texts, as the input of CSV has them."""
     for number, field in enumerate(table.schema):
-        if types.is_nested(field.type) or types.is_binary(field.type) or types.is_large_binary(field.type):
+        if types.is_nested(field.type) or any(is_one(field.type) for is_one in _BYTES):
             values = table.column(number).to_pylist(maps_as_pydicts="strict")
             cells = [None if v is None else v if isinstance(v, str) else _cell(v) for v in values]
             table = table.set_column(number, field.name, pa.array(cells, pa.string()))
@@ -176,9 +178,9 @@ def _by_folder(table: pa.Table, names: Sequence[str]) -> dict[str, pa.Table]:
             )
     order = np.argsort(codes, kind="stable")
     rows = table.drop_columns(list(names)).take(pa.array(order))
-    ends = np.cumsum(np.bincount(codes, minlength=len(folders)))
-    begins = [0, *ends[:-1]]
-    return {folder: rows.slice(a, b - a) for folder, a, b in zip(folders, begins, ends, strict=True) if b > a}
+    counts = np.bincount(codes, minlength=len(folders))
+    begins = np.cumsum(counts) - counts
+    return {folder: rows.slice(a, n) for folder, a, n in zip(folders, begins, counts, strict=True) if n}
 
 
 def _texts(values: pa.ChunkedArray, name: str) -> pa.Array:

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,7 +15,7 @@ import pyarrow as pa
 from pyarrow import ArrowException, fs
 
 from .addresses import behind_password, masked
-from .archives import Gunzipped
+from .archives import Gunzipped, Unpacked
 from .exits import BadConfiguration
 from .messages import say
 from .wildcards import as_regex, folders_of, say_folders
@@ -82,8 +83,9 @@ class InputFile:
     def open_stream(self) -> Any:
         """Return the content from the beginning on, of a compressed file what was compressed."""
         codec = COMPRESSED.get(PurePosixPath(self.path.lower()).suffix)
-        if codec is None:
-            return self.open()
+        return self.open() if codec is None else Unpacked(lambda: self._unpacked(codec), self.blames)
+
+    def _unpacked(self, codec: str) -> Any:
         if codec == "gzip" and self._ends_in_zeros():
             return Gunzipped(self.open())
         if self.content is not None:
@@ -200,8 +202,11 @@ def _list(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:
     try:
         return _listed(location)
     except UnicodeEncodeError as error:
-        name = str(error.object)[:300].encode("utf-8", "backslashreplace").decode()
-        raise BadConfiguration(f"the input has a name that is not UTF-8: {name}; rename it") from None
+        name = os.fsencode(str(error.object)[:300]).decode("utf-8", "backslashreplace")
+        spoken = sys.getfilesystemencoding()
+        what = "UTF-8" if spoken == "utf-8" else f"{spoken}, which PYTHONUTF8=0 or the locale says"
+        way = "rename it" if spoken == "utf-8" else "set PYTHONUTF8=1"
+        raise BadConfiguration(f"the input has a name that is not {what}: {name}; {way}") from None
 
 
 def _listed(location: str) -> tuple[fs.FileSystem, str, list[fs.FileInfo]]:

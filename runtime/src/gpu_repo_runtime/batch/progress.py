@@ -22,9 +22,11 @@ class Metrics:
     """
 
     def __init__(self, file: str | None, gateway: str | None, shard: str, numbers: Sequence[int] = ()) -> None:
-        self._file, self._gateway, self._shard = file and _numbered(file, numbers), gateway, shard
         if file and not Path(file).absolute().parent.is_dir():
             raise BadConfiguration(f"--metrics-file {file}: there is no such folder")
+        if file and not Path(file).name:
+            raise BadConfiguration(f"--metrics-file {file}: name a file, for example job.prom")
+        self._file, self._gateway, self._shard = file and _numbered(file, numbers), gateway, shard
         self._prometheus = importlib.import_module("prometheus_client") if file or gateway else None
         self._registry = self._prometheus and self._prometheus.CollectorRegistry()
         self._gauges: dict[str, Any] = {}

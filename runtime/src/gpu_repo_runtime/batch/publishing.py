@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import PurePosixPath
@@ -23,6 +24,7 @@ from .store import DATA, RECORDS, SUCCESS, TEMPORARY, FinishedElsewhere, Store
 
 MANIFEST = "_manifest.json"
 READERS = 4
+_IS_PARQUET = re.compile(r".*\.parquet").fullmatch
 _PART = re.compile(r"part-\d+-\d+\.")
 
 
@@ -82,15 +84,23 @@ def changed_files(store: Store) -> list[str]:
     good, damaged = _published(store)
     found = [f"{record.name} of {record.file} is gone, or has another size" for record in damaged.values()]
     with ThreadPoolExecutor(READERS) as pool:
-        others = [name for names in pool.map(partial(_unlike, store, DATA), (good or {}).values()) for name in names]
-    found += [f"{name} is none of the manifest's files" for name in _unlisted(store, {**(good or {}), **damaged})]
-    return found + [f"{name} is not what was written" for name in others]
+        unlike = [name for names in pool.map(partial(_unlike, store, DATA), (good or {}).values()) for name in names]
+    every = {**(good or {}), **damaged}
+    others = [*_unlisted(store, every), *_unlisted_bad_rows(store, every.values())]
+    found += [f"{name} is none of the manifest's files" for name in others]
+    return found + [f"{name} is not what was written" for name in unlike]
 
 
 def _unlisted(store: Store, records: dict[Number, Record]) -> list[str]:
     """Return the files among the result that no record tells of."""
     known = {one.path for record in records.values() for one in record.written_files}
     return sorted(store.sizes_of_parts().keys() - known)
+
+
+def _unlisted_bad_rows(store: Store, records: Iterable[Record]) -> list[str]:
+    """Return the files of quarantine that no record tells of."""
+    known = {f"{record.name}.parquet" for record in records if record.quarantine_size}
+    return [f"{QUARANTINE}/{name}" for name in sorted(store.sizes(QUARANTINE).keys() - known) if _IS_PARQUET(name)]
 
 
 def _unlike(store: Store, folder: str, record: Record) -> list[str]:
@@ -174,17 +184,21 @@ def _check_content(store: Store, records: list[Record]) -> None:
 
 
 def _check_no_others(store: Store, records: list[Record]) -> None:
-    """Raise BadConfiguration when there are files among the result that no part has written."""
+    """Raise BadConfiguration when there are files among the result or its bad rows that no part has written."""
     there = store.sizes_of_parts().keys()
     others = there - {one.path for record in records for one in record.written_files}
+    places = {f"{store.parts}/{name}" for name in others} | set(_unlisted_bad_rows(store, records))
     own = {f"{record.name}.{record.form}" for record in records if record.by_folder}
-    # A kill left them: when the part was made again, its rows went to other folders.
-    for name in [name for name in others if PurePosixPath(name).name in own]:
-        store.delete(f"{store.parts}/{name}")
-        others.remove(name)
-    if others and store.read(SUCCESS) is None:
+    own |= {f"{QUARANTINE}/{record.name}.parquet" for record in records}
+    for place in sorted(places):
+        # A kill left them: when the part was made again, its rows went to other folders, or none of them was bad.
+        if place in own or PurePosixPath(place).name in own:
+            store.delete(place)
+            places.remove(place)
+    if places and store.read(SUCCESS) is None:
+        folder, _, name = min(places).partition("/")
         raise BadConfiguration(
-            f"{store.parts} holds {min(others)!r}, which this job has not written and readers would take for a result: "
+            f"{folder} holds {name!r}, which this job has not written and readers would take for a result: "
             "take it away and start again"
         )
 

@@ -150,13 +150,13 @@ def read_parts(
 
 @contextmanager
 def errors_named(file: InputFile) -> Iterator[None]:
-    """Raise BadInput for a file that has gone or may not be read."""
+    """Raise BadInput for a file that has gone, BadConfiguration for one that may not be read."""
     try:
         yield
     except FileNotFoundError:
         raise BadInput(f"{file.name} was there at the start and is gone now") from None
     except PermissionError as error:
-        raise BadInput(f"{file.name} may not be read: {error}") from None
+        raise BadConfiguration(f"{file.name} may not be read: {error}") from None
 
 
 def _kept(field: pa.Field, files: list[InputFile], limits: Limits) -> pa.Field:

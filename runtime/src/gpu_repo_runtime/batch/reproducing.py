@@ -17,7 +17,7 @@ from .plan import code_fingerprint
 from .provenance import image, locks, packages, versions, weights
 from .publishing import MANIFEST, changed_files
 from .settings import RunOptions
-from .store import Store, open_store
+from .store import SUCCESS, Store, open_store
 
 DIFFERENT = 1
 SHOWN = 5
@@ -29,6 +29,8 @@ def check_job(package: str, output: str, given: Sequence[str], parsed: Callable[
     given: the input, that of the result's command where there is none. parsed: reads the options of a command.
     """
     store = open_store(output, make=False)
+    if store.read(SUCCESS) is None:
+        raise BadConfiguration(f"there is no {SUCCESS} in the output: only a complete result can be compared")
     story, plan, manifest = (_read(store, name) for name in ("_provenance.json", PLAN, MANIFEST))
     options = _options(story, parsed)
     files = find_files(given or _located(options.input, story), options.format, output, options.dialect)
@@ -44,7 +46,7 @@ def check_job(package: str, output: str, given: Sequence[str], parsed: Callable[
     differences = [line for name, now in told.items() for line in _differences(name, before.get(name), now())]
     differences += _devices(story.get("device") or {})
     differences += _inputs(plan, manifest, files)
-    differences += [f"the result: {one}" for one in changed_files(store)]
+    differences += [f"the result: {one}" for one in [*changed_files(store), *_counts(manifest)]]
     for line in differences:
         print(f"differs: {line}")
     print(f"{output} would come out otherwise" if differences else f"{output} would come out the same")
@@ -100,6 +102,12 @@ def _devices(before: dict[str, Any]) -> list[str]:
 def _parts(manifest: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the parts of a manifest, which may be none of ours any more."""
     return [part for part in manifest.get("parts") or [] if isinstance(part, dict)]
+
+
+def _counts(manifest: dict[str, Any]) -> list[str]:
+    """Say which counts of a manifest are not those of its parts together."""
+    sums = {key: sum(part.get(key, 0) for part in _parts(manifest)) for key in ("rows", "written", "bad")}
+    return [f"its manifest says {manifest.get(k)} {k}, and its parts {n}" for k, n in sums.items() if manifest.get(k) != n]
 
 
 def _inputs(plan: dict[str, Any], manifest: dict[str, Any], files: list[InputFile]) -> list[str]:

@@ -17,7 +17,7 @@ class Lasting:
     def write(self, text: str) -> int:
         """Write, or go on without."""
         try:
-            return self._stream.write(text)
+            return len(text) if self._stream.closed else self._stream.write(text)
         except OSError:
             self._drop()
             return len(text)
@@ -25,7 +25,9 @@ class Lasting:
     def flush(self) -> None:
         """Flush, or go on without."""
         try:
-            self._stream.flush()
+            # What the model, or a library of it, has closed is not written any more.
+            if not self._stream.closed:
+                self._stream.flush()
         except OSError:
             self._drop()
 

@@ -58,6 +58,10 @@ class Engine(Protocol):
         """Return the sum of the losses of all steps since the last call, the mean over all processes."""
         ...
 
+    def is_lost(self) -> bool:
+        """Tell whether a loss since the last call of take_loss is not a number; all processes have to ask."""
+        ...
+
     def evaluate(self, batches: Iterator[tuple[int, Any]]) -> tuple[float, float]:
         """Return mean loss and share of right answers over (size, batch); a batch of size 0 does not count."""
         ...

@@ -20,16 +20,18 @@ from .. import device
 from ..batch.ahead import ahead
 from ..batch.exits import DONE, MISTAKES, BadConfiguration, JobError, Stopped, is_mistake
 from ..batch.messages import one_line, say
-from ..batch.plan import to_json
+from ..batch.plan import code_fingerprint, to_json
 from ..batch.stop import Stop
 from ..batch.store import TEMPORARY, DiskStore
 from ..weights import LOCK, File, Lock, Weights
 from .engine import Engine, Recipe, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
+from .sameness import differences, is_whole, sample_of
 from .tracking import tracked
 
 CHECKPOINT = "checkpoint"
 WEIGHTS = "weights"
+RESULT = "result.json"
 # For the step at work, and to write its checkpoint, until the process is ended.
 GRACE = 100.0
 
@@ -84,7 +86,9 @@ class Training:
             "world": engine.world,
             "precision": engine.precision,
             "examples": len(self._examples),
+            "data": "" if engine.rank else sample_of(task, self._examples, self._checks),
         }
+        self._code = code_fingerprint(options.package)
 
     def resume(self) -> None:
         """Go on from the checkpoint, if there is one. Raises BadConfiguration when it is of another training."""
@@ -102,23 +106,28 @@ class Training:
                 f"{name} is cut, or not of this task's network ({one_line(error)}): bring back a whole one, take "
                 "another --output, or delete it to begin anew"
             ) from error
-        names = [name for name in before if self._settings.get(name) != before[name]]
-        if _examples_of_a_step(before) == _examples_of_a_step(self._settings):
-            names = [name for name in names if name not in _STEP]
-        changed = [f"{name} was {before[name]}, now {self._settings.get(name)}" for name in names]
+        changed = differences(before, self._settings)
         if changed:
             raise BadConfiguration(
                 f"the checkpoint in {self._options.output} is of another training: {'; '.join(changed)}. "
                 + (
                     "Take an --accumulate or --batch-size with as many examples in a step as before, or take "
-                    if "world" in names
+                    if any(one.startswith("world ") for one in changed)
                     else "Take "
                 )
                 + "another --output, or delete this one"
             )
         position = extra["position"]
         self._position = Position(**{**position, "epochs": read_epochs(position["epochs"])})
+        best = "best" + self._engine.suffix
+        if self._position.best and self._engine.rank == 0 and not is_whole(self._store.root / best):
+            raise BadConfiguration(
+                f"{self._options.output}/{best} is gone or cut: bring back a whole one, take another --output, or delete "
+                "this one to begin anew"
+            )
         say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
+        if extra.get("code", self._code) != self._code:
+            self._say("the code is not what it was in the steps before; the weights will be of both")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -131,6 +140,9 @@ class Training:
         log: takes each epoch once its checkpoint is written.
         """
         while len(self._position.epochs) < self._options.epochs and not self._stale():
+            if self._engine.rank == 0:
+                # Of a shorter training, where one was here.
+                self._store.delete(RESULT)
             self._epoch(stop)
             log(self._position.epochs[-1])
 
@@ -161,7 +173,7 @@ class Training:
             f"epoch {number}: loss {training_loss:.4f}, validation {loss:.4f}, right {accuracy:.1%}, {seconds:.1f} s"
         )
         if not math.isfinite(loss) or math.isnan(training_loss):
-            raise BadConfiguration(f"the loss of epoch {number} is not a number: try a smaller --learning-rate")
+            raise BadConfiguration(f"the loss of epoch {number} is not a number: {_SMALLER}")
         better = position.best == 0 or loss < position.epochs[position.best - 1].loss
         position.best = number if better else position.best
         self._save(better)
@@ -193,9 +205,17 @@ class Training:
             yield len(batch), self._engine.collate(list(batch or self._checks[:1]))
 
     def _save(self, better: bool = False) -> None:
-        """Write the checkpoint, and at the end of an epoch what people look at; the first process writes for all."""
+        """Write the checkpoint, and at the end of an epoch what people look at; the first process writes for all.
+
+        Raises BadConfiguration, and leaves the last checkpoint, where a loss since the epoch's begin is not a number.
+        """
         position = asdict(self._position)
-        content = self._engine.dump({"settings": self._settings, "position": position})
+        if self._engine.is_lost():
+            number = len(self._position.epochs) + 1
+            raise BadConfiguration(
+                f"the loss is not a number in epoch {number}, by step {self._position.step} of {self._steps}: {_SMALLER}"
+            )
+        content = self._engine.dump({"settings": self._settings, "position": position, "code": self._code})
         weights = self._engine.weights() if better else b""
         if self._engine.rank:
             return
@@ -213,7 +233,7 @@ class Training:
         best = self._position.epochs[self._position.best - 1]
         summary = {"best": asdict(best), "epochs": len(self._position.epochs), "settings": self._settings}
         self._leave_weights()
-        self._store.write("result.json", to_json(summary))
+        self._store.write(RESULT, to_json(summary))
         self._store.tidy(TEMPORARY)
         say(f"done: epoch {best.epoch} is the best, loss {best.loss:.4f}, right {best.accuracy:.1%}")
 
@@ -228,15 +248,10 @@ class Training:
         say(f"a service takes them from {self._options.output}/{WEIGHTS}, see scripts/weights push --help")
 
 
+_SMALLER = "try a smaller --learning-rate and another --output; a checkpoint from before it stays"
 # What a restart may change without becoming another training.
 _CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision",
                "parallel", "gradient_checkpointing")  # fmt: skip
-# A restart may take other values of these as long as their product is the same.
-_STEP = ("batch_size", "accumulate", "world")
-
-
-def _examples_of_a_step(settings: dict[str, Any]) -> int:
-    return math.prod(settings[name] for name in _STEP)
 
 
 def _load_task(package: str) -> Task:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -64,6 +65,10 @@ class Engine:
         """Return the sum of the losses of all steps since the last call."""
         total, self._loss = self._loss, 0.0
         return total
+
+    def is_lost(self) -> bool:
+        """Tell whether a loss since the last call of take_loss is not a number."""
+        return math.isnan(self._loss)
 
     def evaluate(self, batches: Iterator[tuple[int, tuple[np.ndarray, ...]]]) -> tuple[float, float]:
         """Return mean loss and share of right answers over (size, batch)."""

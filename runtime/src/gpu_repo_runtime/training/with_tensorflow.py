@@ -5,6 +5,7 @@ The GPUs of one machine are one process; several machines are told of each other
 
 import io
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -70,6 +71,10 @@ class Engine:
         """Return the sum of the losses of all steps since the last call, the mean over all GPUs."""
         total, self._loss = self._loss, 0.0
         return total
+
+    def is_lost(self) -> bool:
+        """Tell whether a loss since the last call of take_loss is not a number."""
+        return math.isnan(self._loss)
 
     def evaluate(self, batches: Iterator[tuple[int, Batch]]) -> tuple[float, float]:
         """Return mean loss and share of right answers over (size, batch) of all processes."""

@@ -78,6 +78,10 @@ class Engine:
         self._loss.zero_()
         return total
 
+    def is_lost(self) -> bool:
+        """Tell whether a loss since the last call of take_loss is not a number; all processes have to ask."""
+        return bool(self._mean_loss().isnan().item())
+
     def evaluate(self, batches: Iterator[tuple[int, tuple[torch.Tensor, ...]]]) -> tuple[float, float]:
         """Return mean loss and share of right answers over (size, batch) of all processes, which have as many each."""
         self._network.eval()
