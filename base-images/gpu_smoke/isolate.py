@@ -133,7 +133,7 @@ def _become_child(
         crash.watch(send)
         session = Session(send)
         if sys.flags.no_site:
-            # Here and not in the program, which gives the verdict: a .pth file of any package runs code that may end it.
+            # Not in the program, which gives the verdict: a .pth file of any package runs code that may end it.
             session.note("the .pth files of site-packages")
             site.main()
         for name, step in steps.items():
