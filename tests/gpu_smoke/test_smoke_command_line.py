@@ -158,6 +158,13 @@ def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, for
     assert json.loads((machine.home / "out.json").read_text())["cause"]["code"] == "GS310"
 
 
+def test_a_full_disk_behind_standard_output_could_not_run(tmp_path: Path) -> None:
+    """The exit codes are a contract: 3, and not what Python ends with when its last flush fails."""
+    command = f"ulimit -f 0; exec {sys.executable} -I {PACKAGE_ROOT / 'gpu_smoke'} --framework plain > out"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+
+
 @pytest.mark.parametrize("line", ["import os; os._exit(0)", "import sys; sys.exit(0)", "import nothing_of_this_name"])
 def test_what_a_package_runs_at_start_does_not_end_the_images_command(tmp_path: Path, line: str) -> None:
     """A .pth file runs in each Python of an environment: in the steps its end is a finding, and the verdict stays."""
