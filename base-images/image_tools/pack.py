@@ -7,9 +7,12 @@ it), containerd's store has a way of its own. The files are equal, the digests a
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,11 +22,12 @@ from typing import IO, Any, cast
 import zstandard
 
 from .artifacts import CONFIG, MANIFEST, as_json, described
-from .catalog import ImageError
+from .catalog import BUILD, ImageError
 
 LAYER = "application/vnd.oci.image.layer.v1.tar+zstd"
 LEVEL = 12  # measured: benchmarks/images/README.md
 CHUNK = 1 << 20
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 # What the configuration of an image has after the specification of the OCI; engines add their own.
 KNOWN = ("created", "author", "architecture", "variant", "os", "config", "history")
 
@@ -145,9 +149,25 @@ def plain(entry: tarfile.TarInfo, name: str, holder: tarfile.TarInfo, first: str
     return made
 
 
+@contextmanager
+def unpacked(file: IO[bytes]) -> Iterator[IO[bytes]]:
+    """Yield a layer's tar as a file to jump in; containerd's store saves it compressed, as it was pulled or built."""
+    head = file.read(4)
+    file.seek(0)
+    if head[:2] != GZIP and head != ZSTD:
+        yield file
+        return
+    reader = gzip.GzipFile(fileobj=file) if head[:2] == GZIP else zstandard.ZstdDecompressor().stream_reader(file)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=BUILD) as plain:
+        shutil.copyfileobj(cast(IO[bytes], reader), plain, CHUNK)
+        plain.seek(0)
+        yield plain
+
+
 def write_layer(file: IO[bytes], below: dict[str, Facts], out: IO[bytes]) -> None:
     """Write a layer's tar in its one form."""
-    with tarfile.open(fileobj=file, mode="r:") as layer:
+    with unpacked(file) as tar, tarfile.open(fileobj=tar, mode="r:") as layer:
         for made, holder in settle(layer, below):
             out.write(made.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
             if holder is None:

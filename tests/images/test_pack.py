@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,13 @@ def test_another_way_to_write_a_layer_is_the_same_image(way: str, tmp_path: Path
         pack.write_packed(archive, tmp_path / str(number) / "layout")
         found.append((pack.layers_of(archive)[0], pack.digest_in(tmp_path / str(number) / "layout")))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("packed", [gzip.compress, zstandard.compress], ids=["gzip", "zstd"])
+def test_layers_may_be_saved_compressed(packed: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    layers = [BASE, tar(SORTED)]
+    plain, small = saved(tmp_path / "a", layers), saved(tmp_path / "b", [packed(layer) for layer in layers])
+    assert pack.layers_of(plain)[0] == pack.layers_of(small)[0]
 
 
 OTHERS = {
