@@ -127,6 +127,8 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _refuse("interrupted")
     except OSError as error:
+        # What standard output did not take is dropped: Python would try again at its end, and end with 120.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return _refuse(str(error))
 
 

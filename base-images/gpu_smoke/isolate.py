@@ -8,6 +8,7 @@ import json
 import os
 import selectors
 import signal
+import site
 import sys
 import time
 import traceback
@@ -131,6 +132,10 @@ def _become_child(
 
         crash.watch(send)
         session = Session(send)
+        if sys.flags.no_site:
+            # Not in the program, which gives the verdict: a .pth file of any package runs code that may end it.
+            session.note("the .pth files of site-packages")
+            site.main()
         for name, step in steps.items():
             send({"start": name})
             began = time.monotonic()

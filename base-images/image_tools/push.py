@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import registry
+from . import pack, registry
 from .build import check_room, engine_folder, local_tag
 from .catalog import BUILD, ROOT, ImageError
 from .platforms import asked, rows_on, suffix
@@ -45,15 +45,6 @@ def content_id(layers: list[str], config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def local_content(tag: str) -> str:
-    """Return the content of an image of the local engine. Raises ImageError."""
-    result = subprocess.run(["docker", "image", "inspect", tag], capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise ImageError(f"{tag}: no such image here; build it with `make images`")
-    image = json.loads(result.stdout)[0]
-    return content_id(image["RootFS"]["Layers"], image["Config"] or {})
-
-
 def pushed_content(reference: str) -> str:
     """Return the content of an image in the registry. Raises ImageError."""
     found = registry.config(reference)
@@ -70,17 +61,34 @@ def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.N
     """Push the local image of a row to its staging tag, unless that tag holds the same content already."""
     name = row["name"]
     tag = local_tag(catalog, name, arguments.source, row["platform"])
-    content, repository = local_content(tag), f"{staging_of(arguments)}/{name}"
-    staging = f"{repository}:staging-{content}"
-    found = registry.find(staging)
-    if found and pushed_content(f"{repository}@{found.digest}") != content:
-        print(f"{staging}: holds another image ({found.digest}), which its name denies; pushing the right one")
-        found = None
-    if found:
-        print(f"{staging}: the same content is there already, {found.digest}")
-    else:
-        found = _upload(tag, staging)
+    repository = f"{staging_of(arguments)}/{name}"
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+        archive = save(tag, Path(folder))
+        layers, config = pack.layers_of(archive)
+        content = content_id(layers, config.get("config") or {})
+        staging = f"{repository}:staging-{content}"
+        found = registry.find(staging)
+        if found and pushed_content(f"{repository}@{found.digest}") != content:
+            print(f"{staging}: holds another image ({found.digest}), which its name denies; pushing the right one")
+            found = None
+        if found:
+            print(f"{staging}: the same content is there already, {found.digest}")
+        else:
+            pack.write_packed(archive, Path(folder) / "layout")
+            registry.push_layout(Path(folder) / "layout", staging)
+            found = registry.look_up(f"{repository}@{pack.digest_in(Path(folder) / 'layout')}")
+            print(f"{staging}: pushed {found.digest}, {found.size / 1e6:.0f} MB in {len(found.layers)} layers")
     return Pushed(f"{repository}@{found.digest}", head(), datetime.now(UTC).isoformat(timespec="microseconds"))
+
+
+def save(tag: str, folder: Path) -> Path:
+    """Write an image of the local engine into a file. Raises ImageError."""
+    archive = folder / "image.tar"
+    if subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode:
+        raise ImageError(f"{tag}: no such image here; build it with `make images`")
+    subprocess.run(["docker", "save", "--output", str(archive), tag], check=True)
+    return archive
 
 
 def push_signed(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
@@ -92,16 +100,6 @@ def push_signed(catalog: dict[str, Any], row: dict[str, Any], arguments: argpars
         attest(repository, pushed.digest, {SLSA: predicate(catalog, row, pushed)}, key)
         sign_image(repository, pushed.digest, key)
         print(f"{pushed.image}: signed, with how it was made")
-    return pushed
-
-
-def _upload(tag: str, staging: str) -> registry.Manifest:
-    BUILD.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        archive = Path(folder) / "image.tar"
-        subprocess.run(["docker", "save", "--output", str(archive), tag], check=True)
-        pushed = registry.push(archive, staging)
-    print(f"{staging}: pushed {pushed.digest}, {pushed.size / 1e6:.0f} MB in {len(pushed.layers)} layers")
     return pushed
 
 

@@ -1,7 +1,6 @@
 """Talk to an image registry through skopeo: push, look up, copy a digest to a tag."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -16,7 +15,6 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 PAUSES_S = (2, 10)
 ANSWER_S, COPY_S = 120, 3600
 BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
-COMPRESSION = ("zstd", "3")  # smaller than gzip and several times faster to pack and to unpack
 
 
 @dataclass(frozen=True)
@@ -37,21 +35,17 @@ class Manifest:
         return sum(self.layers)
 
 
-def skopeo(*arguments: str, problem: str, scratch: Path | None = None) -> str:
+def skopeo(*arguments: str, problem: str) -> str:
     """Run skopeo and return what it prints; raise ImageError that starts with `problem`.
 
-    scratch: the folder that it unpacks archives in, instead of /tmp, which may be small. What a registry that is busy
-    did not answer in time is asked again, twice.
+    What a registry that is busy did not answer in time is asked again, twice.
     """
     if not shutil.which("skopeo"):
         raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
-    environment = os.environ | ({"TMPDIR": str(scratch)} if scratch else {})
     limit = COPY_S if arguments[0] == "copy" else ANSWER_S
     for pause in (*PAUSES_S, None):
         try:
-            result = subprocess.run(
-                ["skopeo", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=limit
-            )
+            result = subprocess.run(["skopeo", *arguments], capture_output=True, text=True, check=False, timeout=limit)
         except subprocess.TimeoutExpired:
             reason = [f"timeout: no answer within {limit} s"]
         else:
@@ -123,22 +117,6 @@ def config(reference: str) -> dict[str, Any]:
     text = skopeo("inspect", "--config", *plain_http(reference, "tls-verify"), f"docker://{reference}", problem=problem)
     found: dict[str, Any] = json.loads(text)
     return found
-
-
-def push(archive: Path, reference: str) -> Manifest:
-    """Push an image that `docker save` wrote, its layers compressed with zstd; return what was pushed.
-
-    It is looked up by its digest: the tag may be another's by then.
-    """
-    kind, level = COMPRESSION
-    options = ["--format", "oci", "--dest-compress-format", kind, "--dest-compress-level", level]
-    options += plain_http(reference, "dest-tls-verify")
-    problem = f"{reference}: the image was not pushed"
-    source = f"docker-archive:{archive}"
-    file = archive.with_suffix(".digest")
-    options += ["--digestfile", str(file)]
-    skopeo("copy", "--quiet", *options, source, f"docker://{reference}", problem=problem, scratch=archive.parent)
-    return look_up(f"{reference.rpartition(':')[0]}@{file.read_text().strip()}")
 
 
 def set_tag(source: str, repository: str, tag: str) -> None:

@@ -159,11 +159,33 @@ def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, for
     assert json.loads((machine.home / "out.json").read_text())["cause"]["code"] == "GS310"
 
 
+def test_a_full_disk_behind_standard_output_could_not_run(tmp_path: Path) -> None:
+    """The exit codes are a contract: 3, and not what Python ends with when its last flush fails."""
+    command = f"ulimit -f 0; exec {sys.executable} -I {PACKAGE_ROOT / 'gpu_smoke'} --framework plain > out"
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+
+
+@pytest.mark.parametrize("line", ["import os; os._exit(0)", "import sys; sys.exit(0)", "import nothing_of_this_name"])
+def test_what_a_package_runs_at_start_does_not_end_the_images_command(tmp_path: Path, line: str) -> None:
+    """A .pth file runs in each Python of an environment: in the steps its end is a finding, and the verdict stays."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    site = next((tmp_path / "env").glob("lib/python3*/site-packages"))
+    (site / "own.pth").write_text(f"{line}\n")
+    (launcher,) = LAUNCHER.findall((PACKAGE_ROOT / "recipe" / "finish" / "finish.py").read_text())
+    options = [word for word in ast.literal_eval(launcher).split() if re.fullmatch("-[A-Z]", word)]
+    command = [tmp_path / "env/bin/python", *options, PACKAGE_ROOT / "gpu_smoke", "--require", "gpu", "--timeout", "5"]
+    done = subprocess.run([*command, "--framework", "plain"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    if "exit" in line:
+        assert ".pth files of site-packages" in done.stdout
+
+
 def test_the_images_command_is_isolated() -> None:
     """The launcher names the interpreter by its path and lets neither folder nor variable choose modules."""
     text = (PACKAGE_ROOT / "recipe" / "finish" / "finish.py").read_text()
     (written,) = LAUNCHER.findall(text)
-    assert ast.literal_eval(written).splitlines()[1] == 'exec /opt/env/bin/python -I /opt/base/lib/gpu_smoke "$@"'
+    assert ast.literal_eval(written).splitlines()[1] == 'exec /opt/env/bin/python -I -S /opt/base/lib/gpu_smoke "$@"'
     for name in ("Dockerfile", "image_tools/build.py", "image_tools/promote.py"):
         bare = re.findall(r"(?:\"|groups )gpu-smoke\b.*", (PACKAGE_ROOT / name).read_text())
         assert not bare, f"{name} lets the PATH choose: {bare}"

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import packaging
 
@@ -20,7 +21,10 @@ SOURCE = ROOT / "base-images" / "recipe" / "finish" / "base_install"
 CUDA_RUNTIME = "nvidia/cu13/lib/libcudart.so.13"
 # What a base image has: files of a framework, of NumPy, of the CUDA runtime, and a program of the framework.
 BASE_PACKAGES = {
-    "numpy": ("2.5.0", {"numpy/__init__.py": "base = True\n", "shared/__init__.py": "# a namespace\n"}),
+    "numpy": (
+        "2.5.0",
+        {"numpy/__init__.py": "base = True\n", "numpy/version.py": "", "shared/__init__.py": "# a namespace\n"},
+    ),
     "torch": ("2.15.0", {"torch/__init__.py": "", "torch-2.15.0.data/scripts/torchrun": "#!python\nprint('base')\n"}),
     "nvidia-cuda-runtime": ("13.0.96", {CUDA_RUNTIME: "runtime", "nvidia/cu13/lib/libcublas.so.13": "cublas"}),
 }
@@ -28,13 +32,14 @@ START = """
 import sys
 sys.path[:0] = [{lib!r}, *{wheels!r}]
 from pathlib import Path
+from typing import Any
 from base_install.cli import main
 {before}
 main(Path({base!r}))
 """
 
 
-def wheel(folder: Path, name: str, version: str, files: dict[str, str], requires: str = "") -> Path:
+def wheel(folder: Path, name: str, version: str, files: dict[str, Any], requires: str = "") -> Path:
     """Write a wheel by hand, so that it can hold what a build tool would not write; return its path."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
@@ -71,7 +76,7 @@ class Bench:
         """The folder of packages."""
         return next(self.environment.glob("lib/python3*/site-packages"))
 
-    def wheel(self, name: str, version: str = "1.0", requires: str = "", **files: str) -> str:
+    def wheel(self, name: str, version: str = "1.0", requires: str = "", **files: str | bytes) -> str:
         """Write a wheel and return its line in a lock; the files are {path: text}."""
         return pin(wheel(self.wheels, name, version, files, requires))
 

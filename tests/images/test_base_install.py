@@ -12,7 +12,7 @@ import pytest
 
 from tests.sampling import every, sampled
 
-from .small_image import CUDA_RUNTIME, Bench, wheel
+from .small_image import CUDA_RUNTIME, Bench, pin, wheel
 
 
 def refused(bench: Bench, lock: str | bytes, code: int, *phrases: str, **environment: str) -> None:
@@ -131,11 +131,57 @@ CLASHES = {
     ),
     "a framework under another name": ({"tensorflow/__init__.py": ""}, "it holds tensorflow"),
     "a file where the base has a folder": ({"torch": ""}, "torch would replace one of the image"),
+    "a framework as one module": ({"triton.py": ""}, "it holds triton"),
+    "a framework by another way": ({"evil-1.0.data/purelib/triton/__init__.py": ""}, "it holds triton"),
+    "a package before a module": (
+        {"numpy/version/__init__.py": ""},
+        "the same module as numpy/version.py of the image",
+    ),
+    "a compiled module before a source": (
+        {"numpy/__init__.abi3.so": ""},
+        "its numpy/__init__.abi3.so is the same module as numpy/__init__.py",
+    ),
+    "a module before a namespace": ({"nvidia.py": ""}, "its nvidia.py is the same module as nvidia of the image"),
+    "what another package is": (
+        {"evil-1.0.data/purelib/numpy-99.dist-info/METADATA": "Name: numpy\n"},
+        "it holds numpy-99.dist-info, which says what another package is",
+    ),
+    "where base-install works": ({"evil-1.0.data/data/.base-install/journal.json": "[]"}, "outside the environment"),
+    "the driver": ({"evil/libcuda.so.1": ""}, "it brings libcuda.so.1 as libcuda.so.1, and the driver's libraries"),
     "a folder where the base has a file": ({"numpy/__init__.py/x.py": ""}, "would replace one of the image"),
 }
 
 
-@pytest.mark.parametrize("case", sampled(CLASHES, every(14)))
+@pytest.mark.parametrize("harm", ["its programs", "its bytes"])
+def test_a_wheel_that_cannot_be_read_is_one_line(bench: Bench, harm: str) -> None:
+    files = {"evil.py": "x = 1\n"}
+    if harm == "its programs":
+        files["evil-1.0.dist-info/entry_points.txt"] = "[console_scripts\n= :::"
+    lock = bench.wheel("evil", **files, **{"evil/libevil.so": "library"})
+    if harm == "its bytes":
+        path = next(bench.wheels.glob("evil-*.whl"))
+        path.write_bytes(path.read_bytes().replace(b"library", b"ilbrary"))
+        lock = pin(path)
+    refused(bench, lock, 3, "evil-1.0-py3-none-any.whl: its hash is right, but it cannot be read as a wheel")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "phrase"),
+    [
+        ("libcudart.so.13", "a second libcudart.so.13 (as libharmless.so)"),
+        ("libnvidia-ml.so.1", "it brings libnvidia-ml.so.1 as libharmless.so"),
+    ],
+)
+def test_a_library_is_known_by_the_name_that_it_gives_itself(bench: Bench, name: str, phrase: str) -> None:
+    source, library = bench.folder / "empty.c", bench.folder / "libharmless.so"
+    source.write_text("int nothing;\n")
+    command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{name}", "-o", str(library), str(source)]
+    subprocess.run(command, check=True)
+    refused(bench, bench.wheel("evil", **{"evil/libharmless.so": library.read_bytes()}), 1, phrase)
+
+
+@pytest.mark.parametrize("case", sampled(CLASHES, every(22)))
 def test_what_would_replace_or_hide_the_base_is_refused(bench: Bench, case: str) -> None:
     """A wheel is looked into before it is installed: files, programs and libraries of the base win."""
     files, phrase = CLASHES[case]

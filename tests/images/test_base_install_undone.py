@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,10 +117,37 @@ def test_a_killed_installation_is_repaired_by_the_next(bench: Bench) -> None:
 
 
 @pytest.mark.slow
-def test_sigterm_ends_it_with_the_old_environment(bench: Bench) -> None:
-    """A stopped build ends with 143 and takes back what it did."""
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_it_with_the_old_environment(bench: Bench, name: str) -> None:
+    """A stopped build ends with the signal's code, without a traceback, and takes back what it did."""
     before = bench.tree()
     lock = bench.wheel("tool", **{"tool.py": "", "other.py": ""})
-    done = bench.install(lock, fault(3, "os.kill(os.getpid(), signal.SIGTERM)"))
-    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    done = bench.install(lock, fault(3, f"os.kill(os.getpid(), signal.{name})"))
+    assert done.returncode == 128 + signal.Signals[name], done.stderr
+    assert "Traceback" not in done.stderr
     assert bench.tree() == before
+
+
+def test_a_full_disk_is_one_line(bench: Bench) -> None:
+    before = bench.tree()
+    lock = bench.wheel("tool", **{"tool.py": "", "other.py": ""})
+    done = bench.install(lock, fault(3, "raise OSError(28, 'No space left on device', 'tool.py')"))
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        3,
+        "base-install: No space left on device (tool.py); the environment is as it was",
+    )
+    assert "Traceback" not in done.stderr
+    assert bench.tree() == before
+
+
+def test_a_second_one_waits_for_the_first(bench: Bench) -> None:
+    """Two at once would take each other's files back."""
+    lock = bench.wheel("tool", **{"tool.py": ""})
+    holder = os.open(bench.environment, os.O_RDONLY)
+    fcntl.flock(holder, fcntl.LOCK_EX)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(bench.install, lock)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=1.5)
+        os.close(holder)
+        assert waiting.result(timeout=60).returncode == 0

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from image_tools import lists, plan, platforms, registry, released, system
-from image_tools.catalog import DEFAULT_PLATFORM, ImageError, Pin, find_row, installed_pins, live_rows
+from image_tools.catalog import DEFAULT_PLATFORM, FOLDER, ImageError, Pin, find_row, installed_pins, live_rows
 from image_tools.lock import uv
 
 from tests.sampling import sampled
@@ -171,3 +171,12 @@ def test_a_list_in_a_registry(tmp_path: Path) -> None:
         assert registry.look_up(f"{repository}:2026.11") == found
         with pytest.raises(ImageError, match=re.escape(f"{repository}@sha256:{'0' * 64}")):
             lists.list_of(repository, images | {ARM: f"sha256:{'0' * 64}"})
+
+
+def test_the_installer_runs_its_own_python_in_an_image_of_another_platform() -> None:
+    """The link to /usr/bin/python3 of its environment leads to the image's Python, once it is mounted there."""
+    text = (FOLDER / "Dockerfile").read_text()
+    stage = text[text.index("AS installer") : text.index("AS packages")]
+    assert stage.index("-m venv /opt/installer") < stage.index("rm /opt/installer/bin/python*")
+    native = (FOLDER / "recipe" / "install" / "native").read_text()
+    assert "for folder in opt/installer/bin usr/bin; do" in native

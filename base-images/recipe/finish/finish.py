@@ -41,7 +41,8 @@ def place_gpu_smoke() -> None:
     compileall.compile_dir(package, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
     launcher = Path("/usr/local/bin/gpu-smoke")
     # Isolated: neither the working folder nor PYTHONPATH can put a module of another in the place of ours or Python's.
-    launcher.write_text('#!/bin/sh\nexec /opt/env/bin/python -I /opt/base/lib/gpu_smoke "$@"\n')
+    # Without site: a package's .pth file runs code in each Python that starts, which could end this one with 0.
+    launcher.write_text('#!/bin/sh\nexec /opt/env/bin/python -I -S /opt/base/lib/gpu_smoke "$@"\n')
     launcher.chmod(0o755)
 
 

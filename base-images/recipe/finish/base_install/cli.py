@@ -15,6 +15,7 @@ it leaves the environment as it was.
 Exit codes: 0 installed, 1 the lock does not fit the image, 2 wrong use, 3 the installation failed.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -82,8 +83,9 @@ def run(path: Path, wheels: Path | None, base: Path) -> str:
     if not path.is_file():
         stop(f"{path}: no such file; mount the lock into the build step", WRONG_USE)
     image, pip = Image(base), Pip(base)
-    if not os.access(image.packages, os.W_OK):
-        stop("run it as root: USER root before and USER app after the step", WRONG_USE)
+    check_writable(image)
+    alone = os.open(image.environment, os.O_RDONLY)  # let go when the program ends, however it does
+    fcntl.flock(alone, fcntl.LOCK_EX)
     placing = Placing(image)
     placing.take_back()
     pins = read_lock(path, wheels)
@@ -100,6 +102,14 @@ def run(path: Path, wheels: Path | None, base: Path) -> str:
     if missing:
         placing.finish()
     return f"{len(missing)} packages installed, {len(pins) - len(missing)} were in the image already"
+
+
+def check_writable(image: Image) -> None:
+    """Raise Problem where the environment cannot be changed, with the reason."""
+    if os.statvfs(image.packages).f_flag & os.ST_RDONLY:
+        stop("the file system is read-only: packages are installed while an image is built", WRONG_USE)
+    if not os.access(image.packages, os.W_OK):
+        stop("run it as root: USER root before and USER app after the step", WRONG_USE)
 
 
 def add(missing: dict[str, Pin], image: Image, placing: Placing, pip: Pip) -> None:
@@ -146,7 +156,8 @@ def check(path: Path, image: Image, pip: Pip) -> None:
 
 def main(base: Path) -> None:
     """Run the program and end with its exit code."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda sent, _: sys.exit(128 + sent))
     try:
         if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
             raise Problem("usage: base-install LOCK [WHEELS]", WRONG_USE)
@@ -155,3 +166,7 @@ def main(base: Path) -> None:
     except Problem as problem:
         print(f"base-install: {problem}", file=sys.stderr)
         raise SystemExit(problem.code) from None
+    except OSError as error:
+        place = f" ({error.filename})" if error.filename else ""
+        print(f"base-install: {error.strerror}{place}; the environment is as it was", file=sys.stderr)
+        raise SystemExit(FAILED) from None

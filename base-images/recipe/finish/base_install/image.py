@@ -14,6 +14,9 @@ from packaging.version import InvalidVersion, Version
 # Where a program is found behind the environment's own folder, whatever PATH says while the image is built.
 SYSTEM_PROGRAMS = [Path(folder) for folder in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")]
 
+# Where base-install works, below the environment: no package may write there.
+WORKING_FOLDER = ".base-install"
+
 
 def normal(version: str) -> str:
     """Return a version in its normal form, so that 2026.01.2 and 2026.1.2 are one."""
@@ -62,6 +65,10 @@ class Image:
     def is_base_file(self, path: Path) -> bool:
         """Tell whether a file is there that no added package brought."""
         return (path.exists() or path.is_symlink()) and path not in self.added
+
+    def has_files_in(self, folder: Path) -> bool:
+        """Tell whether a folder, at any depth, has files that no added package brought."""
+        return folder.is_dir() and any(not path.is_dir() and self.is_base_file(path) for path in folder.rglob("*"))
 
     def has_file_at(self, path: Path, content: bytes) -> bool:
         """Tell whether a file of the base with just this content is there, as namespace packages have them."""

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from .image import Image
+from .image import WORKING_FOLDER, Image
 from .problem import FAILED, stop
 
 
@@ -20,7 +20,7 @@ class Placing:
 
     def __init__(self, image: Image) -> None:
         self.image = image
-        self.folder = image.environment / ".base-install"
+        self.folder = image.environment / WORKING_FOLDER
         self.staged, self.replaced = self.folder / "staged", self.folder / "replaced"
         self.journal = self.folder / "journal.json"
 

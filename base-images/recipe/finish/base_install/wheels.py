@@ -1,26 +1,41 @@
 """What is inside the downloaded wheels, compared with the files, programs and libraries of the image."""
 
 import configparser
+import importlib.machinery
 import re
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from .fit import WAYS_OUT
-from .image import SYSTEM_PROGRAMS, Image
-from .problem import stop
+from .image import SYSTEM_PROGRAMS, WORKING_FOLDER, Image
+from .problem import FAILED, stop
+from .soname import soname
 
 # A shared library: its name, what a wheel's own copy carries in it (libcudart-1a2b3c4d.so.12), its first number.
 LIBRARY = re.compile(r"(lib\w+?)(?:[-.]([0-9a-f]{6,}))?\.so(?:\.(\d+)[\d.]*)?")
 FRAMEWORKS = ("tensorflow", "torch", "triton")
+# What a node brings; a copy would be found before it, or beside it.
+DRIVER_LIBRARIES = ("libcuda", "libnvidia-ml")
+METADATA = re.compile(r"[^/]+\.(dist-info|egg-info)")
+# How the file of a module ends (version.py, version.cpython-313-x86_64-linux-gnu.so, version.abi3.so).
+MODULE_ENDS = tuple(sorted(importlib.machinery.all_suffixes(), key=len, reverse=True))
 LISTED = 5
 
 
 def check_wheels(paths: list[Path], image: Image) -> None:
     """Raise Problem when a wheel would replace or hide what is the base's."""
-    found = [phrase for path in sorted(paths) for phrase in clashes(path, image)]
+    found = []
+    for path in sorted(paths):
+        try:
+            found += clashes(path, image)
+        except (zipfile.BadZipFile, zlib.error, configparser.Error, NotImplementedError) as error:
+            first = str(error).splitlines()[0]
+            stop(f"{path.name}: its hash is right, but it cannot be read as a wheel: {first}", FAILED)
     if found:
         more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
         stop(f"the lock does not fit the image {image.name}: {'; '.join(found[:LISTED])}{more}. {WAYS_OUT}")
@@ -29,6 +44,7 @@ def check_wheels(paths: list[Path], image: Image) -> None:
 def clashes(path: Path, image: Image) -> Iterator[str]:
     """Yield in one phrase each what in the wheel the image cannot take."""
     name = canonicalize_name(parse_wheel_filename(path.name)[0])
+    goals = []
     with zipfile.ZipFile(path) as wheel:
         for entry in wheel.infolist():
             if entry.is_dir():
@@ -36,15 +52,19 @@ def clashes(path: Path, image: Image) -> Iterator[str]:
             goal = destination(entry.filename, image)
             if goal is None:
                 yield f"{name}: its file {entry.filename!r} would be written outside the environment"
-            elif goal.parent == image.programs:
+                continue
+            goals.append(goal)
+            if goal.parent == image.programs:
                 yield from hidden_program(name, goal.name, image)
             elif stands_in_the_way(goal, image) and not image.has_file_at(goal, wheel.read(entry)):
                 yield f"{name}: its file {entry.filename} would replace one of the image"
             else:
-                yield from second_library(name, goal, image)
-        yield from second_framework(name, wheel.namelist(), image)
+                yield from hidden_module(name, goal, image)
+                yield from second_library(name, goal, image, partial(wheel.read, entry))
         for program in entry_points(wheel):
             yield from hidden_program(name, program, image)
+    yield from second_framework(name, goals, image)
+    yield from others_metadata(name, goals, image)
 
 
 def stands_in_the_way(goal: Path, image: Image) -> bool:
@@ -63,7 +83,9 @@ def destination(member: str, image: Image) -> Path | None:
         root, parts = roots.get(parts[1], image.environment / "include"), parts[2:]
     if ".." in parts or PurePosixPath(member).is_absolute():
         return None
-    return root.joinpath(*parts)
+    goal = root.joinpath(*parts)
+    goal = goal.parent.resolve() / goal.name  # lib64 is a link to lib
+    return None if image.environment / WORKING_FOLDER in (goal, *goal.parents) else goal
 
 
 def entry_points(wheel: zipfile.ZipFile) -> list[str]:
@@ -86,22 +108,70 @@ def hidden_program(name: str, program: str, image: Image) -> Iterator[str]:
         yield f"{name}: its program {program} would run in place of {taken}"
 
 
-def second_library(name: str, goal: Path, image: Image) -> Iterator[str]:
-    """Yield a phrase when the wheel bundles a CUDA library that the image has.
+def hidden_module(name: str, goal: Path, image: Image) -> Iterator[str]:
+    """Yield a phrase when the file is a module that the image has in another form.
 
-    A copy whose name carries a hash is private to its wheel (auditwheel makes them so), which is fine for the same
-    CUDA: torchvision has such a libcudart.
+    Python takes a package before a module, a compiled module before a source, both before a folder without __init__.
     """
-    match = LIBRARY.fullmatch(goal.name)
-    if not match or match[1] not in image.cuda_libraries or image.is_base_file(goal):
+    module = without_end(goal)
+    if module is None or image.packages not in module.parents:
         return
-    private = match[2] and (match[1] != "libcudart" or int(match[3] or 0) == image.cuda_major)
-    if not private:
-        yield f"{name}: it brings a second {goal.name}, and CUDA libraries come from the image"
+    if module.name == "__init__":
+        module = module.parent
+    forms = [f"{start}{end}" for end in MODULE_ENDS for start in (module.name, f"{module.name}/__init__")]
+    others = [module.parent / form for form in forms if module.parent / form != goal]
+    taken = next((other for other in others if image.is_base_file(other)), None)
+    if taken is None and goal.parent == module.parent and image.has_files_in(module):
+        taken = module
+    if taken:
+        both = [path.relative_to(image.packages) for path in (goal, taken)]
+        yield f"{name}: its {both[0]} is the same module as {both[1]} of the image, and Python imports one of them"
 
 
-def second_framework(name: str, members: list[str], image: Image) -> Iterator[str]:
+def without_end(goal: Path) -> Path | None:
+    """Return the place of a module without the end of its file's name, or None for another kind of file."""
+    end = next((end for end in MODULE_ENDS if goal.name.endswith(end)), None)
+    return goal.with_name(goal.name.removesuffix(end)) if end and goal.name != end else None
+
+
+def second_library(name: str, goal: Path, image: Image, content: Callable[[], bytes]) -> Iterator[str]:
+    """Yield a phrase when the wheel bundles a CUDA library that the image has, or one that the driver brings.
+
+    By the name of its file and by the name that it gives itself, which the loader goes by. A copy whose name carries a
+    hash is private to its wheel (auditwheel makes them so), which is fine for the same CUDA: torchvision has such a
+    libcudart.
+    """
+    if not goal.name.startswith("lib") or ".so" not in goal.name or image.is_base_file(goal):
+        return
+    for known in dict.fromkeys((goal.name, soname(content()))):
+        start, _, number = known.partition(".so")
+        if start in DRIVER_LIBRARIES and number:
+            yield f"{name}: it brings {known} as {goal.name}, and the driver's libraries come from the node"
+            return
+        match = LIBRARY.fullmatch(known)
+        if not match or match[1] not in image.cuda_libraries:
+            continue
+        private = match[2] and (match[1] != "libcudart" or int(match[3] or 0) == image.cuda_major)
+        if not private:
+            told = goal.name if known == goal.name else f"{known} (as {goal.name})"
+            yield f"{name}: it brings a second {told}, and CUDA libraries come from the image"
+            return
+
+
+def second_framework(name: str, goals: list[Path], image: Image) -> Iterator[str]:
     """Yield a phrase when the wheel holds a framework under another name than the framework's own."""
+    modules = {module for goal in goals if (module := without_end(goal))}
     for framework in FRAMEWORKS:
-        if f"{framework}/__init__.py" in members and not (image.packages / framework / "__init__.py").exists():
+        place = image.packages / framework
+        if modules & {place, place / "__init__"} and not (place / "__init__.py").exists():
             yield f"{name}: it holds {framework}, and frameworks come from the image"
+
+
+def others_metadata(name: str, goals: list[Path], image: Image) -> Iterator[str]:
+    """Yield a phrase when the wheel says what another package is: its version would no longer be believed."""
+    tops = {goal.relative_to(image.packages).parts[0] for goal in goals if image.packages in goal.parents}
+    for top in sorted(tops):
+        if METADATA.fullmatch(top):
+            told = canonicalize_name(top.rpartition(".")[0].partition("-")[0])
+            if told != name or not top.endswith(".dist-info"):
+                yield f"{name}: it holds {top}, which says what another package is"
