@@ -4,8 +4,8 @@ usage: python -m benchmarks.service.poison [--before COMMIT] [--rounds 3] [--sec
 
 The service runs on core 0 with the stand-in for a device of models.py, 6 ms a call and 0.2 ms a text, and all clients
 on core 1, in closed loops. The others keep their connections, or open one for each request: from an address of their
-own, or from the attackers' (as behind a gateway). Who attacks waits for its answers, with one request or many in flight, or hangs up
-after 10 ms and comes again; it has a process of its own, at a lower priority. --before measures the runtime of an earlier commit too, in turns.
+own, or from the attackers' (as behind a gateway). Who attacks has one request or many in flight, or hangs up after
+10 ms and comes again; its process has a lower priority. --before measures the runtime of an earlier commit too.
 Writes benchmarks/results/service-poison.json: the median of the rounds.
 """
 
