@@ -102,7 +102,8 @@ def service_poison() -> str:
     """Return what clients that send poisoned texts leave to the others, in percent of their rate without them."""
     result = load("benchmarks/results/service-poison.json")
     cells = {
-        tuple(cell[key] for key in ("version", "others", "clients", "attackers")): cell for cell in result["cells"]
+        (*(cell[key] for key in ("version", "others", "clients")), str(cell["attackers"])): cell
+        for cell in result["cells"]
     }
     attackers = [name for name in dict.fromkeys(key[3] for key in cells) if name != "0"]
     lines = []
