@@ -4,7 +4,8 @@ usage: python -m benchmarks.service.poison [--before COMMIT] [--rounds 3] [--sec
 
 The service runs on core 0 with the stand-in for a device of models.py, 6 ms a call and 0.2 ms a text, and all clients
 on core 1, in closed loops. The others keep their connections, or open one for each request: from an address of their
-own, or from the attackers' (as behind a gateway). --before measures the runtime of an earlier commit too, in turns.
+own, or from the attackers' (as behind a gateway). Who attacks has one request or many in flight, or hangs up after
+10 ms and comes again; its process has a lower priority. --before measures the runtime of an earlier commit too.
 Writes benchmarks/results/service-poison.json: the median of the rounds.
 """
 
@@ -23,6 +24,7 @@ import sys
 import tarfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,9 @@ class Model(Device):
 KEPT, NEW, SAME = "kept connections", "new connections", "new connections from the attackers' address"
 # 64 that connect for each request keep the core of the clients busy, and not the service.
 OTHERS = ((KEPT, 8), (KEPT, 64), (NEW, 8), (SAME, 8))
-ATTACKERS = (0, 1, 2, 4)
+# Clients, and the seconds after which they hang up.
+ATTACKERS = {"0": (0, None), "1": (1, None), "2": (2, None), "4": (4, None), "240": (240, None)}
+ATTACKERS |= {"64 who hang up": (64, 0.010)}
 GOOD_HOST, BAD_HOST = "127.0.0.2", "127.0.0.3"
 number = itertools.count()
 
@@ -113,14 +117,19 @@ async def ask(host: str, asked: bytes) -> int:
     return status
 
 
-async def client(host: str, prefix: str, end: float, found: list[tuple[int, float]], *, kept: bool) -> None:
-    """Ask in a closed loop, with a new text each time."""
+async def client(
+    host: str, prefix: str, end: float, found: list[tuple[int, float]], *, kept: bool, patience: float | None = None
+) -> None:
+    """Ask in a closed loop, with a new text each time; hang up after ``patience``, in seconds."""
     connection = await connect(host)
     while (begun := time.monotonic()) < end:
-        asked = request(f"{prefix} {next(number)}")
+        asked = request(f"{prefix} {os.getpid()} {next(number)}")
         if connection.closed:
             connection = await connect(host)
-        status, _ = await connection.send(asked)
+        try:
+            status, _ = await asyncio.wait_for(connection.send(asked), patience)
+        except (TimeoutError, OSError):
+            status = 499
         if not kept:
             connection.transport.close()
             connection.closed = True
@@ -128,16 +137,29 @@ async def client(host: str, prefix: str, end: float, found: list[tuple[int, floa
     connection.transport.close()
 
 
-async def load(kind: str, good: int, bad: int, seconds: float) -> dict[str, Any]:
-    """Return what the others got in a run."""
+async def crowd(host: str, prefix: str, count: int, seconds: float, **how: Any) -> list[tuple[int, float]]:
+    """Return status and time of every request of so many clients."""
+    found: list[tuple[int, float]] = []
     end = time.monotonic() + seconds
-    others: list[tuple[int, float]] = []
-    attackers: list[tuple[int, float]] = []
+    await asyncio.gather(*(client(host, prefix, end, found, **how) for _ in range(count)))
+    return found
+
+
+def attack(name: str, seconds: float) -> Counter[int]:
+    """Send poison; return how often which status was the answer. Runs in a process of its own."""
+    os.nice(10)
+    count, patience = ATTACKERS[name]
+    found = asyncio.run(crowd(BAD_HOST, "poison", count, seconds, kept=False, patience=patience))
+    return Counter(status for status, _ in found)
+
+
+def load(kind: str, good: int, bad: str, seconds: float) -> dict[str, Any]:
+    """Return what the others got in a run."""
     host = BAD_HOST if kind == SAME else GOOD_HOST
-    await asyncio.gather(
-        *(client(host, "fine", end, others, kept=kind == KEPT) for _ in range(good)),
-        *(client(BAD_HOST, "poison", end, attackers, kept=False) for _ in range(bad)),
-    )
+    with ProcessPoolExecutor(1) as pool:
+        attackers = pool.submit(attack, bad, seconds)
+        others = asyncio.run(crowd(host, "fine", good, seconds, kept=kind == KEPT))
+        told = attackers.result()
     statuses = Counter(status for status, _ in others)
     times = sorted(took for _, took in others) or [float("nan")]
     return {
@@ -146,16 +168,16 @@ async def load(kind: str, good: int, bad: int, seconds: float) -> dict[str, Any]
         "p50_ms": round(times[len(times) // 2] * 1e3, 1),
         "p99_ms": round(times[len(times) * 99 // 100] * 1e3, 1),
         "longest_ms": round(times[-1] * 1e3, 1),
-        "poison_rate": round(len(attackers) / seconds, 1),
+        "poison_rate": round(told.total() / seconds, 1),
     }
 
 
-def measure(packages: Path, kind: str, good: int, bad: int, seconds: float) -> dict[str, Any]:
+def measure(packages: Path, kind: str, good: int, bad: str, seconds: float) -> dict[str, Any]:
     """Run one load against a service of its own."""
     service = start(packages)
     try:
-        asyncio.run(load(kind, good, 0, 1))
-        return asyncio.run(load(kind, good, bad, seconds))
+        load(kind, good, "0", 1)
+        return load(kind, good, bad, seconds)
     finally:
         service.send_signal(signal.SIGTERM)
         service.wait(40)

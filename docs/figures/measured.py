@@ -102,13 +102,14 @@ def service_poison() -> str:
     """Return what clients that send poisoned texts leave to the others, in percent of their rate without them."""
     result = load("benchmarks/results/service-poison.json")
     cells = {
-        tuple(cell[key] for key in ("version", "others", "clients", "attackers")): cell for cell in result["cells"]
+        (*(cell[key] for key in ("version", "others", "clients")), str(cell["attackers"])): cell
+        for cell in result["cells"]
     }
-    attackers = sorted({key[3] for key in cells} - {0})
+    attackers = [name for name in dict.fromkeys(key[3] for key in cells) if name != "0"]
     lines = []
     for others, clients in dict.fromkeys(key[1:3] for key in cells):
         for version in dict.fromkeys(key[0] for key in cells):
-            rates = [cells[version, others, clients, count]["rate"] for count in (0, *attackers)]
+            rates = [cells[version, others, clients, count]["rate"] for count in ("0", *attackers)]
             shares = [f"{rate:,.0f} ({percent(rate / rates[0])})" for rate in rates[1:]]
             lines.append([f"{clients}, {others}", version, f"{rates[0]:,.0f}", *shares])
     return (

@@ -12,7 +12,15 @@ from contextlib import suppress
 from typing import Any
 
 from gpu_repo_runtime.serving.batcher import Batcher
-from gpu_repo_runtime.serving.errors import DeviceLost, InputTooLarge, OutOfMemory, PredictionFailed, ServiceError
+from gpu_repo_runtime.serving.call import Call
+from gpu_repo_runtime.serving.errors import (
+    ClientGone,
+    DeviceLost,
+    InputTooLarge,
+    OutOfMemory,
+    PredictionFailed,
+    ServiceError,
+)
 
 Predict = Callable[[list[Any]], list[Any]]
 About = dict[str, Any] | Callable[[int], dict[str, Any]]
@@ -35,12 +43,15 @@ class World:
         self.seconds: dict[str, list[float]] = {}
         self.outcomes: dict[str, Counter[str]] = {}
         self._seconds, self._model = seconds, predict
+        self._impatient: list[tuple[float, Call]] = []
         self.batcher = Batcher(self, limit=limit, max_queue=max_queue, clock=lambda: self.now)
 
     def predict(self, items: list[Any], group: Hashable) -> list[Any]:
         self._settle()
         self.calls.append(items)
         self.now += self._seconds(items)
+        if self._impatient:
+            self._settle()
         return self._model(items)
 
     def classify(self, error: BaseException, index: int | None) -> ServiceError:
@@ -63,11 +74,12 @@ class World:
     def run(self, seconds: float, *clients: tuple[str, Callable[[int], Sequence[Any]], About]) -> World:
         """Let clients send requests until so many seconds have passed: each a name, its requests and its identity.
 
-        The last one may be a function, for one that comes on ever new connections.
+        The last one may be a function, for one that comes on ever new connections, and have the ``patience``, in
+        seconds, after which a client hangs up.
         """
 
         async def main() -> None:
-            self._loop = asyncio.get_running_loop()
+            self._loop, self._moved = asyncio.get_running_loop(), asyncio.Event()
             self.batcher.start()
             try:
                 await asyncio.wait_for(asyncio.gather(*(self._client(seconds, *client) for client in clients)), 60)
@@ -94,13 +106,17 @@ class World:
                 return
             started = self.now
             try:
-                identity = about(number) if callable(about) else about
-                await self.batcher.submit(request(number), **identity).done
+                identity = dict(about(number) if callable(about) else about)
+                patience = identity.pop("patience", None)
+                call = self.batcher.submit(request(number), **identity)
+                if patience:
+                    self._impatient.append((started + patience, call))
+                await call.done
                 outcomes["answered"] += 1
             except ServiceError as error:
                 outcomes[error.code] += 1
                 if error.code == "queue_full":
-                    await asyncio.sleep(0.001)
+                    await self._moved.wait()
                     continue
             seconds.append(self.now - started)
 
@@ -108,6 +124,12 @@ class World:
         """Let the event loop answer and the clients send their next requests."""
 
         async def turns() -> None:
+            self._moved.set()  # who was refused comes again
+            self._moved.clear()
+            for due, call in self._impatient:
+                if due <= self.now:
+                    self.batcher.drop(call, ClientGone("the client hung up"))
+            self._impatient = [(due, call) for due, call in self._impatient if due > self.now and not call.done.done()]
             for _ in range(8):
                 await asyncio.sleep(0)
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +22,15 @@ from tests.runtime.test_wheel import WHEEL
 UV = Path(sys.executable).with_name("uv")
 PYTHONS = ("3.11", "3.12", "3.13")
 # Modules that need a framework; the children that have it import them.
-WITHOUT = ("_torch", "_tensorflow", "_cupy")
+WITHOUT = ("_torch", "_tensorflow", "_cupy", "_jax")
+MODEL = """
+class Model:
+    examples = ("rain",)
+    tolerance = 0.0
+    def load(self, device: str) -> None: ...
+    def predict(self, batch: list[str]) -> list[int]:
+        return [len(text) for text in batch]
+"""
 IMPORT_ALL = """
 import importlib, pathlib, sys
 names = sys.argv[1].split(",")
@@ -53,17 +66,56 @@ def test_every_locked_package_has_a_wheel_for_it(
     uv("pip", "install", *options, "--target", tmp_path / "target", "-r", "requirements.lock", cwd=child)
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("python", PYTHONS)
-def test_it_installs_and_every_module_of_it_imports(tmp_path: Path, python: str) -> None:
+def with_the_wheel(venv: Path, python: str) -> Path:
+    """Return the interpreter of a new environment that holds the wheel and what it needs, and nothing of ours."""
     found = subprocess.run(
         [UV, "python", "find", "--no-python-downloads", python], capture_output=True, text=True, check=False
     )
-    if found.returncode:
+    kept = sorted(Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(f"versions/{python}.*/bin/python"))
+    if found.returncode and not kept:
         pytest.skip(f"Python {python} is not installed here")
-    uv("venv", "--quiet", "--python", found.stdout.strip(), tmp_path / "venv")
-    within = tmp_path / "venv/bin/python"
+    uv("venv", "--quiet", "--python", kept[-1] if found.returncode else found.stdout.strip(), venv)
+    within = venv / "bin/python"
     uv("pip", "install", "--quiet", "--python", within, f"{WHEEL.resolve()}[serving,batch,training]", "pytest")
+    return within
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("python", PYTHONS)
+def test_a_service_runs_on_it(tmp_path: Path, python: str) -> None:
+    """Ready, an answer on either way through the service, and 0 at SIGTERM."""
+    within, log = with_the_wheel(tmp_path / "venv", python), tmp_path / "service.log"
+    (package := tmp_path / "src/topic_finder").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "model.py").write_text(MODEL)
+    own = {"PORT": "0", "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "PYTHONPATH": str(tmp_path / "src")}
+    with log.open("w") as output:
+        command = [within, "-m", "gpu_repo_runtime.serving", "topic_finder"]
+        service = subprocess.Popen(command, env=os.environ | own, stdout=output, stderr=output, cwd=tmp_path)
+    try:
+        end = time.monotonic() + 60
+        while '"message":"ready"' not in log.read_text() and time.monotonic() < end and service.poll() is None:
+            time.sleep(0.1)
+        port = re.search(r'"port":(\d+)', log.read_text())
+        assert port, log.read_text()
+        for more in ({}, {"X-Twice": "1", "Transfer-Encoding": "chunked"}):  # the second one takes the long way
+            body = b'{"instances": ["rain"]}'
+            headers = {"Content-Type": "application/json"} | more
+            asked = urllib.request.Request(f"http://127.0.0.1:{port[1]}/predict", body, headers)
+            if more:
+                asked.data = iter([body])  # type: ignore[assignment]  # in chunks
+            with urllib.request.urlopen(asked, timeout=20) as answer:
+                assert json.load(answer) == {"predictions": [4]}
+        service.terminate()
+        assert service.wait(30) == 0, log.read_text()
+    finally:
+        service.kill()
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("python", PYTHONS)
+def test_it_installs_and_every_module_of_it_imports(tmp_path: Path, python: str) -> None:
+    within = with_the_wheel(tmp_path / "venv", python)
     names = modules("", "batch", "serving", "training", "bench", "device")
     done = subprocess.run(
         [within, "-I", "-W", "error::SyntaxWarning", "-c", IMPORT_ALL, ",".join(names)],

@@ -16,7 +16,7 @@ from math import ceil
 from typing import Any
 
 from .call import Answer, Batch, Call, Done, Owner, Standing
-from .errors import DeviceLost, NotReady, QueueFull, ServiceError
+from .errors import ClientGone, DeviceLost, NotReady, QueueFull, ServiceError
 from .heldback import HeldBack
 from .limits import Limit
 from .trial import Trial
@@ -96,7 +96,11 @@ class Batcher:
             self.queue.add(call)
         except QueueFull as full:
             full.retry_after = max(1, ceil(self.queue.depth * self._seconds_per_item))
-            raise
+            if not (leaving := self.queue.in_the_way_of(call)):
+                raise
+            for other in leaving:
+                self.drop(other, QueueFull("others have less than half of the places", retry_after=full.retry_after))
+            self.queue.add(call)
         if not self._waking:  # once for all that come together: for each one the interpreter would change hands
             self._waking = True
             self._loop.call_soon(self._wake)
@@ -110,7 +114,7 @@ class Batcher:
         """Give the call up: ``call.done`` raises ``error``; what of it is not in the model is freed at once."""
         if call.gone or not call.left:
             return self.held.release(call)
-        self.queue.remove(call)
+        self.queue.remove(call, hung_up=isinstance(error, ClientGone))
         if not call.done.done():
             call.done.set_exception(error)
 

@@ -46,3 +46,41 @@ class Budget:
             self._by_search = max(0.0, self._by_search - seconds)
         elif waiting - {Standing.ALONE}:
             self._by_search += OTHERS_TO_SEARCH * seconds
+
+
+class Budgets(Budget):
+    """The same where an address has batches of its own: with the searches it is one to the others.
+
+    What is searched for is for the most part its own, and what it sends else is to it what all others are to them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._among_failing = Budget()
+
+    def due(self, waiting: Set[Standing], *, mostly_searched: bool) -> Standing:
+        """Return who is next."""
+        if Standing.FAILING not in waiting:
+            return super().due(waiting, mostly_searched=mostly_searched)
+        due = super().due(_to_others(waiting), mostly_searched=mostly_searched)
+        if due is Standing.ALONE:
+            due = self._among_failing.due(_to_each_other(waiting), mostly_searched=mostly_searched)
+            return Standing.FAILING if due is Standing.UNPROVEN else due
+        return due
+
+    def pay(self, standing: Standing, seconds: float, waiting: Set[Standing], *, few: bool) -> None:
+        """Take in how long a call took."""
+        apart = standing >= Standing.FAILING
+        super().pay(Standing.ALONE if apart else standing, seconds, _to_others(waiting), few=few)
+        if apart:
+            standing = Standing.UNPROVEN if standing is Standing.FAILING else standing
+            self._among_failing.pay(standing, seconds, _to_each_other(waiting), few=False)
+
+
+def _to_others(waiting: Set[Standing]) -> Set[Standing]:
+    return {Standing.ALONE if standing is Standing.FAILING else standing for standing in waiting}
+
+
+def _to_each_other(waiting: Set[Standing]) -> Set[Standing]:
+    apart = {standing for standing in waiting if standing >= Standing.FAILING}
+    return {Standing.UNPROVEN if standing is Standing.FAILING else standing for standing in apart}

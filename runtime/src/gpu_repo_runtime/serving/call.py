@@ -24,12 +24,18 @@ class Done(Protocol):
         """Take an error."""
 
 
+def address_of(client: Hashable) -> Hashable:
+    """Return where a connection comes from; a client that is known by a header, or not at all, stands for itself."""
+    return client[0] if isinstance(client, tuple) else client
+
+
 class Standing(IntEnum):
     """With whom a call shares batches."""
 
     SHARED = 0  # with everybody
     UNPROVEN = 1  # with others of which nothing is known, while somebody sends what makes the model fail
-    ALONE = 2  # with nobody: its client, or an input of it, has made the model fail
+    FAILING = 2  # with others of its address, from which come many inputs that make the model fail
+    ALONE = 3  # with nobody: its client, or an input of it, has made the model fail
 
 
 @dataclass(slots=True, eq=False)
@@ -51,11 +57,14 @@ class Call:
     left: int  # items not yet answered
     next: int = 0  # the first item that is still in its lane
     gone: bool = False  # dropped: nobody waits for an answer
+    hung_up: bool = False  # because its client has gone
     standing: Standing = Standing.SHARED
 
     @property
     def lane(self) -> Hashable:
         """Calls of one lane may share a batch."""
+        if self.standing is Standing.FAILING:
+            return self.group, self.standing, address_of(self.client)
         return self.group, self.standing
 
     started_at: float = 0.0

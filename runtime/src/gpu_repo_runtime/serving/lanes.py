@@ -10,8 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from .call import Batch, Call, Standing
-from .trust import address_of
+from .call import Batch, Call, Standing, address_of
 
 # A turn is no smaller than this part of the largest batch, however many clients have many items waiting.
 MAX_TURNS_PER_BATCH = 8
@@ -50,6 +49,11 @@ class Lane:
     def stamp(self) -> int:
         """When the item that goes first took its place."""
         return self.planned_at if self.planned else next(iter(self.flows.values())).stamp
+
+    @property
+    def one(self) -> Call:
+        """One of its calls."""
+        return self.planned[-1][0] if self.planned else next(iter(next(iter(self.flows.values())).calls))
 
     def next_size(self, limit: int) -> int:
         """Take the next batch's size from the plan, at most ``limit``, which may have become less meanwhile."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable
 from math import log
 from typing import Any
 
-from .call import Batch, Call, Standing
+from .call import Batch, Call, Standing, address_of
+from .origins import Origins
 from .trust import Trust
 
 # So many clients and inputs are remembered.
@@ -23,11 +24,13 @@ ALARM_S = 10.0
 class Suspicion:
     """Remembers clients by how often they failed of late, and inputs by their hash alone.
 
-    ``shares`` is the part of the inputs that fail although nothing was known against them, by their standing.
+    ``shares`` is the part of the inputs that fail although nothing was known against them, by their standing;
+    ``news`` counts how often those who wait are to be sorted again.
     """
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.trust = Trust()
+        self.trust, self.origins = Trust(), Origins()
+        self.news = 0
         self.shares = dict.fromkeys(Standing, 0.0)
         self._clock = clock
         self._failed_at = self._alarm_until = float("-inf")
@@ -40,11 +43,15 @@ class Suspicion:
         if self._raised and self._clock() > self._alarm_until:
             self._raised, self.shares[Standing.UNPROVEN] = False, 0.0
             self.trust.demand_as_ever()
+            self.origins.clear()
         return self._raised
 
-    def largest_batch(self, standing: Standing) -> int | None:
-        """Return how many inputs may share a batch so that every second one is answered; None: any number."""
-        share = self.shares[standing]
+    def largest_batch(self, call: Call) -> int | None:
+        """Return how many inputs may share a batch with one so that every second one is answered; None: any number."""
+        if call.standing is Standing.FAILING:
+            share = self.origins.share(address_of(call.client))
+        else:
+            share = self.shares[call.standing]
         return max(1, int(log(2) / share)) if share > SMOOTHING else None
 
     def of(self, call: Call) -> Standing:
@@ -54,7 +61,7 @@ class Suspicion:
         if self._inputs and any(_hash(item) in self._inputs for item in call.items):
             return Standing.ALONE
         if self._raised and self.alarmed() and not self.trust.proven(call.client):
-            return Standing.UNPROVEN
+            return Standing.FAILING if self.origins.failing(address_of(call.client)) else Standing.UNPROVEN
         return Standing.SHARED
 
     def failed(self, call: Call, item: Any) -> None:
@@ -63,6 +70,13 @@ class Suspicion:
             self.shares[call.standing] += SMOOTHING * (1 - self.shares[call.standing])
             self._alarm(call)
         self._doubt(call.client, item)
+
+    def hung_up(self, call: Call) -> None:
+        """Take in that the model failed on a batch with an input of a client that has gone meanwhile."""
+        if call.standing is not Standing.ALONE:
+            self.shares[call.standing] += SMOOTHING * (1 - self.shares[call.standing])
+            self._alarm(call)
+        self.trust.failed(call.client)
 
     def too_large(self, call: Call, index: int) -> None:
         """Take in that an input does not fit into memory."""
@@ -75,6 +89,9 @@ class Suspicion:
         """Take in that all of a batch were answered."""
         self.trust.answered(batch)
         standing = batch[0][0].standing
+        if self.origins and standing in (Standing.UNPROVEN, Standing.FAILING):
+            for call, _ in batch:
+                self.origins.answered(address_of(call.client))
         if self.shares[standing]:
             self.shares[standing] *= (1 - SMOOTHING) ** len(batch)
         if self._clients:
@@ -90,8 +107,12 @@ class Suspicion:
         now = self._clock()
         if self._raised:
             self.trust.doubt(call.client)
+        before = self._raised, self.origins.failing(address := address_of(call.client))
+        if address is not None:
+            self.origins.failed(address)
         self._raised = self._raised or now - self._failed_at <= ALARM_S
         self._failed_at, self._alarm_until = now, now + ALARM_S
+        self.news += before != (self._raised, self.origins.failing(address))
 
     def _doubt(self, client: Hashable, item: Any) -> None:
         self.trust.failed(client)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .call import Answer, Batch, Call, Owner, size_of
+from .call import Answer, Batch, Call, Owner, Standing, size_of
 from .errors import DeviceLost, OutOfMemory, PredictionFailed, ServiceError
 from .limits import Limit, by_size, is_uneven
 from .suspicion import Suspicion
@@ -61,8 +61,10 @@ class Trial:
         What is found with it is not called again: of two halves the first is tried. When it is answered, the fault is
         in the second one; when it fails, nothing is known of the second one, which goes with the next batch.
         """
+        if (rest := self._explained(batch)) is not None:
+            return self._desk.again(rest)
         self._begin()
-        cut = min(len(batch) // 2, self.suspicion.largest_batch(batch[0][0].standing) or len(batch))
+        cut = min(len(batch) // 2, self.suspicion.largest_batch(batch[0][0]) or len(batch))
         first, second = batch[:cut], batch[cut:]
         error = self._call(first or second)
         if isinstance(error, OutOfMemory):
@@ -80,6 +82,8 @@ class Trial:
         """Take in that the model failed on a batch: a single item is found, of others one is searched for."""
         if len(batch) == 1:
             return self._desk.fail(batch[0][0], error)
+        if (rest := self._explained(batch)) is not None:
+            return self._desk.again(rest)
         proven: Batch = []
         doubtful: Batch = []
         for entry in batch:
@@ -87,6 +91,21 @@ class Trial:
         if proven and doubtful:
             self._desk.again(proven)
         self._desk.search(doubtful or proven, first=first)
+
+    def _explained(self, batch: Batch) -> Batch | None:
+        """Return who of a batch that fails is to be called again, where some of it are likely to be the cause.
+
+        They have hung up meanwhile, or come from where many inputs fail, and are from now on called apart.
+        """
+        rest = [entry for entry in batch if not entry[0].gone]
+        gone = {call for call, _ in batch if call.hung_up}
+        for call in gone:
+            self.suspicion.hung_up(call)
+            call.hung_up = False
+        moved = any(
+            len(call.sizes) == 1 and call.standing < Standing.FAILING <= self.suspicion.of(call) for call, _ in rest
+        )
+        return rest if gone or moved else None
 
     def _begin(self) -> None:
         self._answered = False

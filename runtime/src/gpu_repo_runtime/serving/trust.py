@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from .call import Batch
+from .call import Batch, address_of
 
 # So many inputs of a connection, or of a client known by a header, have to be answered in a row; of an address, from
 # which many clients may come, so many times as many.
@@ -55,8 +55,3 @@ class Trust:
 
     def _count(self, source: Hashable) -> int:
         return self._now.get(source) or self._before.get(source, 0)
-
-
-def address_of(client: Hashable) -> Hashable:
-    """Return where a connection comes from; a client that is known by a header, or not at all, stands for itself."""
-    return client[0] if isinstance(client, tuple) else client

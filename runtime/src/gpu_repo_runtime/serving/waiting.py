@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Any
 
-from .budget import Budget
-from .call import Batch, Call, Standing
+from .budget import Budgets
+from .call import Batch, Call, Standing, address_of
 from .errors import QueueFull
 from .lanes import Lanes
 from .ordering import Ordering
@@ -22,15 +22,16 @@ class Waiting:
     def __init__(self, most: int) -> None:
         self.most = most
         self.count = self.orphans = 0
-        self.ordering, self.budget = Ordering(), Budget()
-        self.calls: set[Call] = set()
+        self.ordering, self.budgets = Ordering(), Budgets()
+        self.calls: dict[Call, None] = {}  # in the order in which they came
         self.closed = False
         self._changed = threading.Condition(threading.Lock())
         self._lanes = Lanes()
-        self._held: dict[Hashable, int] = {}  # by client
+        self._held: dict[Hashable, int] = {}  # by address, or by the client that a header names
         self._running: Batch = []
         self._searched: deque[Batch] = deque()
         self._searches = False
+        self._news = 0  # that those who wait are sorted by
 
     @property
     def depth(self) -> int:
@@ -46,26 +47,48 @@ class Waiting:
     def add(self, call: Call) -> None:
         """Let a call wait for its turn; ``wake`` tells the model's thread. Raises QueueFull."""
         with self._changed:
-            held = 0 if call.client is None else self._held.get(call.client, 0)
+            source = address_of(call.client)
+            held = 0 if source is None else self._held.get(source, 0)
             if self.depth + call.waiting > self.most:
                 raise QueueFull(f"{self.depth} of {self.most} places are taken")
-            if held and 2 * (held + call.waiting) > self.most:
+            if held and source is call.client and 2 * (held + call.waiting) > self.most:
                 raise QueueFull(f"{held} of {self.most} places are taken by one client, who may have half of them")
-            if call.client is not None:
-                self._held[call.client] = held + call.waiting
-            self.calls.add(call)
+            if source is not None:
+                self._held[source] = held + call.waiting
+            self.calls[call] = None
             self.count += call.waiting
             self._lanes.add(call)
+
+    def in_the_way_of(self, call: Call) -> list[Call]:
+        """Return what has to leave a full queue for a call: the last that came of who holds more than half of it.
+
+        That is an address, or, for a client that is proven, all those together who are not. Nobody gives way for less.
+        """
+        with self._changed:
+            source = max(self._held, key=self._held.__getitem__, default=None)
+            if source is not None and source != address_of(call.client) and 2 * self._held[source] > self.most:
+                others = [other for other in self.calls if address_of(other.client) == source]
+            elif call.standing is Standing.SHARED:
+                others = [other for other in self.calls if other.standing is not Standing.SHARED]
+            else:
+                return []
+            room, spare = self.most - self.depth, sum(other.waiting for other in others) - self.most // 2
+            leaving: list[Call] = []
+            for other in reversed(others):
+                if room < call.waiting and 0 < other.waiting <= spare and other.waiting == len(other.sizes):
+                    leaving.append(other)
+                    room, spare = room + other.waiting, spare - other.waiting
+            return leaving if room >= call.waiting else []
 
     def wake(self) -> None:
         """Let ``take`` look again."""
         with self._changed:
             self._changed.notify()
 
-    def remove(self, call: Call) -> None:
-        """Free a call that nobody waits for any more."""
+    def remove(self, call: Call, *, hung_up: bool = False) -> None:
+        """Free a call that nobody waits for any more; ``hung_up``: its client has gone."""
         with self._changed:
-            call.gone = True
+            call.gone, call.hung_up = True, hung_up
             self._lanes.remove(call)
             self.forget(call)
             self.count -= call.waiting
@@ -74,11 +97,11 @@ class Waiting:
 
     def forget(self, call: Call) -> None:
         """Forget a call of which nothing waits."""
-        self.calls.discard(call)
-        if call.client is not None:
-            self._held[call.client] -= len(call.sizes)
-            if not self._held[call.client]:
-                del self._held[call.client]
+        self.calls.pop(call, None)
+        if (source := address_of(call.client)) is not None:
+            self._held[source] -= len(call.sizes)
+            if not self._held[source]:
+                del self._held[source]
 
     def take(self, limit: int, suspicion: Suspicion) -> tuple[Batch, bool]:
         """Wait for the next batch, of ``limit`` items at most; none when the queue is closed and empty.
@@ -89,14 +112,16 @@ class Waiting:
             while True:
                 while not (self._lanes or self._searched or self.closed):
                     self._changed.wait()
+                if self._news != suspicion.news:
+                    self._sort_again(suspicion)
                 if self._searched and not suspicion.alarmed():
                     return self._searched.popleft(), True
-                patience = self.budget.patience(self._waiting())
+                patience = self.budgets.patience(self._waiting())
                 if patience and not self._changed.wait_for(self._shared_wait, patience):
-                    self.budget.forgive()
+                    self.budgets.forgive()
                 if waiting := self._waiting():
                     mostly = 2 * sum(map(len, self._searched)) > self.count
-                    return self._due(self.budget.due(waiting, mostly_searched=mostly), limit, suspicion)
+                    return self._due(self.budgets.due(waiting, mostly_searched=mostly), limit, suspicion)
                 if self.closed:
                     return [], False
 
@@ -105,9 +130,21 @@ class Waiting:
             self._searches = bool(self._searched) and (not self._searches or standing not in self._lanes.waiting)
             if self._searches:
                 return self._searched.popleft(), True
-        elif among_others := suspicion.largest_batch(standing):
+        lane = self._lanes.first(standing)
+        if lane.standing is not Standing.ALONE and (among_others := suspicion.largest_batch(lane.one)):
             limit = min(limit, among_others)
-        return self.ordering.next_batch(self._lanes, self._lanes.first(standing), limit), False
+        return self.ordering.next_batch(self._lanes, lane, limit), False
+
+    def _sort_again(self, suspicion: Suspicion) -> None:
+        """Let everybody wait with those whom it is like, now that more is known; but for what has begun."""
+        self._news = suspicion.news
+        searched = {call for batch in self._searched for call, _ in batch}
+        for call in self.calls:
+            standing = suspicion.of(call)
+            if standing is not call.standing and call.waiting == len(call.sizes) and call not in searched:
+                self._lanes.remove(call)
+                call.standing, call.next = standing, 0
+                self._lanes.add(call)
 
     def put_back(self, batch: Batch) -> None:
         """Nothing is known of these, which were in the model with one that fails: they go first."""
@@ -146,8 +183,10 @@ class Waiting:
     def pay(self, standing: Standing, seconds: float, size: int) -> None:
         """Take in how long a call of so many items took."""
         with self._changed:
-            few = size < self._lanes.limit < self.count
-            self.budget.pay(standing, seconds, self._waiting(), few=few)
+            few = size < self._lanes.limit < self.count and size < sum(
+                call.waiting for call in self.calls if call.standing < Standing.FAILING
+            )
+            self.budgets.pay(standing, seconds, self._waiting(), few=few)
 
     def _shared_wait(self) -> bool:
         return Standing.SHARED in self._lanes.waiting
