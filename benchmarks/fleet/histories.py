@@ -71,10 +71,21 @@ class KilledUpdate:
         code = self.run(child, options, way, at)
         if code == -signal.SIGKILL:
             self.hit.append(way)
+            written = child.status() and not (write_back.journal_folder(child.path) / "journal.json").exists()
+            if written:  # killed after the writing, before it was told of: the tree has to be the new one
+                self.whole(child, options, copy.strip())
             return True
-        child.git("reset", "--quiet", "--hard", copy.strip())
-        child.git("clean", "--quiet", "-ffdx")
+        restore(child, copy.strip())
         return False
+
+    def whole(self, child: Child, options: tuple[str, ...], before: str) -> None:
+        """Assert that a killed update left all that one does which nobody kills; leave the child as it was before."""
+        left = contents(child)
+        assert (self.run(child, options), "is written and not committed" in self.err) == (1, True), self.err
+        restore(child, before)
+        self.run(child, options)
+        assert contents(child) == left, "a kill left a tree that is neither the old one nor the new one"
+        restore(child, before)
 
     def run(self, child: Child, options: tuple[str, ...], way: str = "", at: float = 0) -> int:
         """Run the program in a process of its own; return its exit code."""
@@ -109,6 +120,20 @@ class KilledUpdate:
             sys.stderr.flush()
         finally:
             os._exit(code)
+
+
+def restore(child: Child, commit: str) -> None:
+    """Put a child back to a commit."""
+    child.git("reset", "--quiet", "--hard", commit)
+    child.git("clean", "--quiet", "-ffdx")
+
+
+def contents(child: Child) -> dict[str, bytes]:
+    """Return every file of a child but git's own."""
+    files = [
+        path for path in child.path.rglob("*") if path.is_file() and ".git" not in path.relative_to(child.path).parts
+    ]
+    return {str(path.relative_to(child.path)): path.read_bytes() for path in files}
 
 
 def one(seed: int, first: int, kill_every: int) -> dict[str, object]:

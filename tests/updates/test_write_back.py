@@ -190,6 +190,23 @@ def test_the_next_run_finishes_what_was_killed(
     assert "_commit: v2.0.0" in child.read(".copier-answers.yml")
 
 
+def test_an_update_killed_after_the_writing_is_named_by_the_next_run(
+    template: Template, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    template.release("v2.0.0", {"a.txt": "b\n"})
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "after_writing", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        assert in_a_process(lambda: program(child)) == -signal.SIGKILL
+    assert child.read("a.txt") == "b\n"
+    assert program(child) == 1
+    assert program.err.startswith("update: the update v1.0.0 -> v2.0.0 is written and not committed: "), program.err
+    child.commit("Update")
+    assert program(child) == 0, program.err
+    assert "nothing to do" in program.out
+
+
 def test_a_file_that_was_changed_after_the_kill_is_not_overwritten(
     child: Child, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from .answers import ANSWERS, FOLLOWED
 from .checkout import as_committed, changed_here, check_whole, named
 from .git_calls import UpdateError, call, cause, git, place_of, prefix_of
 from .write_back import journal_folder
@@ -37,8 +38,20 @@ def check_clean(child: Path) -> None:
             raise UpdateError(f"{what} is not finished here: finish it, or abort it, first")
     changed = changed_here(child)
     if changed:
-        raise UpdateError(f"there are uncommitted changes: commit or stash them first ({named(changed)})")
+        what = uncommitted_update(child) or "there are uncommitted changes: commit or stash them first"
+        raise UpdateError(f"{what} ({named(changed)})")
     check_whole(child)
+
+
+def uncommitted_update(child: Path) -> str | None:
+    """Return what to do where an update was written and not committed, as after a kill before it told of it."""
+    here = child / ANSWERS
+    texts = call(child, "show", f"HEAD:./{ANSWERS}").stdout, here.read_bytes() if here.is_file() else b""
+    versions = [FOLLOWED.search(text.decode(errors="replace")) for text in texts]
+    old, new = (found[0].partition(":")[2].strip() if found else "" for found in versions)
+    if not old or not new or old == new:
+        return None
+    return f"the update {old} -> {new} is written and not committed: look at git status, then commit it"
 
 
 @contextmanager
