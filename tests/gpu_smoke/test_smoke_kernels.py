@@ -198,7 +198,7 @@ def test_a_multiprocessor_without_work_gets_some(machine: Machine) -> None:
 
 @pytest.mark.parametrize("place", sampled([0, 9_999_999, 26 * (1 << 20) - 1], [0]))
 def test_a_weak_cell_under_load_is_found(machine: Machine, place: int) -> None:
-    result = machine.good().set(WEAK=place, WEAK_FROM=2).run("--require", "gpu", "--thorough", "0.6")
+    result = machine.good().set(WEAK=place, WEAK_FROM=1).run("--require", "gpu", "--thorough", "1")
     cause = result.report["cause"]
     assert (result.code, cause["layer"], cause["code"]) == (1, "thorough", "GS716"), result.text
     assert f"the first at {place // 4 * 4:#x}" in cause["evidence"]
