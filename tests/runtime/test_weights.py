@@ -349,3 +349,9 @@ def test_a_disk_that_refuses_is_one_line(project: Project, monkeypatch, capsys) 
     monkeypatch.setattr("gpu_repo_runtime.weights.cache.Cache.assemble", refuses)
     done("fetch", code=3)
     assert capsys.readouterr().err.splitlines()[-1].startswith("weights: sets/1: Permission denied")
+
+
+def test_what_was_locked_is_there_for_the_model(project: Project) -> None:
+    folder = project(FOLDER, stored__a_dot_bin=b"a")
+    done("lock")
+    assert Cache(default_root()).has(lockfile.read(folder / "weights.lock")), "a model would ask for a fetch"
