@@ -74,10 +74,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def lock(options: argparse.Namespace) -> None:
-    """Write the lock file, after every byte was looked at; what it names is in the cache then."""
-    root = options.lock.absolute().parent
-    found = fetching.lock(wanted.read(root / wanted.WANTED), Cache(default_root()), root)
+    """Write the lock file, after every byte was looked at; the model can be loaded then, without a fetch."""
+    root, cache = options.lock.absolute().parent, Cache(default_root())
+    found = fetching.lock(wanted.read(root / wanted.WANTED), cache, root)
     before = options.lock.read_text(encoding="utf-8") if options.lock.is_file() else ""
+    if misses(root / FOLDER, found):
+        fetching.fetch(found, cache, root)
     write(options.lock, found)
     for one in found.weights:
         revision = f" at {one.revision}" if one.revision else ""
