@@ -93,8 +93,8 @@ def detect(tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, 
     warnings = [*([text] if (text := python_fits(packaging)) else []), *packaging.notes]
     if ".cruft.json" in tree.paths:
         warnings.append(
-            ".cruft.json: cruft brings updates of another template, and two would own the same files: delete it if that "
-            "one is to bring no more"
+            ".cruft.json: cruft brings updates of another template, and two would own the same files: delete it if "
+            "that one is to bring no more"
         )
     if packaging.extensions:
         warnings.append(
