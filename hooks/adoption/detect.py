@@ -91,6 +91,11 @@ def detect(tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, 
         raise AdoptError(f"package_name={taken}: {taken} is a name of yours already, which one of the two would shadow")
     answers |= {name: Answer(value, "given") for name, value in given.items()}
     warnings = [*([text] if (text := python_fits(packaging)) else []), *packaging.notes]
+    if ".cruft.json" in tree.paths:
+        warnings.append(
+            ".cruft.json: cruft brings updates of another template, and two would own the same files: delete it if "
+            "that one is to bring no more"
+        )
     if packaging.extensions:
         warnings.append(
             "setup.py compiles extensions: images have no compiler, so build a wheel elsewhere and ask for it"

@@ -22,7 +22,7 @@ def read_tables(tool: dict[str, Any], found: Packaging) -> None:
         found.add_group("dev", tool.get(other, {}).get("dev-dependencies", []), FILE)
     for name, table in tool.get("hatch", {}).get("envs", {}).items():
         texts = [*table.get("dependencies", []), *table.get("extra-dependencies", [])]
-        found.add_group("test" if name in ("default", "hatch-test") else name, texts, FILE)
+        found.add_group("test" if name == "hatch-test" else name, texts, FILE)  # "default" often has every framework
     named = [one for one in tool.get("uv", {}).get("index", []) if not one.get("explicit")]
     _indexes([*named, *tool.get("pdm", {}).get("source", [])], FILE, found)
 

@@ -77,6 +77,7 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
         {"layout": "several", "code": ["data/", "nets/", "train.py"]},
     ),
     "a CI": ({"a.py": "", ".github/workflows/a.yml": "on: push\n"}, {"ci": ["github"]}),
+    "another template": ({"a.py": "", ".cruft.json": "{}"}, {"warning": "cruft brings updates of another template"}),
     "no CI": ({"a.py": ""}, {"ci": ["jenkins"]}),
     "extensions": (
         {"setup.py": "setup(name='x', ext_modules=cythonize([Extension('x.a', ['a.pyx'])]))\n", "x/__init__.py": ""},

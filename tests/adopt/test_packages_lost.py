@@ -62,7 +62,7 @@ ASKED: dict[str, tuple[dict[str, str], list[str], list[str]]] = {
         ["hypothesis"],
     ),
     "environments of Hatch": (
-        {"pyproject.toml": PROJECT + "[tool.hatch.envs.default]\ndependencies=['hypothesis']\n"},
+        {"pyproject.toml": PROJECT + "[tool.hatch.envs.hatch-test]\nextra-dependencies=['hypothesis']\n"},
         ["a"],
         ["hypothesis"],
     ),
@@ -175,6 +175,10 @@ TOLD: dict[str, tuple[dict[str, str], str]] = {
     "other groups of Poetry": (
         {"pyproject.toml": "[tool.poetry]\nname='x'\n[tool.poetry.group.train.dependencies]\nlightning='^2'\n"},
         "extras and groups are not locked: train (lightning);",
+    ),
+    "the environment of Hatch": (
+        {"pyproject.toml": PROJECT + "[tool.hatch.envs.default]\ndependencies=['torch', 'jax']\n"},
+        "extras and groups are not locked: default (jax, torch);",
     ),
     "an index of a Pipfile": (
         {"Pipfile": "[[source]]\nname='corp'\nurl='https://h/simple'\n[packages]\nb={index='corp', version='*'}\n"},
