@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said, with_the_check_of
 from tests.jenkins.pipelines.conftest import commit
-from tests.jenkins.runner import Trace
+from tests.jenkins.runner import Trace, run_pipeline
 
 RELEASE = {"Promote": "docker"}
 DEPLOY = {"Approve": None, "Deploy": "kubectl"}
@@ -27,7 +28,7 @@ EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after t
     ("service", "tag"): RELEASE,
 }
 FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by CI
-HELD_BACK = [("library", "main"), ("batch", "branch"), ("service", "pull request")]  # and what does not
+HELD_BACK = [("library", "main"), ("batch", "branch"), ("batch", "pull request")]  # and what does not
 
 
 def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecorator]:
@@ -119,7 +120,7 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
     """Its pull request is linted and tested, and says what it does not get; so does a fork that edits a script."""
     it = builds(project_type)
     checks = {*FIRST, "Package"} if project_type == "library" else set(FIRST)
-    left_out = set() if project_type == "library" else checks  # the same stages in all types: run once
+    left_out = {"Package"} if project_type == "library" else checks  # the same stages in all types: run once
     trace = it.run(
         change="12",
         env=farm.environment(it.index, CHANGE_FORK="stranger"),
@@ -147,8 +148,23 @@ def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
 
 @pytest.mark.slow
 @with_the_check_of("batch")
+def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
+    """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
+    it, before = checked("batch")
+    trace = it.run(branch="main", approve=False, only=["Promote", "Approve", "Deploy"], after=before)
+    assert trace.result == "ABORTED", trace.log
+    [asked] = [event for event in trace.events if event.step == "input"]
+    assert asked["submitter"] == "deployers"
+    assert asked["message"] == "Deploy deploy/overlays/cron with the credential kubeconfig?"
+    assert "main" in it.released()
+    assert "Deploy" not in trace.ran
+    assert it.deployed() == ""
+
+
+@pytest.mark.slow
+@with_the_check_of("batch")
 def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The late build of an older commit is not released over a newer one."""
+    """The late build of an older commit is not released over a newer one, which stays for the tests after this one."""
     it, before = checked("batch")
     old = git(it.child, "rev-parse", "HEAD").strip()
     next(it.child.glob("src/*/model.py")).with_name("note.py").write_text('"""Newer."""\n')
@@ -168,9 +184,9 @@ def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@with_the_check_of("service")
+@with_the_check_of("batch")
 def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
-    it, _ = checked("service")
+    it, _ = checked("batch")
     it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
     trace = it.run(branch="busy", only=["Build and push"])
     assert trace.result == "SUCCESS", trace.log
@@ -179,10 +195,10 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("service")
+@with_the_check_of("batch")
 def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
     """A 404 by mistake for the tag of a version is not a reason to set it anew."""
-    it, before = checked("service")
+    it, before = checked("batch")
     other = it.run(branch="other", only=["Build and push"])
     assert other.result == "SUCCESS", other.log
     [waiting] = it.waiting("other").values()
@@ -195,20 +211,24 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
     assert it.released() == released
 
 
-@pytest.mark.slow
-def test_branches_whose_names_are_alike_have_images_of_their_own(builds: Callable[..., Builds]) -> None:
-    it = builds("batch")
+def test_branches_whose_names_are_alike_have_images_of_their_own(tmp_path: Path) -> None:
+    """The name that the pipeline gives an image is a tag, whatever the branch is called, and no other branch has it."""
+    [name] = re.findall(r"(?m)^        (IMAGE = .*)$", (ROOT / "templates" / "shared" / "Jenkinsfile").read_text())
+    (tmp_path / "Jenkinsfile").write_text(
+        f"pipeline {{\n agent none\n environment {{\n{name}\n}}\n"
+        + 'stages { stage("A") { steps { echo "${IMAGE}" } } } }'
+    )
     names = ("feature/a", "feature-a", "fix#1", "fix%1", "修正", "追加", "dependabot/npm_and_yarn/" + 100 * "x")
-    for branch in names:
-        assert it.run(branch=branch, only=["Build and push"]).result == "SUCCESS", branch
-    assert len(it.staged()) == len(names), it.staged()
-    assert all(it.waiting(branch) for branch in names), it.staged()
+    runs = [run_pipeline(tmp_path / "Jenkinsfile", tmp_path, workdir=tmp_path / "work", branch=one) for one in names]
+    tags = {run.stage("A").of("echo")[0]["text"].rpartition(":")[2] for run in runs}
+    assert len(tags) == len(names), tags
+    assert all(re.fullmatch(r"ci-[A-Za-z0-9_.-]{1,125}", tag) for tag in tags), tags
 
 
 @pytest.mark.slow
-@with_the_check_of("service")
+@with_the_check_of("batch")
 def test_a_tag_that_is_called_main_is_not_main(checked: Checked) -> None:
-    it, before = checked("service")
+    it, before = checked("batch")
     released = it.released()
     trace = it.run(tag="main", only=["Promote", "Approve", "Deploy"], after=before)
     done = {stage.name for stage in trace.all_stages if stage.commands}
@@ -217,25 +237,10 @@ def test_a_tag_that_is_called_main_is_not_main(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("service")
-def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
-    """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
-    it, before = checked("service")
-    trace = it.run(branch="main", approve=False, only=["Promote", "Approve", "Deploy"], after=before)
-    assert trace.result == "ABORTED", trace.log
-    [asked] = [event for event in trace.events if event.step == "input"]
-    assert asked["submitter"] == "deployers"
-    assert asked["message"] == "Deploy deploy/overlays/prod with the credential kubeconfig?"
-    assert "main" in it.released()
-    assert "Deploy" not in trace.ran
-    assert it.deployed() == ""
-
-
-@pytest.mark.slow
-@with_the_check_of("service")
+@with_the_check_of("batch")
 def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -> None:
     """As "Restart from Stage" does: the digest that was smoked is deployed, and nothing is built or pushed."""
-    it, before = checked("service")
+    it, before = checked("batch")
     [digest] = set(re.findall(r"@(sha256:[0-9a-f]{64})", said(before, "GPU smoke test")))
     cluster = it.credentials["kubeconfig"]
     text = cluster.read_text()

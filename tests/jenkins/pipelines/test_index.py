@@ -16,6 +16,7 @@ from gpu_repo_runtime.promote import Repository, promote
 from tests.jenkins.pipelines import farm
 
 OCI = "application/vnd.oci.image"
+COMMIT, WHEN = "c" * 40, "2026-01-01T00:00:00Z"
 
 
 def layout(folder: Path) -> str:
@@ -37,7 +38,10 @@ def layout(folder: Path) -> str:
     manifests = []
     for system in ("linux", "unknown"):
         platform = {"os": system, "architecture": "amd64" if system == "linux" else "unknown"}
-        config = blob("config.v1+json", {**platform, "config": {}, "rootfs": rootfs})
+        labels = {
+            f"org.opencontainers.image.{name}": value for name, value in (("revision", COMMIT), ("created", WHEN))
+        }
+        config = blob("config.v1+json", {**platform, "config": {"Labels": labels}, "rootfs": rootfs})
         made = {"schemaVersion": 2, "mediaType": f"{OCI}.manifest.v1+json", "config": config, "layers": [layer]}
         manifests.append(blob("manifest.v1+json", made) | {"platform": platform})
     kind = f"{OCI}.index.v1+json"
@@ -53,5 +57,5 @@ def test_an_index_is_released_by_its_own_digest(registry: farm.Registry, tmp_pat
     command = ["skopeo", "copy", "--quiet", "--all", "--dest-tls-verify=false"]
     subprocess.run([*command, f"oci:{tmp_path}/oci", f"docker://{staging}:ci-1"], check=True)
     home = Repository(f"127.0.0.1:{registry.port}/ml/index")
-    assert promote(f"{staging}@{digest}", home, "v1.0.0", "c" * 40, "2026-01-01T00:00:00Z", back=False) == digest
+    assert promote(f"{staging}@{digest}", home, "v1.0.0", COMMIT, WHEN, back=False) == digest
     assert registry.tags("ml/index") == {"v1.0.0": digest}
