@@ -99,8 +99,8 @@ STEPS = ("--batch-size", 8, "--checkpoint-steps", 2, "--patience", 0)
 
 def test_a_loss_that_is_lost_in_an_epoch_leaves_the_checkpoint_before_it(trained, tmp_path, capsys):
     """8 steps of an epoch: the fifth is not a number, the checkpoints are behind the second and the fourth."""
-    fine = '1.0, 1, {"w": xp.full(1, 0.1, np.float32)}'
-    later = 'vars(self).update(n=getattr(self, "n", 0) + 1) or (float("nan") if self.n > 4 else 1.0), *(' + fine + ")[1:]"
+    value = 'vars(self).update(n=getattr(self, "n", 0) + 1) or (float("nan") if self.n > 4 else 1.0)'
+    later = value + ', 1, {"w": xp.full(1, 0.1, np.float32)}'
     assert trained(tmp_path / "out", *STEPS, loss=later) == 78
     assert "the loss is not a number in epoch 1, by step 6 of 8" in capsys.readouterr().err
     assert trained(tmp_path / "out", *STEPS) == 0

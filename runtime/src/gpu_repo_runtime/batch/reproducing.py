@@ -107,7 +107,8 @@ def _parts(manifest: dict[str, Any]) -> list[dict[str, Any]]:
 def _counts(manifest: dict[str, Any]) -> list[str]:
     """Say which counts of a manifest are not those of its parts together."""
     sums = {key: sum(part.get(key, 0) for part in _parts(manifest)) for key in ("rows", "written", "bad")}
-    return [f"its manifest says {manifest.get(k)} {k}, and its parts {n}" for k, n in sums.items() if manifest.get(k) != n]
+    wrong = [(key, count) for key, count in sums.items() if manifest.get(key) != count]
+    return [f"its manifest says {manifest.get(key)} {key}, and its parts {count}" for key, count in wrong]
 
 
 def _inputs(plan: dict[str, Any], manifest: dict[str, Any], files: list[InputFile]) -> list[str]:

@@ -122,8 +122,8 @@ class Training:
         best = "best" + self._engine.suffix
         if self._position.best and self._engine.rank == 0 and not is_whole(self._store.root / best):
             raise BadConfiguration(
-                f"{self._options.output}/{best} is gone or cut: bring back a whole one, take another --output, or delete "
-                "this one to begin anew"
+                f"{self._options.output}/{best} is gone or cut: bring back a whole one, take another --output, or "
+                "delete this one to begin anew"
             )
         say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
         if extra.get("code", self._code) != self._code:
@@ -211,10 +211,8 @@ class Training:
         """
         position = asdict(self._position)
         if self._engine.is_lost():
-            number = len(self._position.epochs) + 1
-            raise BadConfiguration(
-                f"the loss is not a number in epoch {number}, by step {self._position.step} of {self._steps}: {_SMALLER}"
-            )
+            place = f"epoch {len(self._position.epochs) + 1}, by step {self._position.step} of {self._steps}"
+            raise BadConfiguration(f"the loss is not a number in {place}: {_SMALLER}")
         content = self._engine.dump({"settings": self._settings, "position": position, "code": self._code})
         weights = self._engine.weights() if better else b""
         if self._engine.rank:
