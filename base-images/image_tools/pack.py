@@ -25,7 +25,7 @@ from .artifacts import CONFIG, MANIFEST, as_json, described
 from .catalog import BUILD, ImageError
 
 LAYER = "application/vnd.oci.image.layer.v1.tar+zstd"
-LEVEL = 12  # measured: benchmarks/images/README.md
+LEVEL = 9  # of zstd; what each level brings and costs: benchmarks/images/README.md
 CHUNK = 1 << 20
 GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 # What the configuration of an image has after the specification of the OCI; engines add their own.

@@ -14,7 +14,7 @@ from typing import Any
 from packageurl import PackageURL
 
 from .build import engine_folder, local_tag
-from .bundled import bundled_libraries, with_libraries
+from .bundled import bundled_libraries, carried_wheels, with_libraries, with_wheels
 from .catalog import BUILD, ImageError
 from .platforms import asked, rows_on, suffix
 
@@ -49,7 +49,7 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     try:
         save(reference, archive)
         result = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, check=False)
-        libraries = bundled_libraries(archive)
+        libraries, wheels = bundled_libraries(archive), carried_wheels(archive)
     finally:
         archive.unlink(missing_ok=True)
     if result.returncode:
@@ -58,7 +58,7 @@ def write_sbom(name: str, reference: str, folder: Path) -> Path:
     document = json.loads(part.read_text())
     if not document.get("packages"):
         raise ImageError(f"{reference}: syft found no package; the list would be empty")
-    part.write_text(json.dumps(with_libraries(named(document, reference), libraries)) + "\n")
+    part.write_text(json.dumps(with_wheels(with_libraries(named(document, reference), libraries), wheels)) + "\n")
     if problems := spdx_problems(part):
         part.unlink()
         raise ImageError(f"{reference}: the package list is not valid SPDX: {problems[0]}")

@@ -29,7 +29,7 @@ LISTED = 5
 
 def check_wheels(paths: list[Path], image: Image) -> None:
     """Raise Problem when a wheel would replace or hide what is the base's."""
-    found = []
+    found: list[str] = []
     for path in sorted(paths):
         try:
             found += clashes(path, image)
