@@ -39,6 +39,10 @@ NOBODY = {  # git and Copier as if nobody had ever set them up: what Copier and 
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TEMPLATE_DIR": "",
 }
+AUTHOR = {  # of commits that Copier makes in passing, whatever a person's variables say
+    "GIT_AUTHOR_NAME": "update", "GIT_AUTHOR_EMAIL": "update@example.invalid",
+    "GIT_COMMITTER_NAME": "update", "GIT_COMMITTER_EMAIL": "update@example.invalid",
+}  # fmt: skip
 ASK = '!f() { test "$1" = get && printf "username=%s\\npassword=%s\\n" "$UPDATE_USER" "$UPDATE_PASSWORD"; }; f'
 
 
@@ -204,9 +208,8 @@ def last_line(text: str | None) -> str:
 @contextmanager
 def as_nobody() -> Iterator[None]:
     """Run what is inside, Copier's commands too, without what this person set up in git and Copier."""
-    quiet = NOBODY | settings(
-        [("safe.directory", "*"), ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("gc.auto", "0")], {}
-    )
+    pairs = [("safe.directory", "*"), ("core.hooksPath", os.devnull), ("commit.gpgSign", "false"), ("gc.auto", "0")]
+    quiet = NOBODY | AUTHOR | settings(pairs, {})
     before = dict(os.environ)
     os.environ.update(quiet)
     for name in OF_A_CALLER:

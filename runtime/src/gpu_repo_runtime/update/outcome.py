@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
@@ -152,12 +152,20 @@ def merge_both(trees: Trees, path: str) -> Outcome:
     return Outcome(path, "merged", mode_note(ours, after))
 
 
+def what_is(trees: Trees, there: str, path: str) -> str:
+    """Return what stands at `there`, where there is no room for `path`."""
+    if there in trees.modules:
+        return "a submodule"
+    return "a folder" if there == path else "a link" if (trees.result / there).is_symlink() else "a file"
+
+
 def take_theirs(trees: Trees, path: str) -> Outcome:
     """Take a file that only the template changed."""
     ours, theirs = trees.ours.get(path), trees.theirs.get(path)
     if theirs is not None and (there := trees.in_the_way(path)):
-        what = "a submodule" if there in trees.modules else "a folder" if there == path else "a file"
-        return Outcome(path, "at risk", f"you have {what} at {there}: the template's file is left out")
+        return Outcome(
+            path, "at risk", f"you have {what_is(trees, there, path)} at {there}: the template's file is left out"
+        )
     if ours is None and path not in trees.added:  # it is the new name of a file, and written
         return Outcome(path, "added")
     trees.write(path, theirs)
@@ -202,6 +210,9 @@ def settle(trees: Trees, path: str) -> Outcome | None:
         return take_theirs(trees, path)
     if theirs is None:
         return keep_dropped(trees, path)
+    if base is None and ours is not None and replace(ours, program=theirs.program) == theirs:
+        trees.write(path, theirs)
+        return Outcome(path, "updated", mode_note(ours, theirs))
     if base is None:
         return Outcome(
             path, "at risk", "the template has a file of its own here: your text stays, its text is left out"

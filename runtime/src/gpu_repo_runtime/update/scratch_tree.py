@@ -16,8 +16,9 @@ from .write_back import journal_folder
 
 REASON = "an update of the template works here"
 UNFINISHED = {
-    "MERGE_HEAD": "a merge", "rebase-merge": "a rebase", "rebase-apply": "a rebase",
+    "MERGE_HEAD": "a merge", "rebase-merge": "a rebase", "rebase-apply": "a rebase or git am",
     "CHERRY_PICK_HEAD": "a cherry-pick", "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
 }  # fmt: skip
 
 

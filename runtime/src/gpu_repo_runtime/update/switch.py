@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from .git_calls import UpdateError
+from .git_calls import UpdateError, git
 from .outcome import Entries, Outcome, Trees
 from .ownership import Owners
 
@@ -26,6 +27,11 @@ def move_package(trees: Trees, old: str, new: str) -> Outcome:
     source, target = trees.result / "src" / old, trees.result / "src" / new
     if target.exists():
         raise UpdateError(f"src/{new} is here already: move it away first, or choose another package_name")
+    check_movable(trees, old)
+    if not source.is_dir():
+        return Outcome(
+            f"src/{old}/", "at risk", f"it is not here, so nothing was moved: call your package {new} yourself"
+        )
     trees.touched |= {path for path in trees.ours if path.startswith(f"src/{old}/")}
     trees.base, trees.ours = (
         {moved_path(path, old, new): entry for path, entry in state.items()} for state in (trees.base, trees.ours)
@@ -34,10 +40,27 @@ def move_package(trees: Trees, old: str, new: str) -> Outcome:
     trees.theirs = moved | trees.theirs  # what is rendered under the new name already counts more
     trees.theirs = {path: entry for path, entry in trees.theirs.items() if not path.startswith(f"src/{old}/")}
     trees.touched |= {path for path in trees.ours if path.startswith(f"src/{new}/")}
-    if source.is_dir():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(source, target)
+    os.rename(source, target)
     return Outcome(f"src/{new}/", "updated", f"the package moved here from src/{old}/ with every file in it")
+
+
+def check_movable(trees: Trees, old: str) -> None:
+    """Raise UpdateError where the package is behind a link, or holds or is a repository of its own."""
+    link = next((path for path in ("src", f"src/{old}") if (trees.result / path).is_symlink()), None)
+    module = next(
+        (path for path in sorted(trees.modules) if path in ("src", f"src/{old}") or path.startswith(f"src/{old}/")),
+        None,
+    )
+    if link or module:
+        what = f"{link} is a link" if link else f"{module} is a submodule"
+        raise UpdateError(f"{what}, and an update moves nothing through it: put a plain folder there first")
+
+
+def left_behind(child: Path, old: str) -> list[Outcome]:
+    """Return the files of the package that git does not keep, so that they did not move with it."""
+    ignored = ("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", "--", f"src/{old}")
+    found = [path for path in git(child, *ignored).split("\0") if path and not path.endswith("__pycache__/")]
+    return [Outcome(path, "at risk", "git ignores it, so it stays here: move it yourself") for path in found]
 
 
 def merge_seeds(trees: Trees, rendered: Entries, before: Owners, after: Owners, old: str, new: str) -> list[Outcome]:

@@ -29,6 +29,7 @@ from .git_calls import NOBODY, UpdateError, call, git, last_line, remote_git, wi
 __all__ = ["Release", "Template", "UpdateError", "changes_between", "last_line", "release", "version_of", "versions"]
 
 UPSTREAM = "refs/upstream"
+COMMIT = re.compile(r"(.*-g)?[0-9a-f]{4,64}")  # as `git describe` names it, too
 SHORT = {"gh:": "https://github.com/", "gl:": "https://gitlab.com/"}
 FETCHING = threading.Lock()
 
@@ -48,6 +49,8 @@ class Template:
         if name.startswith("-"):
             return None
         version = version_of(name)
+        if not version and not COMMIT.fullmatch(name):  # a branch: it says where the template is today
+            return None
         asked = self.known.get(version, name) if version else name
         done = call(self.place, "rev-parse", "--verify", "--quiet", asked + "^{commit}")
         return done.stdout.decode().strip() or None
@@ -100,7 +103,8 @@ def version_commits(repository: Path, tip: str, current: str | None = None) -> d
     `current` is what VERSION says where the work tree says something else than `tip`.
     """
     found: dict[Version, str] = {}
-    listed = call(repository, "log", "--format=%H", "--diff-filter=AM", tip, "--", "VERSION").stdout.decode()
+    # not git log, which listens to what a person set up for it (signatures shown, an order of files that is gone)
+    listed = call(repository, "rev-list", "--no-merges", tip, "--", "VERSION").stdout.decode()
     for commit in listed.split():
         version = version_of(call(repository, "show", f"{commit}:VERSION").stdout.decode(errors="replace").strip())
         if version and not (version.is_devrelease or version.is_postrelease or version.local):

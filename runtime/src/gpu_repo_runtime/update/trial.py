@@ -12,17 +12,27 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import yaml
 from copier import run_copy, run_update
 
-from .answers import ANSWERS, following, read_answers, rendered_answers, with_own_keys, with_source_of
+from .answers import (
+    ANSWERS,
+    check_answers_file,
+    following,
+    read_answers,
+    rendered_answers,
+    with_own_comments,
+    with_own_keys,
+    with_source_of,
+)  # fmt: skip
 from .checkout import as_committed, check_seen, submodules, with_windows_endings
-from .file_states import Entry, Trees, entries
+from .file_states import Entry, Trees, entries, entry_at
 from .git_calls import UpdateError, as_nobody, call, git, without_password
 from .outcome import ORDER, Outcome, outcomes
 from .ownership import owners_in
 from .scratch_tree import check_clean, scratch, scratch_folder
 from .start import Start, choose, followed
-from .switch import merge_seeds, move_package, package, uses_of
+from .switch import left_behind, merge_seeds, move_package, package, uses_of
 from .template_versions import Release, Template, release, template_of, version_of
 from .words import why
 from .write_back import check_room
@@ -86,8 +96,7 @@ def render_new(
     (folder / ANSWERS).write_text(following(text, str(template.place), start.commit), encoding="utf-8")
     git(folder, "init", "--quiet", "--template=")
     git(folder, "add", "--all", "--force")
-    who = ("-c", "user.name=update", "-c", "user.email=update@example.invalid")
-    git(folder, *who, "commit", "--quiet", "--no-verify", "--message=old")
+    git(folder, "commit", "--quiet", "--no-verify", "--message=old")
     run_update(folder, data=given, vcs_ref=tag, defaults=True, quiet=True, overwrite=True, conflict="inline")
 
 
@@ -106,6 +115,7 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
     given = given or {}
     check_clean(child)
     answers = read_answers(child)
+    check_answers_file(child)
     text = (child / ANSWERS).read_text(encoding="utf-8")
     template = template_of(answers["_src_path"])
     start = followed(template, answers["_commit"], text)
@@ -125,8 +135,8 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
             extra = switch(template, start, new, answers, given, trees, place) if given else []
             found = outcomes(trees)
             if given:
-                found = with_uses(trees, answers, [*found, *extra])
-            found = [told_ignored(tree, outcome) for outcome in found]
+                found = with_uses(trees, answers, [*found, *extra], child)
+            found = [told_unseen(trees, outcome) for outcome in found]
             found = with_resets(found, answers, given, rendered_answers(place / "new"))
         owned = owners_in(tree)
         found = [o for o in found if o.kind != "opted out" or owned.of(o.path) != "seed"]
@@ -153,6 +163,8 @@ def rendered(
     if ANSWERS in theirs:
         asked = asked_in(template, start.commit, new.tag)
         after = with_own_keys(with_source_of(theirs[ANSWERS].text.decode(), text), text, asked)
+        if ANSWERS in base:
+            after = with_own_comments(after, text, base[ANSWERS].text.decode())
         base[ANSWERS], theirs[ANSWERS] = ours[ANSWERS], Entry(after.encode())
     return Trees(base, ours, theirs, tree, windows, submodules(tree))
 
@@ -175,10 +187,10 @@ def switch(
     raise UpdateError(f"neither {start.name} nor {new.tag} can be rendered with these answers")
 
 
-def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome]) -> list[Outcome]:
-    """Return the outcomes, and the files in which the owner still uses the package's old name."""
+def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome], child: Path) -> list[Outcome]:
+    """Return the outcomes, and the files in which the owner still uses the package's old name, or that kept it."""
     old, name = package(answers), package(read_answers(trees.result))
-    uses = uses_of(trees, old, name) if old != name else []
+    uses = [*uses_of(trees, old, name), *left_behind(child, old)] if old != name else []
     named = {outcome.path for outcome in (*uses, *(o for o in found if o.kind == "at risk"))}
     both = [*(o for o in found if o.path not in named or o.kind == "at risk"), *uses]
     return sorted(both, key=lambda outcome: (ORDER.index(outcome.kind), outcome.path))
@@ -188,15 +200,36 @@ def with_resets(
     found: list[Outcome], before: dict[str, Any], given: dict[str, str], after: dict[str, Any]
 ) -> list[Outcome]:
     """Return the outcomes, and at risk the answers that the new version does not take and Copier replaced unasked."""
-    names = [n for n in before if not n.startswith("_") and n not in given and after.get(n, before[n]) != before[n]]
+    changed = [n for n in before if n in after and not same_answer(before[n], after[n])]
+    names = [n for n in changed if not n.startswith("_") and n not in given]
     told = [f"the answer {name}: {before[name]} is not possible any more and became {after[name]}" for name in names]
     if given or not told:  # an answer that was given may change what another one stands for
         return found
     return [Outcome(ANSWERS, "at risk", "; ".join(told)), *(o for o in found if o.path != ANSWERS)]
 
 
-def told_ignored(tree: Path, outcome: Outcome) -> Outcome:
-    """Return the outcome, with a word where git ignores a file that the template adds."""
-    if outcome.kind != "added" or call(tree, "check-ignore", "--quiet", "--", outcome.path).returncode:
+def same_answer(before: Any, after: Any) -> bool:
+    """Tell whether two answers are one that is written in two ways: 580 and "580", yes and true."""
+
+    def plain(value: Any) -> Any:
+        with suppress(yaml.YAMLError):
+            return yaml.safe_load(value) if isinstance(value, str) else value
+        return value
+
+    return bool(before == after or plain(before) == plain(after))
+
+
+def told_unseen(trees: Trees, outcome: Outcome) -> Outcome:
+    """Return the outcome, with a word where git does not see a file that the template adds, or that it is a program."""
+    tree, path = trees.result, outcome.path
+    options = []
+    if outcome.kind == "added" and not call(tree, "check-ignore", "--quiet", "--", path).returncode:
+        options.append(("git ignores it here", "--force"))
+    before, after = trees.ours.get(path), entry_at(tree / path)
+    program = [entry is not None and entry.program for entry in (before, after)]
+    if after and program[0] != program[1] and call(tree, "config", "core.fileMode").stdout.strip() == b"false":
+        options.append(("git does not look at modes here", f"--chmod={'+' if program[1] else '-'}x"))
+    if not options:
         return outcome
-    return Outcome(outcome.path, "added", f"git ignores it here: git add --force {outcome.path}")
+    note = f"{' and '.join(why for why, _ in options)}: git add {' '.join(option for _, option in options)} {path}"
+    return Outcome(path, outcome.kind, "; ".join(filter(None, (outcome.note, note))))

@@ -75,11 +75,13 @@ def duplicate(source: Path, target: Path) -> None:
     half = target.with_name(f".{target.name[:100]}.update-half")
     half.unlink(missing_ok=True)
     try:
-        os.link(source, half, follow_symlinks=False)
-    except OSError:  # another file system, or one without links
-        shutil.copy2(source, half, follow_symlinks=False)
-    os.replace(half, target)
-    half.unlink(missing_ok=True)  # os.replace leaves it where both are the same file already
+        try:
+            os.link(source, half, follow_symlinks=False)
+        except OSError:  # another file system, or one without links
+            shutil.copy2(source, half, follow_symlinks=False)
+        os.replace(half, target)
+    finally:
+        half.unlink(missing_ok=True)  # os.replace leaves it where both are the same file already
 
 
 def check_room(child: Path, tree: Path, paths: list[str]) -> None:
@@ -89,6 +91,10 @@ def check_room(child: Path, tree: Path, paths: list[str]) -> None:
         comes = is_file(tree / path)
         for place in [path, *(str(parent) for parent in Path(path).parents[:-1])]:
             there = child / place
+            if comes and place != path and (there / ".git").exists():
+                raise UpdateError(
+                    f"the template brings {path}, and {place} is a repository of its own: move it away first"
+                )
             blocks = os.path.lexists(there) and (place == path or there.is_symlink() or not there.is_dir())
             if comes and blocks and place not in tracked and not holds_only(there, child, tracked):
                 what = "which" if place == path else f"and {place}"
@@ -139,6 +145,8 @@ def index_of(child: Path) -> Path:
 def put(source: Path, target: Path) -> None:
     """Make `target` what `source` is; where there is no source, take it away with the folders that it leaves empty."""
     if os.path.lexists(source):
+        if same(source, target):  # what could not be written has not to be taken back
+            return
         if target.is_dir() and not target.is_symlink():
             remove_empty(target)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -146,6 +154,13 @@ def put(source: Path, target: Path) -> None:
         return
     if is_file(target):  # else it is gone, or already the folder that comes
         target.unlink()
+
+
+def same(one: Path, other: Path) -> bool:
+    """Tell whether two files hold the same and have the same permissions."""
+    if read(one) is None or read(one) != read(other):
+        return False
+    return one.lstat().st_mode == other.lstat().st_mode
 
 
 def remove_empty(folder: Path) -> None:
