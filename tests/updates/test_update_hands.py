@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from gpu_repo_runtime.update import write_back
 from gpu_repo_runtime.update.git_calls import UpdateError
 
+from tests.updates.copiers import ROOT
 from tests.updates.program import Program
 from tests.updates.tiny import TEN_LINES, Child, Template, make_child, write_files
 
@@ -226,3 +228,11 @@ def test_a_file_that_can_neither_be_replaced_nor_touched_takes_everything_back(
         write_back.write(child.path, tmp_path / "tree", journal)
     assert child.status() == {}
     assert not write_back.journal_folder(child.path).exists()
+
+
+def test_ctrl_c_before_it_began_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "copier.py").write_text("raise KeyboardInterrupt\n")
+    command = [sys.executable, "-m", "gpu_repo_runtime.update"]
+    paths = os.pathsep.join([str(tmp_path), str(ROOT / "runtime" / "src")])
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "update: stopped before it began, nothing was changed\n")

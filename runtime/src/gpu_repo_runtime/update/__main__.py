@@ -2,7 +2,16 @@
 
 import sys
 
-from .cli import program
+
+def main() -> int:
+    """Update, and return the exit code: 130 where Ctrl-C came while Copier was still being imported."""
+    try:
+        from .cli import program
+    except KeyboardInterrupt:
+        print("update: stopped before it began, nothing was changed", file=sys.stderr)
+        return 130
+    return program()
+
 
 if __name__ == "__main__":
-    sys.exit(program())
+    sys.exit(main())
