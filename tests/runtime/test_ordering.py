@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sampling import sampled
+from tests.sampling import every, sampled
 
 LIMIT, TEXTS = 32, 20_000
 # Seconds of a call, by its texts and the longest of them: like a CPU, like a GPU, like a model that pads all texts to
@@ -71,7 +71,7 @@ def test_a_model_that_pads_gets_texts_of_about_the_same_length(
 
 
 @pytest.mark.parametrize("clients", sampled([1, 8, 32, 64, 400], [32]))
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", sampled(MODELS, every(2)))
 def test_no_model_is_slower_for_it(serving: Callable[[str], ModuleType], name: str, clients: int) -> None:
     """What has to be tried to learn what the model takes costs little."""
     assert served(serving, MODELS[name], clients, True) < 1.05 * served(serving, MODELS[name], clients, False)

@@ -15,6 +15,7 @@ from gpu_repo_runtime.capacity import GIB, USABLE, Measured
 
 from tests.answers import CATALOG, AnswerSet
 from tests.batch.conftest import RUNTIME
+from tests.sampling import every, sampled
 
 GPUS = [("small", 4.0), ("large", 16.0)]
 
@@ -111,7 +112,8 @@ def test_inputs_come_from_a_file(profile, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [("", "is empty"), ("{", "--input"), ("[1]\n", "is not an Input"), (None, "No such file")]
+    ("content", "said"),
+    sampled([("", "is empty"), ("{", "--input"), ("[1]\n", "is not an Input"), (None, "No such file")], every(2)),
 )
 def test_inputs_that_are_none_end_with_one_line(profile, tmp_path, content, said):
     if content is not None:
