@@ -174,6 +174,9 @@ def main() -> int:
     except DemoError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("demo: stopped by Ctrl-C; the same command begins anew", file=sys.stderr)
+        return 130
     print(f"\nAll of it took {time.monotonic() - start:.0f} s. Go on with:\n\n  cd {os.path.relpath(DEMO)}")
     print("".join(f"  {command}\n" for command in types()[options.type]["look"]))
     return 0

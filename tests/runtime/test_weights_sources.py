@@ -128,9 +128,14 @@ def test_a_login_comes_from_netrc_and_is_for_its_host_alone(project, web, capsys
     with serving(there={"/model.bin": b"1"}) as elsewhere:
         web.moved["/moved.bin"] = f"http://localhost:{elsewhere.port}/model.bin"
         project(f'[m]\nsource = "{web.address}"\nfiles = ["model.bin", "moved.bin"]\n')
-        monkeypatch.setenv("NETRC", str(tmp_path / "none"))
-        done("lock", code=3)
-        assert "~/.netrc" in capsys.readouterr().err
+        (tmp_path / "broken").write_text("machine 127.0.0.1 nonsense\n")
+        for name in ("none", "broken"):
+            monkeypatch.setenv("NETRC", str(tmp_path / name))
+            done("lock", code=3)
+            told = capsys.readouterr().err
+            assert "401" in told
+            assert "~/.netrc" in told
+            assert ("broken cannot be read" in told) == (name == "broken")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
         done("lock")
         assert [login for *_, login in elsewhere.asked] == [""]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import demo as program
 import pytest
 
 from tests.answers import TYPES, AnswerSet
@@ -25,6 +26,16 @@ def demo(folder: Path, *options: str) -> str:
     )
     assert done.returncode == 0, done.stdout
     return done.stdout
+
+
+def test_ctrl_c_ends_it_in_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def pressed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("demo.render", pressed)
+    monkeypatch.setattr(sys, "argv", ["demo.py"])
+    assert program.main() == 130
+    assert capsys.readouterr().err == "demo: stopped by Ctrl-C; the same command begins anew\n"
 
 
 @pytest.mark.slow

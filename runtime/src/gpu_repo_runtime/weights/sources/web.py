@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from ..problems import AWAY, WRONG_USE, Interrupted, WeightsError
+from ..progress import say
 
 TIMEOUT_S = 60
 BLOCK = 1 << 20
@@ -164,7 +165,8 @@ def _netrc(host: str) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, netrc.NetrcParseError, UnicodeDecodeError) as error:
-        raise WeightsError(f"{place} cannot be read: {error}", AWAY) from None
+        say(f"{place} cannot be read, so nobody is logged in by it: {error}")  # most addresses need no login
+        return {}
     return {"Authorization": _basic(found[0], found[2])} if found else {}
 
 
