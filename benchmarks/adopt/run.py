@@ -30,7 +30,8 @@ HERE = Path(__file__).resolve().parent
 RESULT = HERE / "result.json"
 TESTS = 100  # seconds for the tests of one repository, before and after
 OWN_TESTS = 600  # seconds for those of the template alone, which end by themselves: a busy machine stops none
-STOPPED, KILLED = 124, 137  # how `timeout` ends where it had to stop a command, and where that did not help
+STOPPED = 124  # how `timeout` ends where it had to stop a command
+KILLED = (137, -9)  # and where that did not help: it ends by the signal that it sent
 WHO = ("-c", "user.name=owner", "-c", "user.email=owner@example.com", "-c", "core.hooksPath=/dev/null")
 
 
@@ -68,7 +69,7 @@ def run(folder: Path, limit: int, *command: str, **more: str) -> tuple[int, str]
     done = subprocess.run(
         limited, cwd=folder, env=environment, capture_output=True, text=True, errors="replace", check=False
     )
-    return STOPPED if done.returncode == KILLED else done.returncode, (done.stdout + done.stderr).strip()[-1500:]
+    return STOPPED if done.returncode in KILLED else done.returncode, (done.stdout + done.stderr).strip()[-1500:]
 
 
 def outcomes(file: Path) -> dict[str, str]:
