@@ -15,7 +15,10 @@ NOT_WRITTEN = (".lock", "constraints.txt", ".whl", ".npz", "LICENSE", "dashboard
 
 @dataclass(frozen=True)
 class Size:
-    """Files and lines that the template keeps, and lines of the owner, without locks (constraints.txt is the one of the image), wheel and dashboard."""
+    """Files and lines that the template keeps, and lines of the owner, without locks, wheel and dashboard.
+
+    constraints.txt is a lock too: that of the image.
+    """
 
     files: int
     lines: int
