@@ -212,6 +212,17 @@ def test_metrics_that_cannot_be_written_do_not_end_the_job(job, tmp_path, out, c
     assert len(out.rows()) == 5
 
 
+def test_a_device_or_pipe_for_the_metrics_is_written_to_and_stays(job, tmp_path, out, capsys):
+    (tmp_path / "full.prom").symlink_to("/dev/full")
+    os.mkfifo(tmp_path / "pipe.prom")
+    source = write_jsonl(tmp_path / "a.jsonl", texts(5))
+    for name, reason in (("full.prom", "No space left"), ("pipe.prom", "No such device")):
+        assert job("--input", source, "--output", tmp_path / f"out-{name}", "--metrics-file", tmp_path / name) == 0
+        assert reason in capsys.readouterr().err, name
+    assert (tmp_path / "full.prom").is_symlink()
+    assert (tmp_path / "pipe.prom").is_fifo()
+
+
 def test_merging_what_is_not_there_makes_nothing(job, out, capsys):
     assert job.main("merge", "--output", out.path) == 78
     assert "there is no folder" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """How far the job is: a bar on a terminal, a line every 30 s elsewhere, metrics for Prometheus."""
 
 import importlib
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ class Metrics:
         if file and not Path(file).name:
             raise BadConfiguration(f"--metrics-file {file}: name a file, for example job.prom")
         self._file, self._gateway, self._shard = file and _numbered(file, numbers), gateway, shard
+        # The client would put a plain file in the place of a device or a pipe.
+        self._device = bool(self._file) and Path(self._file).exists() and not Path(self._file).is_file()
         self._prometheus = importlib.import_module("prometheus_client") if file or gateway else None
         self._registry = self._prometheus and self._prometheus.CollectorRegistry()
         self._gauges: dict[str, Any] = {}
@@ -45,7 +48,11 @@ class Metrics:
             self._gauges[name].labels(self._shard).set(value)
         if self._file:
             try:
-                prometheus.write_to_textfile(self._file, self._registry)
+                if self._device:
+                    with open(os.open(self._file, os.O_WRONLY | os.O_NONBLOCK), "wb") as device_file:
+                        device_file.write(prometheus.generate_latest(self._registry))
+                else:
+                    prometheus.write_to_textfile(self._file, self._registry)
             except OSError as error:
                 say(f"the metrics could not be written: {error}")
         if self._gateway:
