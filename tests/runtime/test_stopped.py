@@ -26,7 +26,8 @@ def test_no_traceback_is_shown(tmp_path: Path, program: str, words: list[str]) -
         (tmp_path / name).write_text("")
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\nversion = "1"\n')
     environment = os.environ | {"PYTHONPATH": str(RUNTIME)}
-    command = [sys.executable, "-m", f"gpu_repo_runtime.{program}", *words]
+    listening = ["env", "--default-signal=INT"]  # a background job of a shell hands down an ignored SIGINT
+    command = [*listening, sys.executable, "-m", f"gpu_repo_runtime.{program}", *words]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
