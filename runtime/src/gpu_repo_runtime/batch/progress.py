@@ -29,7 +29,7 @@ class Metrics:
             raise BadConfiguration(f"--metrics-file {file}: name a file, for example job.prom")
         self._file, self._gateway, self._shard = file and _numbered(file, numbers), gateway, shard
         # The client would put a plain file in the place of a device or a pipe.
-        self._device = bool(self._file) and Path(self._file).exists() and not Path(self._file).is_file()
+        self._device = self._file is not None and Path(self._file).exists() and not Path(self._file).is_file()
         self._prometheus = importlib.import_module("prometheus_client") if file or gateway else None
         self._registry = self._prometheus and self._prometheus.CollectorRegistry()
         self._gauges: dict[str, Any] = {}
