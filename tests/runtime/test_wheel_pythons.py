@@ -22,7 +22,7 @@ from tests.runtime.test_wheel import WHEEL
 UV = Path(sys.executable).with_name("uv")
 PYTHONS = ("3.11", "3.12", "3.13")
 # Modules that need a framework; the children that have it import them.
-WITHOUT = ("_torch", "_tensorflow", "_cupy", "_jax")
+WITHOUT = ("_torch", "_tensorflow", "_cupy", "_jax", "sharding")
 MODEL = """
 class Model:
     examples = ("rain",)
