@@ -42,6 +42,10 @@ class GitHub:
         owner = self.repository.full_name.split("/")[0]  # it may have moved since its address was written down
         return list(self.repository.get_pulls(state="all", head=f"{owner}:{branch}"))
 
+    def _own(self, pull: Any) -> bool:
+        """Tell whether the branch of a pull request is in this repository: anybody's fork can have one of that name."""
+        return bool(pull.head.label == f"{self.repository.full_name.split('/')[0]}:{pull.head.ref}")
+
     def opened(self) -> list[Opened]:
         """Return the open pull requests of this tool."""
         pulls = [(branch_in(pull.body), pull) for pull in self._repository().get_pulls(state="open")]
@@ -50,7 +54,7 @@ class GitHub:
                 branch, pull.title, str(pull.html_url), pull.created_at, bool(pull.draft),
                 tuple(asked.login for asked in pull.requested_reviewers or ()),
             )
-            for branch, pull in pulls if branch and branch == pull.head.ref
+            for branch, pull in pulls if branch and branch == pull.head.ref and self._own(pull)
         ]  # fmt: skip
 
     def reminded(self, branch: str) -> datetime | None:
@@ -120,8 +124,8 @@ class GitHub:
 
     def open_branches(self) -> list[str]:
         """Return the branches of the open pull requests that this tool made."""
-        pulls = self.github.get_repo(self.path).get_pulls(state="open")
-        return [branch for pull in pulls if (branch := branch_in(pull.body))]
+        pulls = self._repository().get_pulls(state="open")
+        return [branch for pull in pulls if (branch := branch_in(pull.body)) and self._own(pull)]
 
     def _checks(self, commit: str) -> list[str]:
         at = self.repository.get_commit(commit)

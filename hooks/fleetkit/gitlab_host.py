@@ -45,7 +45,11 @@ class GitLab:
         return found
 
     def _all(self, branch: str) -> list[Any]:
-        return list(self.project.mergerequests.list(source_branch=branch, get_all=True))
+        return [one for one in self.project.mergerequests.list(source_branch=branch, get_all=True) if self._own(one)]
+
+    def _own(self, one: Any) -> bool:
+        """Tell whether the branch of a merge request is in this project: anybody's fork can have one of that name."""
+        return bool(one.source_project_id == self.project.id)
 
     def opened(self) -> list[Opened]:
         """Return the open merge requests of this tool."""
@@ -57,7 +61,7 @@ class GitLab:
                 one.title.startswith("Draft: "),
                 tuple(asked["username"] for asked in getattr(one, "reviewers", None) or ()),
             )
-            for branch, one in found if branch and branch == one.source_branch
+            for branch, one in found if branch and branch == one.source_branch and self._own(one)
         ]  # fmt: skip
 
     def reminded(self, branch: str) -> datetime | None:
@@ -123,7 +127,7 @@ class GitLab:
     def open_branches(self) -> list[str]:
         """Return the branches of the open merge requests that this tool made."""
         found = self.project.mergerequests.list(state="opened", get_all=True)
-        return [branch for one in found if (branch := branch_in(one.description))]
+        return [branch for one in found if (branch := branch_in(one.description)) and self._own(one)]
 
     def _checks(self, commit: str) -> list[str]:
         told = self.project.commits.get(commit, lazy=True).statuses.list(get_all=True)

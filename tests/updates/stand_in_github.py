@@ -128,7 +128,11 @@ def opened(server: Server, project: str, number: int, body: Any) -> dict[str, An
     """Return a new pull request."""
     pull, issue = (f"{server.address}/repos/{project}/{kind}/{number}" for kind in ("pulls", "issues"))
     return dict(body) | {
-        "head": {"ref": body["head"], "sha": server.head(project, body["head"])},
+        "head": {
+            "label": f"{project.split('/')[0]}:{body['head']}",
+            "ref": body["head"],
+            "sha": server.head(project, body["head"]),
+        },
         "base": {"ref": body["base"]},
         "node_id": f"{project}#{number}",
         "created_at": OPENED,

@@ -87,7 +87,13 @@ def requests(server: Server, method: str, project: str, number: str | None, quer
         if any(r["source_branch"] == body["source_branch"] and r["state"] == "opened" for r in known):
             return 409, {"message": ["Another open merge request already exists for this source branch: !1"]}
         at = {"sha": server.head(project, body["source_branch"]), "created_at": OPENED}
-        at |= {"id": iid, "iid": iid, "state": "opened", "web_url": f"https://example.com/{project}/{iid}"}
+        at |= {
+            "source_project_id": server.number(project),
+            "id": iid,
+            "iid": iid,
+            "state": "opened",
+            "web_url": f"https://example.com/{project}/{iid}",
+        }
         known.append(body | at)
         return 201, known[-1]
     if method == "PUT":

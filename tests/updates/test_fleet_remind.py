@@ -73,6 +73,23 @@ def test_a_closed_request_and_one_of_somebody_else_get_none(kind: str, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_branch_of_a_fork_is_nobody_elses(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may open a request can write our line into it, from a fork with a branch of that name."""
+    with serve(kind) as server:
+        fleet, child = fleet_at(server, kind, monkeypatch)
+        [request] = server.requests["acme/one"]
+        change = (
+            {"head": request["head"] | {"label": f"eve:{BRANCH}"}} if kind == "github" else {"source_project_id": 99}
+        )
+        request.update(change)
+        host = connect(child, fleet.host_of(child))
+        assert (host.opened(), host.open_branches()) == ([], [])
+        host.remind(BRANCH, "text")
+        if kind == "gitlab":  # GitHub itself finds only what is in the repository
+            assert (comments(server), host.close(BRANCH), host.look(BRANCH).state) == ([], False, "")
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
 def test_a_paused_child_and_a_broken_host_stop_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with serve(kind) as server:
         fleet, child = fleet_at(server, kind, monkeypatch, paused=True)
