@@ -216,6 +216,14 @@ def test_a_name_that_is_no_utf8(job, tmp_path, out, capsys):
     assert "name that is not UTF-8" in capsys.readouterr().err
 
 
+def test_a_file_that_is_not_in_the_encoding_that_was_said(job, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", texts(5))
+    assert job("--input", source, "--output", out.path, "--encoding", "utf-16") == 65
+    said = capsys.readouterr().err
+    assert "a.jsonl, row 0: an unknown number of rows" in said
+    assert "UTF-16 stream does not start with BOM" in said
+
+
 @pytest.mark.slow
 def test_a_locale_that_cannot_say_a_name_is_named(job, tmp_path, out):
     write_jsonl(tmp_path / "ü.jsonl", texts(3))

@@ -3,6 +3,8 @@
 import codecs
 from typing import Any, Self
 
+from pyarrow import ArrowInvalid
+
 _BROKEN = "gpu_repo_runtime.broken"
 BLOCK = 1 << 18
 
@@ -30,7 +32,11 @@ class InUtf8:
         while not self._ready and not self._ended:
             block = self._stream.read(BLOCK)
             self._ended = not block
-            self._ready = self._decoder.decode(block, self._ended).encode("utf-8", "surrogateescape")
+            try:
+                self._ready = self._decoder.decode(block, self._ended).encode("utf-8", "surrogateescape")
+            except UnicodeError as error:
+                # UTF-16 without its mark: no error handler is asked.
+                raise ArrowInvalid(str(error)) from None
         found, self._ready = self._ready[:size], self._ready[size:]
         return found
 
