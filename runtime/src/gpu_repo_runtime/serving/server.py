@@ -23,7 +23,7 @@ from .door import Door
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
 from .hooks import Hooks, build_middleware
-from .listener import HANDSHAKE_SECONDS, CannotListen, drain, listen
+from .listener import CannotListen, drain, listen
 from .protocol import http_protocol
 from .service import Service
 from .settings import Settings, misspelled
@@ -43,14 +43,13 @@ class Server(uvicorn.Server):
 
     def __init__(self, model: Model, settings: Settings, hooks: Hooks) -> None:
         self.settings, self.exit_code, self.signal = settings, 0, 0
-        self._ending = threading.Event()
+        self._ending, self._ended_at = threading.Event(), 0.0
         self._starting: asyncio.Task[None] | None = None
         self.app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
         build_middleware(self.app)
         self.service: Service = self.app.state.service
         self.service.metrics.registry.register(Dropped(logs.writers))
         self.limits = Limits(settings.body_seconds)
-        last_answers = settings.shutdown_seconds - LAST_REQUESTS_SECONDS - HANDSHAKE_SECONDS - RESERVE_SECONDS
         super().__init__(
             uvicorn.Config(
                 self.app,
@@ -62,7 +61,6 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,
-                timeout_graceful_shutdown=max(last_answers, 0.1),  # type: ignore[arg-type]  # passed on to asyncio.wait_for
                 timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
                 backlog=2048,
             )
@@ -94,6 +92,7 @@ class Server(uvicorn.Server):
         """Drain, then end with ``code``, at the latest after shutdown_seconds."""
         self.exit_code = self.exit_code or code
         self.should_exit = True
+        self._ended_at = self._ended_at or time.monotonic()
         self._ending.set()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -134,6 +133,10 @@ class Server(uvicorn.Server):
         for server in self.servers:
             server.close()
         await asyncio.sleep(LAST_REQUESTS_SECONDS)
+        # From the signal on, as _end_in_time counts: the loop may have been busy with answers when it came.
+        gone = time.monotonic() - self._ended_at if self._ended_at else 0.0
+        left = self.settings.shutdown_seconds - RESERVE_SECONDS - gone
+        self.config.timeout_graceful_shutdown = max(left, 0.1)  # type: ignore[assignment]  # for asyncio.wait_for
         await super().shutdown(sockets)
         cut = self.limits.cut + sum(getattr(open_, "cut_off", False) for open_ in self.server_state.connections)
         if cut:
