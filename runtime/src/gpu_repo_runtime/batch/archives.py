@@ -14,7 +14,23 @@ _AT_ONCE = 1 << 18
 _BEHIND_A_WHOLE_ONE = re.compile("incorrect header check|Unknown frame descriptor|no magic|frameType_unknown")
 
 
-class Unpacked:
+class _Closing:
+    """What reads from a stream and closes it."""
+
+    _stream: Any
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+class Unpacked(_Closing):
     """The content of a compressed file. What is whole in front of something else comes first, then the error.
 
     opened: returns the content from the beginning on. An error that `blames` does not blame on the content is raised.
@@ -57,18 +73,8 @@ class Unpacked:
             pass
         return bytes(found)
 
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
-class Gunzipped:
+class Gunzipped(_Closing):
     """The content of a gzip file, behind which zeros may follow. What is wrong with it is an OSError, as of pyarrow."""
 
     def __init__(self, stream: Any) -> None:
@@ -81,13 +87,3 @@ class Gunzipped:
             return self._content.read(size)
         except (EOFError, zlib.error) as error:
             raise OSError(str(error)) from None
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
