@@ -62,14 +62,18 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
         return [f"has no {', '.join(missing)}"]
     found = [
         *platform_problems(row),
-        *form_problems(row, [one["rows"] for one in catalog["frameworks"]]),
-        *driver_problems(catalog, row),
         *promise_problems(row),
     ]
-    for platform in row["platforms"]:
+    for platform, differs in row["platforms"].items():
         if platform in MACHINES:
-            pins = installed_pins(catalog, row["name"], platform)
-            problems = [*version_problems(row, pins), *line_problems(catalog, row, pins), *licence_problems(pins)]
+            pins, there = installed_pins(catalog, row["name"], platform), row | (differs or {})
+            problems = [
+                *form_problems(there, [one["rows"] for one in catalog["frameworks"]]),
+                *driver_problems(catalog, there),
+                *version_problems(there, pins),
+                *line_problems(catalog, there, pins),
+                *licence_problems(pins),
+            ]
             found += [one for one in problems if one not in found]
     return found
 
@@ -78,6 +82,8 @@ def platform_problems(row: dict[str, Any]) -> list[str]:
     """Return what is wrong with the platforms of a row."""
     known = ", ".join(MACHINES)
     found = [f"platforms has {one!r}, expected some of {known}" for one in row["platforms"] if one not in MACHINES]
+    for platform, differs in row["platforms"].items():
+        found += [f"platforms.{platform} has {key!r}, which no row has" for key in differs or {} if key not in KEYS]
     # Children, tests and the first promotion start from this one.
     return found + ([] if DEFAULT_PLATFORM in row["platforms"] else [f"platforms has no {DEFAULT_PLATFORM}"])
 
