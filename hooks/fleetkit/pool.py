@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from gpu_repo_runtime.update.template_versions import last_line
 from tqdm import tqdm
 
 from fleetkit.children import Child, shown
@@ -109,12 +110,23 @@ class Plan:
 
     def __call__(self, child: Child) -> Record:
         tests = self.tests.limits.seconds + GRACE_SECONDS if self.tests.command else 0
-        with time_limit(self.options.child_limit + tests):
-            return self.plan(child)
+        try:
+            with time_limit(self.options.child_limit + tests):
+                return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
+        except Exception as error:  # beside its plan, say where there is no room for its record
+            return self.lost(child, f"{type(error).__name__}: {last_line(str(error))}")
 
-    def plan(self, child: Child) -> Record:
-        """Plan one child; whatever goes wrong is in its record."""
-        return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
+    def lost(self, child: Child, why: str) -> Record:
+        """Return the record of a child of which nothing was planned, and remember it where that is possible."""
+        record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+        record |= {"outcome": "error", "message": why, "to": self.options.to}
+        with suppress(OSError):
+            self.state.write(child.name, record)
+        return record
+
+    def killed(self, child: Child) -> Record:
+        """Return the record of a child that took its worker along."""
+        return self.lost(child, "its worker was killed, for memory perhaps: nothing of it was planned")
 
 
 def plan_each(work: Plan, chosen: list[Child], jobs: int) -> list[Record]:
@@ -124,15 +136,8 @@ def plan_each(work: Plan, chosen: list[Child], jobs: int) -> list[Record]:
     def pool(size: int) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(size, context, start_worker, (str(work.state.folder / "cache"),))
 
-    def killed(child: Child) -> Record:
-        why = "its worker was killed, for memory perhaps: nothing of it was planned"
-        record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
-        record |= {"outcome": "error", "message": why, "to": work.options.to}
-        work.state.write(child.name, record)
-        return record
-
     done: dict[str, Record] = {}
-    told = in_processes(pool, jobs, work, chosen, killed)
+    told = in_processes(pool, jobs, work, chosen, work.killed)
     for child, record in tqdm(told, total=len(chosen), desc="plan", unit="child", disable=not sys.stderr.isatty()):
         done[child.name] = shown(record)
     return [done[child.name] for child in chosen]
