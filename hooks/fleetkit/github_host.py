@@ -188,7 +188,7 @@ class GitHub:
         if pull is None or pull.head.sha != commit or not self._brings(pull) or not self._signed(pull):
             return ""
         state, started = verdict(self._checks(commit))
-        if not started or state == "red":
+        if not started or state == "red" or pull.draft:  # a draft waits for whoever made it one
             return ""
         try:
             return self._merge(pull, state, commit)

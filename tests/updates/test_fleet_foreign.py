@@ -141,3 +141,7 @@ def test_a_draft_that_a_person_made_stays_one(kind: str, monkeypatch: pytest.Mon
         request.update({"draft": True} if kind == "github" else {"title": "[Draft] wait for Monday"})
         opened(host)
         assert request["draft"] if kind == "github" else str(request["title"]).startswith("Draft: ")
+        for said in ("pending", "success"):
+            server.checks["acme/one"] = [said]
+            assert host.merge_when_green(BRANCH, HEAD) == ""
+        assert ("AUTOMERGE", HEAD) not in server.calls
