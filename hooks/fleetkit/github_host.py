@@ -200,9 +200,15 @@ class GitHub:
             return f"{REFUSED}{error.message or error.status}"
 
     def _merge(self, pull: Any, state: str, commit: str) -> str:
+        from github import GithubException
+
         if state == "green":
-            pull.merge(sha=commit, merge_method=self._way())
-            return "merged"
+            try:
+                pull.merge(sha=commit, merge_method=self._way())
+                return "merged"
+            except GithubException as error:
+                if "merge queue" not in str(error):
+                    raise  # a queue takes what GitHub is told to merge by itself
         if self.repository.allow_auto_merge is False:  # then it is merged when apply comes by again
             return ""
         pull.enable_automerge(expected_head_oid=commit, merge_method=self._way().upper())

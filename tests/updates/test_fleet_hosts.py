@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -153,6 +154,16 @@ def test_a_merge_whose_answer_got_lost_is_merged(kind: str, monkeypatch: pytest.
         server.checks["acme/one"] = ["success"]
         server.after, server.puts = ["PUT"], [(502, AGAIN, "<html>Bad Gateway</html>"), (405, {}, "{}")]
         assert host.merge_when_green(BRANCH, HEAD) == "merged"
+
+
+def test_a_merge_queue_is_given_what_is_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of("github", monkeypatch) as (server, host):
+        opened(host)
+        server.checks["acme/one"] = ["success"]
+        told = "Repository rule violations found\n\nChanges must be made through the merge queue"
+        server.puts = [(405, {}, json.dumps({"message": told}))]
+        assert host.merge_when_green(BRANCH, HEAD) == "merges when green"
+        assert ("AUTOMERGE", HEAD) in server.calls
 
 
 def test_the_thirty_first_status_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,6 +112,7 @@ print(ctypes.CDLL(None).syscall(number, 11, {}, text, 99), text.value)
 KEYS = {"x86_64": {"add_key": 248, "keyctl": 250}, "aarch64": {"add_key": 217, "keyctl": 219}}
 
 
+@pytest.mark.slow
 def test_what_many_share_counts_once(way, tmp_path):
     """Workers that load data share it; a file of the folder counts for the folder alone."""
     code, words = run_in_cell(

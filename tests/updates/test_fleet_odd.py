@@ -156,6 +156,7 @@ def test_a_record_that_is_not_whole_stops_nothing(tmp_path: Path) -> None:
     assert (refused.returncode, "there is no finished plan" in refused.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_child_without_room_for_its_record_stops_no_other(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}, "two": {}})
     (tmp_path / "state" / "children" / "one.json").mkdir(parents=True)

@@ -16,6 +16,7 @@ from tests.updates.small_fleet import Fleet
 from tests.updates.test_fleet_foreign import add
 
 BACK = "template/revert-v2.0.0"
+SLOW = pytest.mark.slow
 EMPTY = "no child has"
 
 
@@ -143,7 +144,7 @@ def test_lines_that_were_changed_since_are_told(remote: Remote) -> None:
     assert "a.txt" in record["rollback_error"], record
 
 
-@pytest.mark.parametrize("name", ["v2.0.0", "2.0.0", "base", "HEAD"])
+@pytest.mark.parametrize("name", ["v2.0.0", *(pytest.param(name, marks=SLOW) for name in ("2.0.0", "base", "HEAD"))])
 def test_a_branch_of_the_owner_is_not_taken_for_the_update(remote: Remote, name: str) -> None:
     """A branch for the owner's own release of that number; one with a name that means something elsewhere."""
     remote.follow("v1.0.0", {"a.txt": "1\n"})
@@ -164,6 +165,7 @@ def test_a_branch_of_the_owner_is_not_taken_for_the_update(remote: Remote, name:
     assert remote.git(remote.bare, "rev-parse", f"refs/heads/{name}") == theirs
 
 
+@pytest.mark.slow
 def test_the_request_goes_into_the_default_branch_whatever_else_is_there(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"one": {}})
     for name in ("base", "HEAD"):
