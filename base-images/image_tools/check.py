@@ -23,6 +23,7 @@ from .catalog import (
 )
 from .licences import licence_problems
 from .plan import layer_of
+from .shape import shape_problems, trim_problems
 from .weaknesses.gate import setting_problems
 
 KEYS = [
@@ -102,7 +103,7 @@ def form_problems(row: dict[str, Any], frameworks: list[str]) -> list[str]:
         found.append(f"end_of_life is {row['end_of_life']!r}, expected YYYY-MM-DD")
     for kind in ("sass", "ptx"):
         for value in row["compute_capabilities"].get(kind, []):
-            if not re.fullmatch(r"\d+\.\d", str(value)):
+            if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d", value):
                 found.append(f"compute_capabilities.{kind} has {value!r}, expected a quoted capability such as '9.0'")
     return found
 
@@ -213,12 +214,14 @@ def end_warnings(catalog: dict[str, Any], rows: list[dict[str, Any]], today: dat
 def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date | None = None) -> None:
     """Raise ImageError with one line per contradiction in the rows; tell on standard error which end soon."""
     today = today or datetime.now(UTC).date()
+    if problems := shape_problems(catalog):
+        raise ImageError("base-images/catalog.yml: " + "; ".join(problems))
     names = [row["name"] for row in catalog["images"]]
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
     found += [
         f"{name}: appears twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
-    found += choice_problems(catalog) + setting_problems(catalog)
+    found += choice_problems(catalog) + setting_problems(catalog) + trim_problems(catalog)
     if not found:
         found += [f"{row['name']}: {problem}" for row in rows for problem in end_problems(row, today)]
     if found:
