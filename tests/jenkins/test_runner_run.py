@@ -11,7 +11,7 @@ from tests.jenkins.conftest import Run, pipeline, stage
 
 MAIN, OTHER, TAG, CHANGE = {"branch": "main"}, {"branch": "release/1"}, {"tag": "v1.2"}, {"change": "7"}
 NEITHER = "not { anyOf {\nbranch 'main'\nbuildingTag()\n} }"
-PARAMETERS = "parameters {\nstring(name: 'NAME', defaultValue: 'no')\nchoice(name: 'WAVE', choices: ['canary', 'all']) }"
+DECLARED = "parameters {\nstring(name: 'NAME', defaultValue: 'no')\nchoice(name: 'WAVE', choices: ['canary', 'all']) }"
 LAST = stage("echo 'x'", name="Later")
 
 
@@ -31,7 +31,7 @@ def report(cases: str) -> str:
     ],
 )  # fmt: skip
 def test_when(run: Run, condition: str, build: dict[str, str], runs: bool) -> None:
-    trace = run(pipeline(stage("echo 'ran'", sections=f"when {{\n{condition}\n}}"), top=PARAMETERS), **build)
+    trace = run(pipeline(stage("echo 'ran'", sections=f"when {{\n{condition}\n}}"), top=DECLARED), **build)
     assert (trace.result, trace.skipped) == ("SUCCESS", {} if runs else {"Only": "when"})
 
 
@@ -174,13 +174,13 @@ def test_timeout_stops_what_runs_and_aborts_but_post_runs(run: Run, tmp_path: Pa
 def test_the_shell_knows_no_parameter_on_the_first_build(run: Run, number: int, seen: str) -> None:
     """`params` has the default from the start; the variable is there from the second build on (JENKINS-41929)."""
     steps = "echo \"${params.WAVE}\"\nsh 'echo ${WAVE-unset} ${NAME-unset}'"
-    trace = run(pipeline(stage(steps), top=PARAMETERS), build_number=number)
+    trace = run(pipeline(stage(steps), top=DECLARED), build_number=number)
     assert trace.stage("Only").of("echo")[0]["text"] == "canary"
     assert trace.commands[0].output.splitlines()[-1] == seen
 
 
 def test_a_parameter_that_is_given_is_a_variable_and_an_impossible_one_is_refused(run: Run) -> None:
-    text = pipeline(stage("sh 'echo $WAVE'"), top=PARAMETERS)
+    text = pipeline(stage("sh 'echo $WAVE'"), top=DECLARED)
     assert run(text, params={"WAVE": "all"}).commands[0].output.splitlines()[-1] == "all"
     for params, message in (({"NAEM": "x"}, "no such parameter"), ({"WAVE": "none"}, "one of canary, all")):
         with pytest.raises(ValueError, match=message):
