@@ -7,6 +7,8 @@ A model of version 0.2, which takes texts and gives dicts without saying so, run
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy, deepcopy
 from types import GenericAlias
 from typing import Any
 
@@ -15,7 +17,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
-from .owntypes import Annotations, only_bytes_field, raw_bytes, sentence, shown
+from .owntypes import Annotations, as_read, only_bytes_field, raw_bytes, sentence, shown
 from .promised import Nulls
 from .words import first_line, words_of
 
@@ -101,6 +103,17 @@ class Interface:
             raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
         return examples
 
+    def as_asked(self, example: Any) -> Any:
+        """Return an example as a request has it: what is read again as the same input, where there is such a thing."""
+        by_name = self.inputs.dump_python(example, mode="json", round_trip=True)
+        ways = [as_read(example, by_name), self.inputs.dump_python(example, mode="json", by_alias=True), by_name]
+        taken = []
+        for one in ways:
+            with suppress(ValidationError):
+                taken.append((one, self.inputs.validate_json(pydantic_core.to_json(one))))
+        same = (one for one, again in taken if again == example)
+        return next(same, taken[0][0] if taken else by_name)
+
     def held(self, inputs: Sequence[Any]) -> list[Any]:
         """Return what an owner's own code gives as inputs. Raises TypeError where one is not an ``Input``."""
         if isinstance(inputs, str | bytes):
@@ -126,12 +139,20 @@ class Interface:
         if self.parameters is None:
             answers = self._predict(batch)
         else:
-            answers = self._predict(batch, self.no_parameters if parameters is None else parameters)
+            answers = self._predict(batch, self._own_copy(self.no_parameters if parameters is None else parameters))
         if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
             raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
         if len(answers) != len(batch):
             raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
         return answers if isinstance(answers, list) else list(answers)
+
+    @staticmethod
+    def _own_copy(parameters: Any) -> Any:
+        """Return what a call may change without another call seeing it: the next batch, or a half of this one."""
+        try:
+            return deepcopy(parameters)
+        except Exception:  # a field that holds a lock, or another thing that cannot be copied, is shared
+            return copy(parameters)
 
     def checked(self, answers: Sequence[Any]) -> list[Any]:
         """Return the answers as outputs. Raises WrongAnswer for the first one that is none."""

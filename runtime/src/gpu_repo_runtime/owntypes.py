@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 
 from .contract import ContractError
 
@@ -69,6 +69,24 @@ def raw_bytes(schema: Any, at: str = "") -> str | None:
             if found := raw_bytes(value, f"{at}.{name}" if name and key == "properties" else at):
                 return found
     return None
+
+
+def as_read(value: Any, written: Any) -> Any:
+    """Return what was written of a value by the names of its fields, by those that it is read by."""
+    if isinstance(value, BaseModel) and isinstance(written, dict):
+        return {_read_name(value, name): as_read(getattr(value, name, None), part) for name, part in written.items()}
+    if isinstance(value, list | tuple) and isinstance(written, list) and len(value) == len(written):
+        return [as_read(one, part) for one, part in zip(value, written, strict=True)]
+    if isinstance(value, dict) and isinstance(written, dict) and len(value) == len(written):
+        return {name: as_read(one, written[name]) for one, name in zip(value.values(), written, strict=True)}
+    return written
+
+
+def _read_name(model: BaseModel, name: str) -> str:
+    field = type(model).model_fields.get(name)
+    alias = field.validation_alias if field else None
+    among = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((one for one in among if isinstance(one, str)), name)
 
 
 def sentence(error: ValidationError) -> str:

@@ -63,7 +63,7 @@ class PredictRequest:
         if interface.is_text:
             one = Annotated[one, StringConstraints(min_length=1, max_length=settings.max_text_chars)]
             examples = [text for text in examples if text]
-        as_json = [interface.inputs.dump_python(example, mode="json") for example in examples]
+        as_json = [interface.as_asked(example) for example in examples]
         self.example = {"instances": as_json[: settings.max_texts]}
         many = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
         instances: Any = Annotated[GenericAlias(list, (one,)), many]
@@ -132,7 +132,8 @@ class PredictRequest:
 
     def _held(self, type_: TypeAdapter[Any], value: Any, place: str) -> Any:
         try:
-            return type_.validate_python(value)
+            # A tensor has the name of its field, which may have another one in JSON.
+            return type_.validate_python(value, by_alias=True, by_name=True)
         except ValidationError as error:
             faults = _faults(error)
         raise self.invalid([{**fault, "loc": (place, *fault["loc"])} for fault in faults])
