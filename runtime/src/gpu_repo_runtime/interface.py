@@ -17,7 +17,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
-from .owntypes import Annotations, as_read, only_bytes_field, raw_bytes, sentence, shown
+from .owntypes import Annotations, as_read, names_in, only_bytes_field, raw_bytes, sentence, shown, unrepeated
 from .promised import Nulls
 from .words import first_line, words_of
 
@@ -74,7 +74,8 @@ class Interface:
         self.inputs = self._adapter("Input", self.input)
         self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
         self._hold, self._write = self.outputs.validator.validate_python, self.outputs.serializer.to_json
-        self._nulls = Nulls(self.outputs.json_schema(mode="serialization"))
+        schema = self.outputs.json_schema(mode="serialization")
+        self._nulls, self._names = Nulls(schema), frozenset(names_in(schema))
         self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
@@ -163,7 +164,7 @@ class Interface:
             [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
             index, *field = first["loc"]
         assert isinstance(index, int)
-        what = f"{_named(answers[index])}{_at(field)}, which is not an Output: {first['msg']}"
+        what = f"{_named(answers[index])}{self._at(field)}, which is not an Output: {unrepeated(first)}"
         raise WrongAnswer(f"predict returned {what}", index)
 
     def json(self, outputs: Sequence[Any]) -> bytes:
@@ -178,7 +179,7 @@ class Interface:
         if b"null" in content and (place := self._nulls.unpromised(pydantic_core.from_json(content))):
             index = int(place[0])
             raise WrongAnswer(
-                f"predict returned {_named(outputs[index])}{_at(place[1:])}, which is not an Output: "
+                f"predict returned {_named(outputs[index])}{self._at(place[1:])}, which is not an Output: "
                 "None or a number that is not finite, and its type has no null",
                 index,
             )
@@ -192,6 +193,11 @@ class Interface:
             raise self._unwritten(outputs) from None
         assert isinstance(found, list)
         return found
+
+    def _at(self, place: Sequence[Any]) -> str:
+        # The key of a dict may be a word of the client's.
+        known = ("*" if isinstance(part, str) and part not in self._names else str(part) for part in place)
+        return f" at {'.'.join(known)}" if place else ""
 
     def _unwritten(self, outputs: Sequence[Any]) -> WrongAnswer:
         for index, output in enumerate(outputs):
@@ -265,10 +271,6 @@ class Interface:
             raise ContractError(
                 f"{self.file}: Parameters needs a default for each field, for requests without: {sentence(error)}"
             ) from None
-
-
-def _at(place: Sequence[Any]) -> str:
-    return f" at {'.'.join(map(str, place))}" if place else ""
 
 
 def _unlike(error: Exception) -> str:

@@ -3,7 +3,7 @@
 import collections.abc
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ValidationError
@@ -93,7 +93,31 @@ def sentence(error: ValidationError) -> str:
     """Return one line about the first fault, which repeats nothing of the value."""
     [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
     place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    return f"{place}: {unrepeated(first)}" if place else unrepeated(first)
+
+
+def unrepeated(fault: Any) -> str:
+    """Return the reason of a fault of pydantic without the parts of the value that some of them hold."""
+    words: str = fault["msg"]
+    match fault["type"]:
+        case "union_tag_invalid":
+            return f"The tag should be one of {words.rpartition('expected tags: ')[2]}"
+        case "uuid_parsing" | "url_parsing" | "url_syntax_violation":
+            return words.partition(",")[0]
+        case "timezone_offset":
+            return words.partition(", got")[0]
+    return words
+
+
+def names_in(schema: Any) -> Iterator[str]:
+    """All names of fields in a JSON schema; other keys of an object are whoever made the value."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for part in schema.values():
+            yield from names_in(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from names_in(part)
 
 
 def shown(type_: Any) -> str:
