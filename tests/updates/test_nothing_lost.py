@@ -28,8 +28,9 @@ RUN = """
 import json, sys
 from gpu_repo_runtime.contract import import_model
 from gpu_repo_runtime.interface import Interface
+from gpu_repo_runtime.weights.using import load
 interface = Interface(import_model("topic_finder"))
-interface.model.load("cpu")
+load(interface.model, "cpu")
 print(json.dumps([interface.deprecations, interface.answers(interface.examples())]))
 """
 
