@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# How the scripts start it; many a program that gives tokens is written in Python too.
-OF_THIS_PROGRAM = {"PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"}
+# How the scripts start this program; many a one that gives tokens is written in Python too.
+OF_THIS_PROGRAM = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
 
 
 class RegistryError(Exception):
@@ -37,6 +37,8 @@ def check_same(repository: str, staging: str) -> str:
 @contextmanager
 def logged_in(host: str) -> Iterator[None]:
     """Log in to a registry; nothing of the login is left behind, also where a signal ends the program."""
+    for name in OF_THIS_PROGRAM:
+        os.environ.pop(name, None)
     user, password = os.environ.get("REGISTRY_USER", ""), _password()
     if not password:
         if user:
@@ -59,8 +61,7 @@ def _password() -> str:
     command = os.environ.get("REGISTRY_PASSWORD_COMMAND", "")
     if not command:
         return os.environ.get("REGISTRY_PASSWORD", "")
-    own = {name: value for name, value in os.environ.items() if name not in OF_THIS_PROGRAM}
-    done = subprocess.run(["bash", "-c", command], env=own, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode or not done.stdout.strip():
         raise RegistryError(3, "REGISTRY_PASSWORD_COMMAND gave no password for the registry")
     return done.stdout.rstrip("\n")

@@ -58,9 +58,11 @@ proved() { mkdir -p build/proof && commit >"build/proof/$1"; }
 
 # from_wheel PYTHON MODULE ARGUMENT...: become a program of the runtime, straight from its wheel: it needs no .venv.
 from_wheel() {
-    local wheel
-    wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) && [[ -n $wheel ]] ||
-        fail 1 "wheels/ holds no runtime: 'git checkout HEAD -- wheels' brings it back"
+    local wheel # the one that scripts/lock takes; a library names none
+    wheel=$(sed -n 's/.* @ file://p' wheels/requirements.in 2>/dev/null | tail -n 1) ||
+        wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) || true
+    [[ $(tail -c 22 "$wheel" 2>/dev/null | head -c 2) == PK ]] || # so ends a whole archive
+        fail 1 "wheels/ holds no runtime, or a part of it: 'git checkout HEAD -- wheels' brings it back, 'git lfs pull' where git keeps it elsewhere"
     exec env PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
 }
 
