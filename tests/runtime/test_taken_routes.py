@@ -6,16 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, WebSocket
 from fastapi.testclient import TestClient
+from gpu_repo_runtime.serving import hooks
 from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.service import Service
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
+from starlette.websockets import WebSocketDisconnect
 
 from tests.runtime.kinds import KINDS, model
-from tests.runtime.owners import ASKED, Extend, Settings, client_of
+from tests.runtime.owners import ASKED, Extend, Settings, client_of, with_token
 
 V1 = "/v1/models/kind:predict"
 
@@ -99,3 +101,22 @@ def test_routes_of_an_included_router_leave_the_short_way_open() -> None:
     assert set(answers) == {"/predict", V1}
     with TestClient(app) as client:
         assert client.get("/own/mine").text == "mine"
+
+
+def test_a_websocket_needs_the_bearer_token_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks.importlib.util, "find_spec", lambda _: True)
+
+    def extend(app: FastAPI, service: Service) -> None:
+        with_token(app, service)
+
+        @app.websocket("/ws")
+        async def ws(socket: WebSocket) -> None:
+            await socket.accept()
+            await socket.send_json(await service.predict([[1.0, 1.0]]))
+
+    with client_of(extend) as client:
+        for wrong in ({}, {"authorization": "Bearer other"}):
+            with pytest.raises(WebSocketDisconnect), client.websocket_connect("/ws", headers=wrong):
+                pass
+        with client.websocket_connect("/ws", headers={"authorization": "Bearer open sesame"}) as socket:
+            assert socket.receive_json() == [5.0]
