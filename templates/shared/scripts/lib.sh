@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker), and how that is said{{ '; the\n# image that scripts/push left in the registry, and the login there' if project_type != 'library' }}.
+# Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker), and how that is said{{ '; the\n# image that scripts/push left in the registry' if project_type != 'library' }}.
 set -euo pipefail
 {% if project_type == 'batch' %}
 stood=$(pwd -P)
@@ -58,9 +58,11 @@ proved() { mkdir -p build/proof && commit >"build/proof/$1"; }
 
 # from_wheel PYTHON MODULE ARGUMENT...: become a program of the runtime, straight from its wheel: it needs no .venv.
 from_wheel() {
-    local wheel
-    wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) && [[ -n $wheel ]] ||
-        fail 1 "wheels/ holds no runtime: 'git checkout HEAD -- wheels' brings it back"
+    local wheel # the one that scripts/lock takes; a library names none
+    wheel=$(sed -n 's/.* @ file://p' wheels/requirements.in 2>/dev/null | tail -n 1) ||
+        wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) || true
+    [[ $(tail -c 22 "$wheel" 2>/dev/null | head -c 2) == PK ]] || # so ends a whole archive
+        fail 1 "wheels/ holds no runtime, or a part of it: 'git checkout HEAD -- wheels' brings it back, 'git lfs pull' where git keeps it elsewhere"
     exec env PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
 }
 
@@ -145,25 +147,6 @@ in_docker() {
 repository=${image%:*} # of what is released
 staging=${STAGING:-{{ staging }}}/${repository##*/} # of what is pushed and not released yet
 pushed_file=build/image.txt # three lines: staging@digest, the commit, the time of the push
-
-# Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script. REGISTRY_PASSWORD_COMMAND
-# prints the password where a CI system gives a token in place of one (OIDC).
-registry_login() {
-    [[ ${repository%%/*} == "${staging%%/*}" ]] || fail 2 "STAGING is in another registry than the releases: ${staging%%/*}, not ${repository%%/*}"
-    if [[ -n ${REGISTRY_PASSWORD_COMMAND:-} ]]; then
-        REGISTRY_PASSWORD=$(bash -c "$REGISTRY_PASSWORD_COMMAND") && [[ -n $REGISTRY_PASSWORD ]] ||
-            fail 3 "REGISTRY_PASSWORD_COMMAND gave no password for the registry"
-    fi
-    if [[ -z ${REGISTRY_PASSWORD:-} ]]; then
-        [[ -z ${REGISTRY_USER:-} ]] || fail 2 "REGISTRY_PASSWORD is empty: the secret of $REGISTRY_USER is not set, or not for this build"
-        return
-    fi
-    DOCKER_CONFIG=$(mktemp -d)
-    trap 'rm -rf "$DOCKER_CONFIG"' EXIT
-    export DOCKER_CONFIG REGISTRY_AUTH_FILE=$DOCKER_CONFIG/config.json
-    docker login --username "${REGISTRY_USER:-}" --password-stdin "${repository%%/*}" <<<"$REGISTRY_PASSWORD" >/dev/null ||
-        fail 3 "the registry ${repository%%/*} refused the login of ${REGISTRY_USER:-(no REGISTRY_USER)}, or does not answer"
-}
 
 pushed_image() {
     [[ -s $pushed_file ]] || fail 2 "$pushed_file is not here: it names the image that scripts/push left in the registry; run that first"
