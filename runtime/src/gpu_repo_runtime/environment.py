@@ -225,7 +225,7 @@ def main(words: list[str]) -> int:
         link_project()
         if missing := not_locked():
             say(
-                f"pyproject.toml asks for {', '.join(missing)}, which the locks do not hold: run scripts/lock, then this"
+                f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this"
             )
         for line in told_gone(Path()).splitlines():
             say(line)
