@@ -5,7 +5,6 @@ Plain ASGI on purpose: Starlette's BaseHTTPMiddleware hides from the application
 
 import asyncio
 import logging
-import random
 import re
 import time
 from typing import Any
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .body import LimitedBody
 from .errors import NotReady, ServiceError
-from .head import check_head
+from .head import check_head, new_id
 from .ledger import Ledger
 from .schemas import PLAIN, PROBLEM, Problem, to_json
 from .service import Service
@@ -134,8 +133,3 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and usable_id(value):
             return str(value, "ascii")
     return new_id()
-
-
-def new_id() -> str:
-    """An id for a request that brings none."""
-    return f"{random.getrandbits(96):024x}"
