@@ -40,7 +40,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         started = scope.get("started") or time.perf_counter()
-        method = scope["method"]
+        method, path = scope["method"], scope["path"]
         if method == "HEAD":  # answered like GET, less the body
             scope = {**scope, "method": "GET"}
         if self._root:
@@ -97,7 +97,7 @@ class RequestMiddleware:
                 raise
             await answer(ServiceError("the log has the traceback under this request id"))
         finally:
-            route, path = getattr(scope.get("route"), "path", "unmatched"), scope["path"]
+            route = getattr(scope.get("route"), "path", "unmatched")
             self._ledger.enter(route, fields, method, path, status or 499, time.perf_counter() - started)
 
 
