@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -216,6 +217,15 @@ def test_a_host_that_cannot_be_listened_on_is_named(start: Start, host: str, wor
     assert line.startswith("refusing to start: LISTEN_HOST=")
     assert words in line
     assert "PORT" not in line
+
+
+def test_every_address_is_every_address_of_ipv4_too(serving: Callable) -> None:
+    [listener] = serving("listener").listen("::", 0)
+    with listener:
+        listener.listen()
+        for address in ("127.0.0.1", "::1"):
+            with socket.create_connection((address, listener.getsockname()[1]), timeout=5):
+                pass
 
 
 def test_every_answer_names_the_version(client: TestClient) -> None:
