@@ -1,4 +1,4 @@
-"""The walk through the code goes down: of an update, and of a child through the fleet tool, no module is called from below."""
+"""The walk through the code goes down, of an update and of a child through the fleet tool: nothing calls up."""
 
 from __future__ import annotations
 
