@@ -151,7 +151,7 @@ def _ours_works(folder: Path, told: dict[str, object]) -> None:
     assert "Dockerfile" in after
     assert kinds["README.md"] == kinds[".pre-commit-config.yaml"] == "kept"
     image = after["image.Dockerfile"].decode()
-    assert "COPY nets/ nets/\nCOPY train.py train.py\n" in image
+    assert "COPY --chmod=755 nets/ nets/\nCOPY --chmod=755 train.py train.py\n" in image
     assert "ENV PYTHONPATH=/app/src:/app" in image
     assert any(name.startswith("wheels/") and name.endswith(".whl") for name in after), "*.whl is in their .gitignore"
     assert "Your code from before can be imported here: nets." in after["src/nets_job/model.py"].decode()

@@ -96,5 +96,6 @@ def test_weights_that_cannot_be_had_stop_the_build_in_one_line(call: Call) -> No
 def test_the_dockerfile_lets_code_and_weights_change_apart(render: Callable[[AnswerSet], Path]) -> None:
     lines = (render(AnswerSet("service", "plain")) / "Dockerfile").read_text().splitlines()
     assert "FROM scratch AS weights" in lines, "a build without weights has no stage of that name"
-    weights, code = lines.index("COPY --link --from=weights / weights/"), lines.index("COPY --link src/ src/")
+    weights = lines.index("COPY --link --from=weights / weights/")
+    code = lines.index("COPY --link --chmod=755 src/ src/")
     assert lines.index("FROM packages AS runtime") < weights < code

@@ -4,6 +4,7 @@ They are the names ``Input``, ``Output`` and ``Parameters`` of its module, or wh
 A model of version 0.2, which takes texts and gives dicts without saying so, runs on with a deprecation.
 """
 
+import contextvars
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -110,8 +111,9 @@ class Interface:
         ways = [as_read(example, by_name), self.inputs.dump_python(example, mode="json", by_alias=True), by_name]
         taken = []
         for one in ways:
-            with suppress(ValidationError):
-                taken.append((one, self.inputs.validate_json(pydantic_core.to_json(one))))
+            with suppress(ValidationError):  # what the owner's validators keep in a context is not of a request
+                read = contextvars.copy_context().run(self.inputs.validate_json, pydantic_core.to_json(one))
+                taken.append((one, read))
         same = (one for one, again in taken if again == example)
         return next(same, taken[0][0] if taken else by_name)
 
