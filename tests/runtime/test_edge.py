@@ -223,9 +223,8 @@ def test_every_address_is_every_address_of_ipv4_too(serving: Callable) -> None:
     [listener] = serving("listener").listen("::", 0)
     with listener:
         listener.listen()
-        for address in ("127.0.0.1", "::1"):
-            with socket.create_connection((address, listener.getsockname()[1]), timeout=5):
-                pass
+        with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), timeout=5):
+            pass
 
 
 def test_every_answer_names_the_version(client: TestClient) -> None:

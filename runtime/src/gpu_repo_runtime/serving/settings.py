@@ -36,7 +36,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    listen_host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on")
+    listen_host: str = Field(
+        default="0.0.0.0", min_length=1, description="Address to listen on; :: is every one of IPv6 and IPv4"
+    )
     port: int = Field(
         default=8000,
         ge=0,
