@@ -26,13 +26,15 @@ DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 def push(image: str, waiting: str) -> str:
     """Push an image under another name and return its digest. Raises RegistryError."""
     subprocess.run(["docker", "tag", image, waiting], check=True)
-    for pause in (*PAUSES_S, None):
+    pauses = iter(PAUSES_S)
+    while True:
         done = subprocess.run(
             ["docker", "push", waiting], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
         )
         last = (done.stdout.splitlines() or [""])[-1]
         if done.returncode == 0:
             break
+        pause = next(pauses, None)
         if pause is None or not BUSY.search(done.stdout):
             raise RegistryError(3, f"{waiting} was not pushed: {last}")
         print(f"push: the registry did not take {waiting}; trying again in {pause} s", file=sys.stderr)
