@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -61,17 +62,17 @@ def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
     )
     (tmp_path / "cut.xml").write_text("<testsuite><testcase")
     (tmp_path / "odd.xml").write_text('<?xml version="1.0" encoding="utf-99"?><t/>')
-    program = ROOT / "runtime" / "src" / "gpu_repo_runtime" / "summary.py"
-    command = [
-        sys.executable,
-        str(program),
-        *(str(tmp_path / name) for name in ("unit.xml", "cut.xml", "odd.xml", "gone.xml")),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (tmp_path / "less.xml").write_text('<testsuite tests="5"><testcase name="good"/></testsuite>')
+    names = ("unit.xml", "cut.xml", "odd.xml", "gone.xml", "less.xml")
+    command = [sys.executable, "-m", "gpu_repo_runtime.summary", *(str(tmp_path / name) for name in names)]
+    around = os.environ | {"PYTHONPATH": str(ROOT / "runtime" / "src")}
+    done = subprocess.run(command, env=around, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [
         "| unit.xml | 1 | 1 | 1 |",
         r"| ↳ `t bad[a\|b' \| all.xml \| 9 \| 0 \| 0 \|]` | | failed | |",
         "| cut.xml | no report | | |",
         "| odd.xml | no report | | |",
         "| gone.xml | no report | | |",
+        "| less.xml | 1 | 0 | 0 |",
+        "| ↳ counts 5 tests and holds 1: it is not whole, or not what a test run wrote | | failed | |",
     ]
