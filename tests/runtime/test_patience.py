@@ -102,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
     if not shutil.which("skopeo"):
         leave_out("skopeo is missing: apt-get install skopeo")
+    monkeypatch.delenv("REGISTRY_PAUSES", raising=False)
     monkeypatch.setattr(patience, "PAUSES_S", (0, 0))
     server = Busy()
     yield server
@@ -166,3 +167,17 @@ def test_the_command_line_reads_nothing_that_it_was_not_told_to() -> None:
 def test_the_command_line_ends_with_the_code_of_its_command(command: list[str], code: int, words: str) -> None:
     done = patient(*command)
     assert (done.returncode, words in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("told", "tries", "warned"),
+    [("0 0 0 0", 5, False), ("0", 2, False), ("", 3, False), ("soon", 3, True), ("nan 1", 3, True), ("99999", 3, True)],
+)
+def test_a_registry_that_needs_longer_gets_it(
+    told: str, tries: int, warned: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REGISTRY_PAUSES", told)
+    monkeypatch.setattr(patience, "PAUSES_S", (0, 0))
+    patience.run(["sh", "-c", "echo busy >&2; exit 1"])
+    said = capsys.readouterr().err
+    assert (said.count("trying again") + 1, "REGISTRY_PAUSES is" in said) == (tries, warned), said

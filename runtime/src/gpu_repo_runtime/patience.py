@@ -16,7 +16,8 @@ import time
 
 # How the scripts start this program; a docker's helper that keeps logins may be written in Python too.
 OF_THIS_PROGRAM = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
-PAUSES_S = (2, 10)
+PAUSES_S: tuple[float, ...] = (2, 10)
+LONGEST_S = 3600
 # A registry that limits requests (429) or is down for a moment (502, 503, 504) may answer with a code, words or a page
 # of its own, and the tools pass on nothing else. So all is tried again but what a later answer would not change.
 BUSY = re.compile(
@@ -42,13 +43,24 @@ def is_passing(said: str, command: list[str]) -> bool:
     return BUSY.search(said) is not None or REFUSED.search(said) is None
 
 
+def pauses() -> tuple[float, ...]:
+    """Return the seconds between tries: those of REGISTRY_PAUSES ("2 10"), at most an hour each."""
+    told = os.environ.get("REGISTRY_PAUSES", "").split()
+    if not told:
+        return PAUSES_S
+    if not all(re.fullmatch(r"\d{1,4}(\.\d+)?", word) and float(word) <= LONGEST_S for word in told):
+        print(f"REGISTRY_PAUSES is {' '.join(told)!r}, not seconds such as '2 10': not taken", file=sys.stderr)
+        return PAUSES_S
+    return tuple(map(float, told))
+
+
 def run(command: list[str], limit: float | None = None, given: str = "") -> tuple[int, str, str]:
-    """Run a command, up to three times; return exit code, what it printed and what it complained of.
+    """Run a command, again after each pause; return exit code, what it printed and what it complained of.
 
     A try that takes longer than `limit` seconds is one that nobody answered. Raises OSError where there is no command.
     """
     answer = 1, "", ""
-    for pause in (*PAUSES_S, None):
+    for pause in (*pauses(), None):
         try:
             done = subprocess.run(
                 command, input=given, capture_output=True, text=True, errors="replace", check=False, timeout=limit
@@ -59,7 +71,7 @@ def run(command: list[str], limit: float | None = None, given: str = "") -> tupl
         said = answer[2] or "".join(answer[1].splitlines()[-1:])
         if answer[0] <= 0 or pause is None or not is_passing(said, command):
             break
-        print(f"the registry is busy, trying again in {pause} s: {said[-300:]}", file=sys.stderr, flush=True)
+        print(f"the registry is busy, trying again in {pause:g} s: {said[-300:]}", file=sys.stderr, flush=True)
         time.sleep(pause)
     return answer
 

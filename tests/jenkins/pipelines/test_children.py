@@ -211,6 +211,43 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
     assert it.released() == released
 
 
+@pytest.mark.slow
+@with_the_check_of("batch")
+def test_what_no_promotion_released_is_not_deployed(checked: Checked) -> None:
+    """A step that ends with 0 and promotes nothing: the cluster would look for an image that is not there."""
+    it, before = checked("batch")
+    file = it.child / "Jenkinsfile"
+    text = file.read_text()
+    assert text.count('scripts/promote "${TAG_NAME:-main}"') == 1
+    file.write_text(text.replace('scripts/promote "${TAG_NAME:-main}"', "exit 0"))
+    trace = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
+    file.write_text(text)
+    assert (trace.stage("Promote").result, trace.stage("Deploy").result) == ("SUCCESS", "FAILURE"), trace.log
+    assert "not deployed: scripts/promote did not release" in said(trace, "Deploy")
+    assert it.deployed() == ""
+
+
+@pytest.mark.slow
+@with_the_check_of("batch")
+def test_a_staging_tag_that_was_moved_since_the_smoke_test_is_not_released(checked: Checked) -> None:
+    """Whoever may push to staging gives the tag of a checked build another image: released is what was smoked."""
+    it, before = checked("batch")
+    old = git(it.child, "rev-parse", "HEAD").strip()
+    staging = it.repository.replace("ml/", "ml-staging/")
+    [smoked] = set(re.findall(r"@(sha256:[0-9a-f]{64})", said(before, "GPU smoke test")))
+    [tag] = [tag for tag, digest in it.staged().items() if digest == smoked and tag.startswith("ci-v0.1.0")]
+    next(it.child.glob("src/*/model.py")).with_name("note.py").write_text('"""Another."""\n')
+    commit(it.child, "Another image")
+    assert it.run(branch="another", only=["Build and push"]).result == "SUCCESS"
+    [another] = it.waiting("another").values()
+    assert another != smoked
+    it.registry.copy(staging, another, staging, tag)
+    git(it.child, "checkout", "--quiet", "-B", "smoked", old)
+    trace = it.run(tag="v0.6.0", only=["Promote"], after=before)
+    it.registry.copy(staging, smoked, staging, tag)
+    assert (trace.result, it.released()["v0.6.0"]) == ("SUCCESS", smoked), trace.log
+
+
 def test_branches_whose_names_are_alike_have_images_of_their_own(tmp_path: Path) -> None:
     """The name that the pipeline gives an image is a tag, whatever the branch is called, and no other branch has it."""
     [name] = re.findall(r"(?m)^        (IMAGE = .*)$", (ROOT / "templates" / "shared" / "Jenkinsfile").read_text())
@@ -245,10 +282,10 @@ def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -
     cluster = it.credentials["kubeconfig"]
     text = cluster.read_text()
     cluster.write_text("no cluster\n")
-    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
-    assert (trace.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), trace.log
+    failed = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
+    assert (failed.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), failed.log
     cluster.write_text(text)
-    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
+    trace = it.run(branch="main", only=["Approve", "Deploy"], after=failed)
     assert (trace.result, ran(trace)) == ("SUCCESS", {"Approve": None, "Deploy": "kubectl"}), trace.log
     # Jenkins restarts the outer stages alone: no deployment without its approval.
     assert {stage.path for stage in trace.stages("Approve") + trace.stages("Deploy")} == {
