@@ -282,6 +282,7 @@ def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -
     cluster = it.credentials["kubeconfig"]
     text = cluster.read_text()
     cluster.write_text("no cluster\n")
+    it.registry.copy(it.repository.replace("ml/", "ml-staging/"), digest, it.repository, "main")  # after other tests
     failed = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
     assert (failed.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), failed.log
     cluster.write_text(text)
