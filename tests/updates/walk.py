@@ -99,8 +99,11 @@ def imports() -> dict[str, set[str]]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 taken |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                taken |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.ImportFrom):
+                around = [name, *(["__init__"] if file.name == "__init__.py" else [])]
+                above = ".".join(around).split(".")[: -node.level] if node.level else []
+                source = ".".join([*above, *([node.module] if node.module else [])])
+                taken |= {source, *(f"{source}.{alias.name}" for alias in node.names)}
         found[name] = (taken & files.keys()) - {name}
     return found
 
