@@ -88,7 +88,7 @@ def _own_copier_settings(shared: Path, tmp_path_factory: pytest.TempPathFactory)
     os.environ["COPIER_SETTINGS_PATH"] = str(folder / "settings.yml")
     os.environ["COPIER_CACHE_DIR"] = str(folder / "cache")
     os.environ[SHARED] = str(shared)
-    os.environ["MYPY_CACHE_DIR"] = str(shared / "mypy")  # scripts/lint of each child reads the same types
+    os.environ["MYPY_CACHE_DIR"] = str(ROOT / "build" / "mypy")  # scripts/lint of each child reads the same types
     make_copier_cheap(shared)
 
 

@@ -1,20 +1,17 @@
 """Talk to an image registry through skopeo: push, look up, copy a digest to a tag."""
 
 import json
-import re
 import shutil
-import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu_repo_runtime import patience
+
 from .catalog import ImageError
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-PAUSES_S = (2, 10)
 ANSWER_S, COPY_S = 120, 3600
-BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -36,26 +33,14 @@ class Manifest:
 
 
 def skopeo(*arguments: str, problem: str) -> str:
-    """Run skopeo and return what it prints; raise ImageError that starts with `problem`.
-
-    What a registry that is busy did not answer in time is asked again, twice.
-    """
+    """Run skopeo, patiently, and return what it prints; raise ImageError that starts with `problem`."""
     if not shutil.which("skopeo"):
         raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
     limit = COPY_S if arguments[0] == "copy" else ANSWER_S
-    for pause in (*PAUSES_S, None):
-        try:
-            result = subprocess.run(["skopeo", *arguments], capture_output=True, text=True, check=False, timeout=limit)
-        except subprocess.TimeoutExpired:
-            reason = [f"timeout: no answer within {limit} s"]
-        else:
-            if not result.returncode:
-                return result.stdout
-            reason = result.stderr.strip().splitlines() or ["skopeo gave no reason"]
-        if pause is None or not BUSY.search(reason[-1]):
-            break
-        time.sleep(pause)
-    raise ImageError(f"{problem}: {reason[-1][:500]}")
+    code, printed, complaint = patience.run(["skopeo", *arguments], limit)
+    if code:
+        raise ImageError(f"{problem}: {(complaint.splitlines() or ['skopeo gave no reason'])[-1][:500]}")
+    return printed
 
 
 def plain_http(reference: str, option: str) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gpu_repo_runtime import patience
 from gpu_repo_runtime.verdict import Expected, smoke_problems
 
 from .catalog import BUILD, ImageError, find_row
@@ -24,9 +25,9 @@ def demanded(row: dict[str, Any]) -> str:
 
 def pull(reference: str) -> None:
     """Bring a pushed image into the local engine. Raises ImageError."""
-    done = subprocess.run(["docker", "pull", "--quiet", reference], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ImageError(f"{reference}: cannot pull it: {done.stderr.strip().splitlines()[-1]}")
+    code, _, complaint = patience.run(["docker", "pull", "--quiet", reference])
+    if code:
+        raise ImageError(f"{reference}: cannot pull it: {(complaint.splitlines() or ['docker gave no reason'])[-1]}")
 
 
 def which_gpus() -> str:

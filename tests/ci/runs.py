@@ -36,7 +36,11 @@ def environment(folder: Path, path: list[Path]) -> dict[str, str]:
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text("[user]\n\tname = CI\n\temail = ci@example.com\n[safe]\n\tdirectory = *\n")
-    return outside | {"HOME": str(home), "PATH": os.pathsep.join([*map(str, path), outside["PATH"]])}
+    return outside | {
+        "REGISTRY_PAUSES": "0 0",
+        "HOME": str(home),
+        "PATH": os.pathsep.join([*map(str, path), outside["PATH"]]),
+    }
 
 
 def agents_of_jobs(

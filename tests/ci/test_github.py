@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+import yaml
 
+from tests.answers import AnswerSet
 from tests.ci import github
 from tests.ci.runs import quick_checks
 from tests.conftest import ROOT
@@ -61,17 +65,32 @@ def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
     )
     (tmp_path / "cut.xml").write_text("<testsuite><testcase")
     (tmp_path / "odd.xml").write_text('<?xml version="1.0" encoding="utf-99"?><t/>')
-    program = ROOT / "runtime" / "src" / "gpu_repo_runtime" / "summary.py"
-    command = [
-        sys.executable,
-        str(program),
-        *(str(tmp_path / name) for name in ("unit.xml", "cut.xml", "odd.xml", "gone.xml")),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    (tmp_path / "less.xml").write_text('<testsuite tests="5"><testcase name="good"/></testsuite>')
+    names = ("unit.xml", "cut.xml", "odd.xml", "gone.xml", "less.xml")
+    command = [sys.executable, "-m", "gpu_repo_runtime.summary", *(str(tmp_path / name) for name in names)]
+    around = os.environ | {"PYTHONPATH": str(ROOT / "runtime" / "src")}
+    done = subprocess.run(command, env=around, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[2:] == [
         "| unit.xml | 1 | 1 | 1 |",
         r"| ↳ `t bad[a\|b' \| all.xml \| 9 \| 0 \| 0 \|]` | | failed | |",
         "| cut.xml | no report | | |",
         "| odd.xml | no report | | |",
         "| gone.xml | no report | | |",
+        "| less.xml | 1 | 0 | 0 |",
+        "| ↳ counts 5 tests and holds 1: it is not whole, or not what a test run wrote | | failed | |",
     ]
+
+
+@pytest.mark.parametrize("project_type", ["batch", "library"])
+def test_what_releases_takes_nothing_that_a_first_attempt_of_it_left(
+    render: Callable[[AnswerSet], Path], project_type: str
+) -> None:
+    """GitHub offers a second attempt the artifacts of the first: an image built again would meet the older's name."""
+    jobs = yaml.safe_load((render(AnswerSet(project_type, "plain", ci=("github",))) / github.WORKFLOW).read_text())[
+        "jobs"
+    ]
+    name = "publish" if project_type == "library" else "promote"
+    taken = [step["with"] for step in jobs[name]["steps"] if "download-artifact" in step.get("uses", "")]
+    patterns = [given.get("pattern", given.get("name", "*")) for given in taken]
+    wanted = {one for one in jobs[name]["needs"] if one != "package"}
+    assert {job for job in jobs for pattern in patterns if fnmatch(job, pattern)} == wanted, patterns

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpu_repo_runtime import patience
 from image_tools import promote, registry
 from image_tools.catalog import ImageError, find_row, lock_path, sha256_of
 from image_tools.plan import labels
@@ -33,9 +34,9 @@ def skopeo(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             raise fault
         return subprocess.CompletedProcess(command, 1 if fault else 0, "fine", fault or "")
 
-    monkeypatch.setattr(registry.subprocess, "run", run)
+    monkeypatch.setattr(patience.subprocess, "run", run)
     monkeypatch.setattr(registry.shutil, "which", lambda _: "/usr/bin/skopeo")
-    monkeypatch.setattr(registry, "PAUSES_S", (0, 0))
+    monkeypatch.setattr(patience, "PAUSES_S", (0, 0))
     return faults
 
 
@@ -44,6 +45,7 @@ BUSY = [
     "received unexpected HTTP status: 503 Service Unavailable",
     "received unexpected HTTP status: 500 Internal Server Error",
     "toomanyrequests: too many requests",
+    "reading manifest v1 in host/ml/x: unknown: slow down",
     "Get https://host/v2/: read tcp: connection reset by peer",
 ]
 

@@ -150,7 +150,7 @@ def test_the_record_of_a_release_tells_what_was_proved() -> None:
     assert kept["layers"]["kernels"] == "pass"
 
 
-UNIT = '<testsuite><testcase name="a"/><testcase name="b"><skipped/></testcase></testsuite>'
+UNIT = '<testsuite tests="2" skipped="1"><testcase name="a"/><testcase name="b"><skipped/></testcase></testsuite>'
 
 
 def proof(folder: Path) -> Path:
@@ -204,6 +204,55 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
         '<t xmlns="urn:junit"><testcase name="a"><failure/></testcase></t>',
         "1 of 1 tests failed",
     ),
+    "more tests counted than there are": (
+        "unit.xml",
+        '<testsuites><testsuite name="pytest" tests="5" failures="0"><testcase name="a"/></testsuite></testsuites>',
+        "counts 5 tests and holds 1",
+    ),
+    "more counted by all suites": (
+        "unit.xml",
+        '<testsuites tests="3"><testsuite tests="1"><testcase/></testsuite><testsuite/></testsuites>',
+        "counts 3 tests and holds 1",
+    ),
+    "more counted by a suite in a suite": (
+        "unit.xml",
+        '<testsuite><testsuite tests="2"><testcase name="a"/></testsuite><testcase name="b"/></testsuite>',
+        "counts 2 tests and holds 1",
+    ),
+    "fewer tests counted than there are": (
+        "unit.xml",
+        '<testsuite tests="0"><testcase name="a"/></testsuite>',
+        "counts 0 tests and holds 1",
+    ),
+    "no number of tests": (
+        "unit.xml",
+        '<testsuite tests="many"><testcase name="a"/></testsuite>',
+        "counts many tests and holds 1",
+    ),
+    "all skipped by the count alone": (
+        "unit.xml",
+        '<testsuite tests="1" skipped="1"><testcase name="a"/></testsuite>',
+        "counts 1 skipped and holds 0",
+    ),
+    "a test whose attribute failed": ("unit.xml", '<t><testcase name="a" status="FAILED"/></t>', "1 of 1 tests failed"),
+    "a test that was not run": ("unit.xml", '<t><testcase name="a" status="notrun"/></t>', "no test ran, 1 were"),
+    "a failure deep in a test": (
+        "unit.xml",
+        '<testsuite><testcase name="a"><properties><failure/></properties></testcase></testsuite>',
+        "tells of failures or errors",
+    ),
+    "entities of entities": (
+        "unit.xml",
+        '<!DOCTYPE t [<!ENTITY a "<testcase/>"><!ENTITY b "&a;&a;">]><testsuite>&b;</testsuite>',
+        "no report of tests",
+    ),
+    "a file of another machine": (
+        "unit.xml",
+        '<!DOCTYPE t [<!ENTITY a SYSTEM "file:///etc/passwd">]><testsuite><testcase name="a"/></testsuite>',
+        "no report of tests",
+    ),
+    "a page in place of a report": ("unit.xml", "<html><body>503</body></html>", "no test ran"),
+    "words in place of a report": ("unit.xml", "5 passed", "no report of tests"),
     "an encoding that nobody knows": ("unit.xml", '<?xml version="1.0" encoding="utf-99"?><t/>', "no report of tests"),
     "a smoke report without end": ("smoke.json", "[" * 100_000, "empty or no report"),
     "no smoke report": ("smoke.json", None, "empty or no report"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_repo_runtime import promote
+from gpu_repo_runtime import patience, promote
 
 OLD, NEW = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 HOST = "host.example.com"
@@ -47,7 +47,11 @@ elif action == "copy" and not state["ignores"]:
 """
 
 
-BUSY = ("received unexpected HTTP status: 503 Service Unavailable", "toomanyrequests: rate exceeded")
+BUSY = (
+    "received unexpected HTTP status: 503 Service Unavailable",
+    "toomanyrequests: rate exceeded",
+    "reading manifest v1.2.3 in host.example.com/ml/it: unknown: slow down",  # a 429 with a code of its own
+)
 
 
 class Registry:
@@ -92,7 +96,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     (tmp_path / "skopeo").write_text(SKOPEO)
     (tmp_path / "skopeo").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(promote, "PAUSES_S", (0, 0))
+    monkeypatch.setattr(patience, "PAUSES_S", (0, 0))
     monkeypatch.chdir(tmp_path)
     return Registry(tmp_path, capsys)
 
@@ -244,8 +248,8 @@ def test_a_registry_that_hangs_ends_the_promotion(
     def hang(command: list[str], **options: Any) -> None:
         raise subprocess.TimeoutExpired(command, options["timeout"])
 
-    monkeypatch.setattr(promote, "PAUSES_S", ())
-    monkeypatch.setattr(promote.subprocess, "run", hang)
+    monkeypatch.setattr(patience, "PAUSES_S", ())
+    monkeypatch.setattr(patience.subprocess, "run", hang)
     assert ask("main") == (3, f"promote: {NAME} does not answer: timeout: no answer within 120 s\n")
 
 

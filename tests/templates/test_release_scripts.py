@@ -118,6 +118,20 @@ def pushed(child: Path, image: str, commit: str) -> None:
     (child / "build" / "image.txt").write_text(f"{image}\n{commit}\n2026-01-01T00:00:00.0Z\n")
 
 
+def test_what_no_promotion_released_is_not_deployed(child: Path) -> None:
+    """Beside the proofs of a build, that of scripts/promote has to stand, about this very push."""
+    stand_in(child, "kubectl", 'echo "$@" >>../kubectl.log')
+    pushed(child, f"{STAGING}@{DIGEST}", commit_of(child))
+    proof = child / "build" / "proof" / "promote"
+    proof.parent.mkdir()
+    for text in (None, f"{STAGING}@{DIGEST}\n{commit_of(child)}\n2025-01-01T00:00:00.0Z\n"):
+        if text:
+            proof.write_text(text)
+        done = run(child, "scripts/deploy prod", STAGING="registry.example.com/ml-staging")
+        assert (done.returncode, "scripts/promote did not release" in done.stderr) == (1, True), done.stderr
+    assert not (child.parent / "kubectl.log").exists(), "the cluster was asked"
+
+
 @pytest.mark.parametrize(
     ("image", "commit", "said"),
     [

@@ -13,16 +13,14 @@ import argparse
 import re
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 
+from . import patience
 from .registry import RegistryError, check_same, logged_in
 
 LABELS = " ".join(f'{{{{index .Labels "org.opencontainers.image.{name}"}}}}' for name in ("revision", "created"))
 
-PAUSES_S = (2, 10)
 ANSWER_S, COPY_S = 120, 1200
-BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 
 
 class NotPromotedError(RegistryError):
@@ -36,25 +34,11 @@ class Repository:
     name: str
 
     def skopeo(self, action: str, *options: str, tls: tuple[str, ...] = ("tls-verify",)) -> tuple[int, str, str]:
-        """Run an action of skopeo; return exit code, what it printed and what it complained of.
-
-        A registry that is busy, or does not answer in time, is asked again, twice.
-        """
+        """Run an action of skopeo, patiently; return exit code, what it printed and what it complained of."""
         here = re.match(r"(localhost|127\.0\.0\.1)[:/]", self.name) is not None
         command = ["skopeo", action, *(f"--{option}={str(not here).lower()}" for option in tls), *options]
-        limit = COPY_S if action == "copy" else ANSWER_S
-        answer = 1, "", ""
-        for pause in (*PAUSES_S, None):
-            try:
-                done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
-                answer = done.returncode, done.stdout.strip(), done.stderr.strip()
-            except subprocess.TimeoutExpired:
-                answer = 1, "", f"timeout: no answer within {limit} s"
-            if answer[0] == 0 or pause is None or not BUSY.search(answer[2]):
-                break
-            print(f"promote: the registry is busy, trying again in {pause} s", file=sys.stderr)
-            time.sleep(pause)
-        return answer
+        code, printed, complaint = patience.run(command, COPY_S if action == "copy" else ANSWER_S)
+        return code, printed.strip(), complaint
 
     def digest(self, tag: str) -> str | None:
         """Return the digest that a tag has, "" when there is no such tag, None when the registry knows no tags at all.

@@ -11,35 +11,23 @@ import argparse
 import re
 import subprocess
 import sys
-import time
 from datetime import datetime, timezone
 from pathlib import Path
 
+from . import patience
 from .registry import RegistryError, check_same, logged_in
 
-PAUSES_S = (2, 10)
-# What a registry says for a moment; what it refuses stays refused.
-BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|EOF", re.IGNORECASE)
 DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 
 
 def push(image: str, waiting: str) -> str:
     """Push an image under another name and return its digest. Raises RegistryError."""
     subprocess.run(["docker", "tag", image, waiting], check=True)
-    pauses = iter(PAUSES_S)
-    while True:
-        done = subprocess.run(
-            ["docker", "push", waiting], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-        )
-        last = (done.stdout.splitlines() or [""])[-1]
-        if done.returncode == 0:
-            break
-        pause = next(pauses, None)
-        if pause is None or not BUSY.search(done.stdout):
-            raise RegistryError(3, f"{waiting} was not pushed: {last}")
-        print(f"push: the registry did not take {waiting}; trying again in {pause} s", file=sys.stderr)
-        time.sleep(pause)
-    found = DIGEST.findall(done.stdout)
+    code, printed, complaint = patience.run(["docker", "push", waiting])
+    last = ([*printed.splitlines(), *complaint.splitlines()] or [""])[-1]
+    if code:
+        raise RegistryError(3, f"{waiting} was not pushed: {last}")
+    found = DIGEST.findall(printed)
     if not found:
         raise RegistryError(3, f"docker push said no digest of {waiting}: {last}")
     return str(found[-1])

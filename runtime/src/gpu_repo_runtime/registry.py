@@ -14,8 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# How the scripts start this program; many a one that gives tokens is written in Python too.
-OF_THIS_PROGRAM = ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
+from . import patience
 
 
 class RegistryError(Exception):
@@ -37,7 +36,7 @@ def check_same(repository: str, staging: str) -> str:
 @contextmanager
 def logged_in(host: str) -> Iterator[None]:
     """Log in to a registry; nothing of the login is left behind, also where a signal ends the program."""
-    for name in OF_THIS_PROGRAM:
+    for name in patience.OF_THIS_PROGRAM:  # many a program that gives tokens is written in Python too
         os.environ.pop(name, None)
     user, password = os.environ.get("REGISTRY_USER", ""), _password()
     if not password:
@@ -51,9 +50,10 @@ def logged_in(host: str) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": f"{folder}/config.json"}
         command = ["docker", "login", "--username", user, "--password-stdin", host]
-        if subprocess.run(command, input=f"{password}\n", text=True, stdout=subprocess.DEVNULL, check=False).returncode:
-            who = user or "(no REGISTRY_USER)"
-            raise RegistryError(3, f"the registry {host} refused the login of {who}, or does not answer")
+        code, _, complaint = patience.run(command, given=f"{password}\n")
+        if code:
+            who, said = user or "(no REGISTRY_USER)", f": {complaint.splitlines()[-1]}" if complaint else ""
+            raise RegistryError(3, f"the registry {host} refused the login of {who}, or does not answer{said}")
         yield
 
 

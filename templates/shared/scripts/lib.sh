@@ -69,6 +69,9 @@ commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%
 # What a script found good stands in build/proof/, with the commit that it is about: a release asks for each of them.
 proved() { make_build && commit >"build/proof/$1"; }
 
+# keep_report REPORT NAME: of pytest, for the release. It counts subtests that passed and names none: count what is named.
+keep_report() { sed -E "s/(<testsuite [^>]* tests=)\"[0-9]+\"/\1\"$(grep -o '<testcase ' "$1" | grep -c .)\"/" "$1" >"build/proof/$2"; }
+
 # from_wheel PYTHON MODULE ARGUMENT...: become a program of the runtime, straight from its wheel: it needs no .venv.
 from_wheel() {
     local wheel # the one that scripts/lock takes; a library names none
@@ -175,7 +178,7 @@ read_pushed() {
 
 proved_pushed() { [[ ${RUN_IN:-} != pushed ]] || { mkdir -p build/proof && cp "$pushed_file" "build/proof/$1"; }; }
 
-pull_pushed() { docker pull --quiet "$1" >/dev/null || fail 3 "cannot pull $1: is this machine logged in to its registry?"; }
+pull_pushed() { (from_wheel python3 patience docker pull --quiet "$1") >/dev/null || fail 3 "cannot pull $1: is this machine logged in to its registry?"; }
 {% endif %}
 
 # here (inside the image), venv or docker; RUN_IN=venv or RUN_IN=docker decides where both are possible.

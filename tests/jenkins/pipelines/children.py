@@ -39,6 +39,7 @@ class Builds:
     def __init__(self, child: Path, agents: farm.Agents, servers: tuple[farm.Registry, farm.Index]) -> None:
         self.child, self.agents = child, agents
         self.registry, self.index = servers
+        self.first_published: set[str] = set()
         self.repository = f"ml/{child.name}"
         cluster = agents.folder / "kubeconfig"
         cluster.write_text("cluster: test\n")
@@ -83,6 +84,13 @@ class Builds:
         """Return what the cluster was told, "" when nothing."""
         file = self.agents.labels["kubectl"] / "applied.yaml"
         return file.read_text() if file.exists() else ""
+
+    def take_back(self) -> set[str]:
+        """Take the child's packages out of the index, for the next test with this child; return their names."""
+        names = self.published()
+        for name in names:
+            (self.index.folder / name).unlink()
+        return names
 
     def nothing_is_out(self) -> None:
         """Assert that neither index nor registry nor cluster got a release."""

@@ -180,4 +180,4 @@ def look_beside_docker(child: Path) -> None:
 
 def environment(index: Index, **more: str) -> Mapping[str, str]:
     """Return what a Jenkins folder would set for its pipelines."""
-    return {"PACKAGE_INDEX_URL": f"{index.url}/", **more}
+    return {"PACKAGE_INDEX_URL": f"{index.url}/", "REGISTRY_PAUSES": "0 0", **more}

@@ -48,6 +48,7 @@ class Parent:
             credentials=self.credentials,
             env={
                 "REGISTRY": f"{self.registry.host}/{self.path}",
+                "REGISTRY_PAUSES": "0 0",
                 "STANDIN_MAKE": shutil.which("make") or "make",
                 "STANDIN_PYTHON": sys.executable,
                 **options.pop("env", {}),

@@ -27,7 +27,7 @@ def unlink_gpu(parent: Parent) -> None:
 
 def hanging_smoke(parent: Parent) -> dict[str, Any]:
     gpu("hangs")(parent)
-    return {"timeouts": {"GPU smoke test": 4}}
+    return {"timeouts": {"GPU smoke test": 3}}
 
 
 def exchanged(old: str, new: str) -> Callable[[Parent], None]:

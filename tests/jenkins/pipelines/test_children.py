@@ -28,6 +28,7 @@ EXPECTED: dict[tuple[str, str], dict[str, str | None]] = {  # the stages after t
     ("service", "tag"): RELEASE,
 }
 FAST = [("library", "tag"), ("batch", "main"), ("service", "main")]  # what publishes, run by CI
+FIRST_CHECK = ("plain", "library", "tag")  # other tests start from this very build
 HELD_BACK = [("library", "main"), ("batch", "branch"), ("batch", "pull request")]  # and what does not
 
 
@@ -35,7 +36,8 @@ def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecor
     """Return what says which run has it: `make test` has one, CI one of each type, a release all."""
     if (framework, project_type, kind) == ("plain", "batch", "main"):
         return []
-    return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release]
+    first = [with_the_check_of(project_type)] if (framework, project_type, kind) == FIRST_CHECK else []
+    return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release, *first]
 
 
 # A child on the rows of another framework has no other pipeline and no other image.
@@ -57,14 +59,20 @@ def test_the_pipeline_does_not_depend_on_the_framework() -> None:
 
 @pytest.mark.parametrize(("framework", "project_type", "kind"), EVERY)
 def test_what_runs_where_and_what_is_published(
-    builds: Callable[..., Builds], framework: str, project_type: str, kind: str
+    builds: Callable[..., Builds], first_check: Checked, framework: str, project_type: str, kind: str
 ) -> None:
     """Every build checks everything; only main and a tag publish, the digest that was smoked and nothing else.
 
     With torch and tensorflow the child's own unit tests run too, not one in their place.
     """
-    it = builds(project_type, framework, shellcheck=framework != "plain" and kind == "main", quick=framework == "plain")
-    trace = it.run(**KINDS[kind])
+    if (framework, project_type, kind) == FIRST_CHECK:
+        it, trace = first_check(project_type)
+        published = it.first_published
+    else:
+        own = framework != "plain"
+        it = builds(project_type, framework, shellcheck=own and kind == "main", quick=not own)
+        trace = it.run(**KINDS[kind])
+        published = it.published()
     assert trace.result == "SUCCESS", trace.log
     newest = {"Newest build of a branch": None} if kind in ("branch", "pull request") else {}
     assert ran(trace) == newest | CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
@@ -78,7 +86,7 @@ def test_what_runs_where_and_what_is_published(
     assert not any(secret in trace.log for secret in SECRETS)
     if project_type == "library":
         files = {f"{it.child.name.replace('-', '_')}-0.1.0{end}" for end in ("-py3-none-any.whl", ".tar.gz")}
-        assert it.published() == (files if kind == "tag" else set())
+        assert published == (files if kind == "tag" else set())
         return
     [digest] = set(it.staged().values())
     assert it.released() == {"main": {"main": digest}, "tag": {"v0.1.0": digest}}.get(kind, {})
@@ -211,6 +219,43 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
     assert it.released() == released
 
 
+@pytest.mark.slow
+@with_the_check_of("batch")
+def test_what_no_promotion_released_is_not_deployed(checked: Checked) -> None:
+    """A step that ends with 0 and promotes nothing: the cluster would look for an image that is not there."""
+    it, before = checked("batch")
+    file = it.child / "Jenkinsfile"
+    text = file.read_text()
+    assert text.count('scripts/promote "${TAG_NAME:-main}"') == 1
+    file.write_text(text.replace('scripts/promote "${TAG_NAME:-main}"', "exit 0"))
+    trace = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
+    file.write_text(text)
+    assert (trace.stage("Promote").result, trace.stage("Deploy").result) == ("SUCCESS", "FAILURE"), trace.log
+    assert "not deployed: scripts/promote did not release" in said(trace, "Deploy")
+    assert it.deployed() == ""
+
+
+@pytest.mark.slow
+@with_the_check_of("batch")
+def test_a_staging_tag_that_was_moved_since_the_smoke_test_is_not_released(checked: Checked) -> None:
+    """Whoever may push to staging gives the tag of a checked build another image: released is what was smoked."""
+    it, before = checked("batch")
+    old = git(it.child, "rev-parse", "HEAD").strip()
+    staging = it.repository.replace("ml/", "ml-staging/")
+    [smoked] = set(re.findall(r"@(sha256:[0-9a-f]{64})", said(before, "GPU smoke test")))
+    [tag] = [tag for tag, digest in it.staged().items() if digest == smoked and tag.startswith("ci-v0.1.0")]
+    next(it.child.glob("src/*/model.py")).with_name("note.py").write_text('"""Another."""\n')
+    commit(it.child, "Another image")
+    assert it.run(branch="another", only=["Build and push"]).result == "SUCCESS"
+    [another] = it.waiting("another").values()
+    assert another != smoked
+    it.registry.copy(staging, another, staging, tag)
+    git(it.child, "checkout", "--quiet", "-B", "smoked", old)
+    trace = it.run(tag="v0.6.0", only=["Promote"], after=before)
+    it.registry.copy(staging, smoked, staging, tag)
+    assert (trace.result, it.released()["v0.6.0"]) == ("SUCCESS", smoked), trace.log
+
+
 def test_branches_whose_names_are_alike_have_images_of_their_own(tmp_path: Path) -> None:
     """The name that the pipeline gives an image is a tag, whatever the branch is called, and no other branch has it."""
     [name] = re.findall(r"(?m)^        (IMAGE = .*)$", (ROOT / "templates" / "shared" / "Jenkinsfile").read_text())
@@ -245,10 +290,11 @@ def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -
     cluster = it.credentials["kubeconfig"]
     text = cluster.read_text()
     cluster.write_text("no cluster\n")
-    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
-    assert (trace.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), trace.log
+    it.registry.copy(it.repository.replace("ml/", "ml-staging/"), digest, it.repository, "main")  # after other tests
+    failed = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
+    assert (failed.stage("Deploy").result, it.deployed()) == ("FAILURE", ""), failed.log
     cluster.write_text(text)
-    trace = it.run(branch="main", only=["Approve", "Deploy"], after=before)
+    trace = it.run(branch="main", only=["Approve", "Deploy"], after=failed)
     assert (trace.result, ran(trace)) == ("SUCCESS", {"Approve": None, "Deploy": "kubectl"}), trace.log
     # Jenkins restarts the outer stages alone: no deployment without its approval.
     assert {stage.path for stage in trace.stages("Approve") + trace.stages("Deploy")} == {

@@ -132,12 +132,6 @@ def wheel_without_a_dependency(it: Builds) -> None:
     commit(it.child, "Declare too little")
 
 
-def take_back(it: Builds) -> None:
-    """Take the child's packages out of the index, for the next test with this child."""
-    for name in it.published():
-        (it.index.folder / name).unlink()
-
-
 RELEASE = {"": "Promote", "library": "Publish"}
 FORGET = r"unstash '(image|package)'"
 FAULTS = {
@@ -259,7 +253,7 @@ def test_a_fault_is_named_and_nothing_is_published(
     assert not {name for name in RELEASING if name != stage} & set(trace.ran), trace.ran
     assert it.deployed() == ""
     assert down or (it.released(), it.published()) == before
-    take_back(it)
+    it.take_back()
 
 
 @pytest.mark.slow
@@ -276,4 +270,4 @@ def test_without_a_fault_the_same_stages_release(
     trace = it.run(tag=tag, build_number=2, only={GPU, release}, after=good)
     assert (trace.result, trace.stage(release).result) == ("SUCCESS", "SUCCESS"), trace.log
     assert tag in it.released() or it.published()
-    take_back(it)
+    it.take_back()
