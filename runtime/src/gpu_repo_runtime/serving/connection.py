@@ -85,6 +85,7 @@ class Connection(HttpToolsProtocol):
                 self.to_application(self.cycle)
 
     def _feed(self, data: bytes) -> None:
+        assert self.parser is not None
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError as error:
@@ -179,7 +180,8 @@ class Connection(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
             _gone(cycle)
-        headers, with_body = self.server_state.default_headers, self.parser.get_method() != b"HEAD"
+        headers, parser = self.server_state.default_headers, self.parser
+        with_body = parser is None or parser.get_method() != b"HEAD"
         self.transport.write(last_answer(status, request_id, self.limits.version, headers, with_body=with_body))
         self.transport.close()
 
