@@ -7,7 +7,7 @@ import json
 import select
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 
 from tests.runtime import raw
+from tests.runtime.services import Process
 from tests.sampling import sampled
 
 Start = Callable[..., Any]
@@ -137,20 +138,93 @@ def test_a_late_body_ends_its_connection(start: Start) -> None:
     assert answer.startswith(b"HTTP/1.1 408")
 
 
-@pytest.mark.slow
-def test_a_client_that_asks_for_http2_is_told_to_speak_http1(start: Start) -> None:
-    """Java's HttpClient asks so by default; its body never arrives, and 422 would blame the wrong thing."""
-    service = start()
-    body = b'{"texts": ["text"]}'
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: h2c\r\n"
-    head += b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
-    with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
-        connection.sendall(head + body)
-        answer = b""
-        while b"upgrade_asked" not in answer:  # head and body may come one after the other
-            piece = connection.recv(1000)
-            assert piece, answer
-            answer += piece
+def upgrading(body: bytes, framing: bytes, protocol: bytes = b"h2c") -> bytes:
+    """Return a request that asks for another protocol, as Java's HttpClient does by default."""
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: %b\r\n" % protocol
+    return head + b"http2-settings: AAMAAABk\r\ncontent-type: application/json\r\n" + framing + b"\r\n\r\n" + body
+
+
+ASKED = b'{"texts": ["text"]}'
+UPGRADES = {
+    "with its length": upgrading(ASKED, b"content-length: %d" % len(ASKED)),
+    "in chunks": upgrading(b"%x\r\n%b\r\n0\r\n\r\n" % (len(ASKED), ASKED), b"transfer-encoding: chunked"),
+    "to a websocket": upgrading(ASKED, b"content-length: %d" % len(ASKED), b"websocket"),
+    "without a body": b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
+}
+
+
+@pytest.fixture(scope="module")
+def upgraded(child: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """Return a service for all requests that ask for another protocol."""
+    service = Process(child, tmp_path_factory.mktemp("upgraded") / "log")
+    service.wait_for("/readyz", 200)
+    yield service
+    service.popen.kill()
+    service.popen.wait()
+
+
+@pytest.mark.parametrize("size", [10**9, 40, 1])
+@pytest.mark.parametrize("case", UPGRADES)
+def test_a_client_that_asks_for_another_protocol_is_answered_in_http_1(upgraded: Process, case: str, size: int) -> None:
+    """RFC 9110, section 7.8: a server may ignore it; the requests after it are answered too."""
+    requests = UPGRADES[case] * 2 + b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    with raw.connect(upgraded) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, len(requests), size):
+            connection.sendall(requests[start : start + size])
+        answer = raw.read(connection)
+    assert answer.count(b"HTTP/1.1 200 OK") == 3, answer
+    assert answer.count(b'"label"') == (0 if case == "without a body" else 2)
+
+
+def test_the_body_behind_an_upgrade_has_its_limits(upgraded: Process) -> None:
+    smuggled = upgrading(ASKED, b"content-length: 5\r\ntransfer-encoding: chunked")
+    assert raw.ask(upgraded, smuggled).startswith(b"HTTP/1.1 400")
+    large = upgrading(b"", b"content-length: 999999999")
+    assert raw.ask(upgraded, large).startswith(b"HTTP/1.1 413")
+    wrong = raw.ask(upgraded, upgrading(b"zz\r\n", b"transfer-encoding: chunked"))
+    assert wrong.startswith(b"HTTP/1.1 400")
+    assert wrong.count(b"HTTP/1.1") == 1
+
+
+def test_a_tunnel_is_not_opened(upgraded: Process) -> None:
+    answer = raw.ask(upgraded, b"CONNECT x:1 HTTP/1.1\r\nhost: x:1\r\n\r\nGET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
+    assert answer[9:12] in (b"400", b"404", b"405"), answer
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+REFUSED = {
+    "garbage": (b"garbage\r\n\r\n", 400, "bad_request"),
+    "a long path": (b"GET /" + b"a" * 10_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", 414, "url_too_long"),
+    "a long head": (b"GET / HTTP/1.1\r\nhost: x\r\nx: " + b"a" * 70_000 + b"\r\n\r\n", 431, "head_too_large"),
+    "another version": (b"GET /livez HTTP/2.0\r\nhost: x\r\n\r\n", 505, "version_not_supported"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_ends_a_connection_says_so_like_every_other_error(upgraded: Process, case: str) -> None:
+    """RFC 9110, section 6.6.1, asks for the date; support asks for the id, which the log has too."""
+    request, status, code = REFUSED[case]
+    head, _, body = raw.ask(upgraded, request).partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = dict(line.split(": ", 1) for line in lines)
+    problem = json.loads(body)
+    assert first.split()[1] == str(status)
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert headers.keys() >= {"date", "content-type", "x-model-version"}
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["connection"] == "close"
+    assert int(headers["content-length"]) == len(body)
+    assert headers["x-request-id"] == problem["request_id"]
+    assert wait_for(lambda: problem["request_id"] in upgraded.log.read_text()), "the log names it"
+
+
+def wait_for(seen: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Tell whether something is seen in time."""
+    end = time.monotonic() + seconds
+    while not seen() and time.monotonic() < end:
+        time.sleep(0.01)
+    return seen()
 
 
 PIECES = {"at once": 10**9, "in two pieces": 60_000, "in many pieces": 5_000}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -149,6 +150,31 @@ def test_an_absurd_setting_ends_in_a_line_with_its_name_and_range(
     assert looked_at > 8
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("CLIENT_HEADER", "x:y"),
+        ("MODEL_NAME", "a/b"),
+        ("MODEL_NAME", ".."),
+        ("AIP_PREDICT_ROUTE", "predict"),
+        ("AIP_HEALTH_ROUTE", "/{x}"),
+        ("ROOT_PATH", "/x/"),
+        ("APP_VERSION", "1\r\nset-cookie: a"),
+    ],
+)
+def test_a_text_that_is_wrong_is_told_what_is_right(
+    serving: Callable, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = serving("settings")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ValueError, match=name.lower()) as raised:
+        settings.Settings()
+    [line] = settings.faults(raised.value)
+    assert line.startswith(f"{name}: take ")
+    assert "pattern" not in line
+    assert value not in line
+
+
 def test_a_port_that_vertex_sets_wrongly_is_named_as_it_was_set(
     serving: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -193,6 +219,14 @@ def test_a_host_that_cannot_be_listened_on_is_named(start: Start, host: str, wor
     assert "PORT" not in line
 
 
+def test_every_address_is_every_address_of_ipv4_too(serving: Callable) -> None:
+    [listener] = serving("listener").listen("::", 0)
+    with listener:
+        listener.listen()
+        with socket.create_connection(("127.0.0.1", listener.getsockname()[1]), timeout=5):
+            pass
+
+
 def test_every_answer_names_the_version(client: TestClient) -> None:
     for response in (client.get("/livez"), client.post("/predict", json={"texts": []}), client.get("/nothing")):
         assert response.headers["x-model-version"] == "1.2.3"
@@ -220,6 +254,10 @@ def test_behind_a_gateway_the_page_finds_what_it_shows_and_both_paths_work(make:
         for path in ("/predict", "/ml/topics/predict"):  # gateways that take the path away, and those that do not
             assert client.post(path, json={"texts": ["a"]}).status_code == 200
         assert client.get("/ml/topics/livez").status_code == 200
+        for asset in re.findall(r"/ml/topics(/docs/assets/[^\"]+)", client.get("/docs").text):
+            assert client.get(f"/ml/topics{asset}").status_code == 200, asset
+            assert client.get(asset).status_code == 200, f"{asset} behind a gateway that takes the path away"
+        assert client.get("/ml/topics/ml/topics/livez").status_code == 404
 
 
 @pytest.mark.parametrize("path", ["/", "topics", "/topics/", "/a b", "/a/../b//"])

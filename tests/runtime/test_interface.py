@@ -116,6 +116,28 @@ def test_answers_that_are_no_list_of_the_right_length_are_wrong(answers: Any) ->
         found.call(["one", "two"])
 
 
+EMPTIES = {
+    "takes each input out": "[batch.pop(0) for _ in range(len(batch))]",
+    "empties the list and answers": "(list(batch), batch.clear())[0]",
+}
+
+
+@pytest.mark.parametrize("body", EMPTIES)
+def test_a_model_may_empty_the_list_that_it_is_given(body: str) -> None:
+    found = interface(
+        "Input = Output = str\n" + BODY.format(predict=f"def predict(self, batch): return {EMPTIES[body]}")
+    )
+    given = ["one", "two"]
+    assert found.call(given) == ["one", "two"]
+    assert given == ["one", "two"], "whoever calls the model still needs them"
+
+
+def test_a_model_that_empties_its_list_and_answers_nothing_is_wrong() -> None:
+    empties = "def predict(self, batch): return batch.clear() or batch"
+    with pytest.raises(WrongAnswer, match="0 answers for 2 inputs"):
+        interface("Input = Output = str\n" + BODY.format(predict=empties)).call(["one", "two"])
+
+
 def test_an_answer_that_is_no_output_is_named_by_its_place_and_its_value_is_not() -> None:
     found = interface(KINDS["image"])
     fine = {"labels": [], "bright": 1.0}

@@ -72,6 +72,9 @@ def test_who_reads_again_is_told_what_is_missing(stalled: Any) -> None:
     while piece := os.read(reader, 65536):
         rest += piece
     assert b'"stopped"' in rest, "and the last lines are written"
+    lines = (text[text.index(b"\n") + 1 :] + rest).decode().splitlines()
+    [line] = [json.loads(line) for line in lines if told.decode() in line and not line.startswith("x")]
+    assert line["level"] == "warning", "a line of JSON like all others"
 
 
 def test_what_does_not_fit_is_dropped_and_counted(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +97,26 @@ def test_what_does_not_fit_is_dropped_and_counted(serving: Callable, monkeypatch
     writer.put("nobody is there any more\n")
     writer.flush(raw.DEADLINE_SECONDS)
     assert writer.dropped == 8
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_what_is_missing_is_told_in_the_form_of_the_log(serving: Callable, form: str) -> None:
+    logs = serving("logs")
+    before, streams, level = logging.root.handlers[:], (sys.stdout, sys.stderr), logging.root.level
+    hooks = threading.excepthook, sys.unraisablehook
+    try:
+        logs.configure(serving("settings").Settings(log_format=form))
+        lines = [writer.as_line("3 lines were dropped") for writer in logs.writers]
+    finally:
+        logging.root.handlers[:], (sys.stdout, sys.stderr) = before, streams
+        logging.root.setLevel(level)
+        threading.excepthook, sys.unraisablehook = hooks
+        logging.captureWarnings(False)
+    assert len(lines) == 2
+    for line in lines:
+        assert line.endswith("\n")
+        said = json.loads(line)["message"] if form == "json" else line.split(" ", 2)[2].strip()
+        assert said == "3 lines were dropped"
 
 
 def test_the_metric_counts_the_lines_of_all_streams(serving: Callable) -> None:

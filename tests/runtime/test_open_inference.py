@@ -117,10 +117,10 @@ BAD = {
     "true among numbers": ({**ROW, "data": [1, True]}, "input holds a bool, which is not FP32"),
     "another type": ({**ROW, "datatype": "BYTES", "data": ["secret", "b"]}, "input is BYTES and should be FP64"),
     "an unknown type": ({**ROW, "datatype": "FP8"}, "inputs.0.datatype"),
-    "no data": ({**ROW, "data": None}, "give data, or parameters.binary_data_size"),
+    "no data": ({**ROW, "name": "secret", "data": None}, "input: give data, or parameters.binary_data_size"),
     "data that is not there": (
-        {**ROW, "data": None, "parameters": {"binary_data_size": 8}},
-        "is not a part of the body",
+        {**ROW, "name": "secret", "data": None, "parameters": {"binary_data_size": 8}},
+        "input: binary_data_size is not a part of the body",
     ),
 }
 

@@ -183,6 +183,17 @@ def test_a_gateways_path_is_as_open_as_the_path_itself() -> None:
             assert client.get(path).status_code == status, path
 
 
+def test_a_mounted_application_is_found_with_and_without_a_gateways_path() -> None:
+    def extend(app: FastAPI, service: Service) -> None:
+        own = FastAPI()
+        own.add_api_route("/page", lambda: "own")
+        app.mount("/ui", own)
+
+    with client_of(extend, root_path="/nlp") as client:
+        for path in ("/ui/page", "/nlp/ui/page"):
+            assert client.get(path).json() == "own", path
+
+
 def test_a_body_that_is_wrapped_in_more_than_chunks_is_not_taken() -> None:
     with client_of(None) as client:
         for coding, status in (("gzip, chunked", 501), ("chunked", 200), ("Chunked", 200), ("identity", 501)):

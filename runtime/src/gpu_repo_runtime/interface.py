@@ -140,9 +140,9 @@ class Interface:
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
         """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them."""
         if self.parameters is None:
-            answers = self._predict(batch)
+            answers = self._predict([*batch])  # a model may empty or sort the list that it is given
         else:
-            answers = self._predict(batch, self._own_copy(self.no_parameters if parameters is None else parameters))
+            answers = self._predict([*batch], self._own_copy(self.no_parameters if parameters is None else parameters))
         if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
             raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
         if len(answers) != len(batch):

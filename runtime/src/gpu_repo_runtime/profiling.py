@@ -65,7 +65,7 @@ def inputs_of(model: Any, given: Path | None) -> tuple[list[Any], Predict]:
         where = "there are no Model.examples" if given is None else f"{given} is empty"
         raise ProfileError(f"{where}: give inputs as JSON Lines with --input FILE")
     if not importlib.util.find_spec("pydantic"):
-        return found, model.predict
+        return found, lambda batch: model.predict([*batch])
     from .contract import ContractError
     from .interface import Interface
 

@@ -64,7 +64,7 @@ class Caller:
     def raw(self, inputs: list[Any]) -> Any:
         """Call the model. Raises what it raises, and BadConfiguration for what is not a list of answers."""
         if self._as_it_is is not None:
-            return self._as_it_is(inputs)
+            return self._as_it_is([*inputs])
         try:
             answers = self._interface.call(inputs, self._parameters)
             return answers if self._dicts else self._dumped(answers)
@@ -76,7 +76,7 @@ class Caller:
     def answers(self, inputs: list[Any]) -> tuple[Answers, dict[int, str]]:
         """Return the model's answers as columns, and of those that are not outputs the place and why."""
         if self._as_it_is is not None:
-            return self._as_it_is(inputs), {}
+            return self._as_it_is([*inputs]), {}
         if self._dicts:
             return self.raw(inputs), {}
         try:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from starlette.types import Message, Receive, Scope
 
 from .connection import is_whole
-from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, ServiceError, UpgradeAsked
+from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotJson, ServiceError
 from .settings import Settings
 
 
@@ -22,15 +22,13 @@ async def read_body(
     accepts: Callable[[bytes], bool] = is_json,
     wanted: str = "Content-Type: application/json",
 ) -> tuple[bytes, bytes]:
-    """The body and its media type. Raises NotJson, BodyTooLarge, BodyTooSlow, ClientGone or UpgradeAsked."""
-    length, media_type, upgrade = None, b"", False
+    """The body and its media type. Raises NotJson, BodyTooLarge, BodyTooSlow or ClientGone."""
+    length, media_type = None, b""
     for name, value in scope["headers"]:
         if name == b"content-length":
             length = value
         elif name == b"content-type":
             media_type = value
-        elif name == b"upgrade":
-            upgrade = True
     media_type = media_type.partition(b";")[0].strip().lower()
     if not accepts(media_type):
         raise NotJson(f"send the header {wanted}")
@@ -44,8 +42,6 @@ async def read_body(
                 body = await _rest(receive, settings)
         except TimeoutError:
             raise _too_slow(settings) from None
-    if upgrade and not body:  # httptools skips the body of such a request, which Java's HttpClient sends by default
-        raise UpgradeAsked("send no header Upgrade: the client is to speak HTTP/1.1 from the start")
     return body, media_type
 
 

@@ -15,18 +15,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import httptools
 from starlette.types import ASGIApp, Receive
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from .exchange import Exchange
+from .head import new_id
+from .last_answer import last_answer
+from .lingering import LINGER_AT_THE_END_SECONDS, LingeringTransport
+from .upgrade import parse_body
 
 if TYPE_CHECKING:
     from .door import Door
 
 log = logging.getLogger(__name__)
-# Time for a client that is still sending to notice the answer; a second of it when the service stops.
-LINGER_SECONDS = 5.0
-LINGER_AT_THE_END_SECONDS = 1.0
 # Time for the first request of a connection that was opened just before the service stops.
 FIRST_REQUEST_SECONDS = 1.0
 # A client that has gone is noticed by writing to it; most answers come before that is worth it.
@@ -36,46 +38,15 @@ INTERIM_ANSWER = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 @dataclass(slots=True)
 class Limits:
-    """``client_seconds``: time for a head, and for reading an answer. ``cut``: answers given up while draining."""
+    """``client_seconds``: time for a head, and for reading an answer. ``cut``: answers given up while draining.
+
+    ``version`` is what answers say of the service's.
+    """
 
     client_seconds: float
+    version: str = "unknown"
     draining: bool = False
     cut: int = 0
-
-
-class LingeringTransport:
-    """A transport that uvicorn closes at once, but that stays open until the client can have read its answer."""
-
-    def __init__(self, transport: Any, connection: "Connection") -> None:
-        self._transport, self._connection = transport, connection
-        self.lingering = False
-        # Bound here, as a method of this class would cost time for each answer.
-        self.write = transport.write
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def is_closing(self) -> bool:
-        """Tell whether no more answers are written."""
-        return self.lingering or bool(self._transport.is_closing())
-
-    def close(self) -> None:
-        """Close when everything is sent, and when what the client still sends is read or its time is over."""
-        if self.is_closing():
-            return
-        connection = self._connection
-        linger = LINGER_AT_THE_END_SECONDS if connection.limits.draining else LINGER_SECONDS
-        connection.end_within(linger if connection.receiving else connection.limits.client_seconds)
-        if not connection.receiving:
-            self._transport.close()
-            return
-        self.lingering = True
-        try:
-            self._transport.write_eof()
-        except OSError:  # the client was faster
-            self._transport.abort()
-            return
-        connection.flow.resume_reading()
 
 
 class Connection(HttpToolsProtocol):
@@ -107,10 +78,31 @@ class Connection(HttpToolsProtocol):
         """Bytes of a request, or of one that nobody waits for any more."""
         self._spoke = True
         if not self._deaf and not self.transport.lingering:  # type: ignore[attr-defined]
-            super().data_received(data)
+            self._unset_keepalive_if_required()
+            self._feed(data)
             # One that is not all there has to be waited for.
             if self.receiving and type(self.cycle) is Exchange and self.cycle.more_body:
                 self.to_application(self.cycle)
+
+    def _feed(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self.send_400_response(str(error))
+        except httptools.HttpParserUpgrade as upgrade:
+            if not self._stays():
+                return self.handle_websocket_upgrade() if self._should_upgrade() else self._no_tunnel()
+            try:
+                parse_body(self)
+            except httptools.HttpParserError as error:
+                return self.send_400_response(str(error))
+            if rest := data[upgrade.args[0] :]:
+                self._feed(rest)
+
+    def _stays(self) -> bool:
+        """Whether a request that asks for another protocol is answered in this one."""
+        assert self.parser is not None
+        return self.parser.get_method() != b"CONNECT" and not self._should_upgrade()
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -129,6 +121,9 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """The end of a request."""
+        assert self.parser is not None
+        if self.parser.should_upgrade() and self._stays():  # its body is still to come
+            return
         self.receiving = False
         if self.cycle and not self.cycle.response_started:
             self.cycle.keep_alive = self._keep_alive
@@ -150,15 +145,15 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
         self.on_response_complete()
 
-    def _unsupported_upgrade_warning(self) -> None:
-        # What follows is in a protocol that is not spoken here.
+    def _no_tunnel(self) -> None:
+        # CONNECT: what follows is for somebody else.
         self._last_is(self.cycle)
         self.receiving = True
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """The client sends nothing more: what it has asked is answered, then the connection is closed."""
         if self.receiving and not self.transport.is_closing():
-            self._answer(b"400 Bad Request")
+            self._answer(b"400 Bad Request", new_id())
             return self._deaf
         if self.transport.is_closing() or not self._busy():
             return False
@@ -171,10 +166,11 @@ class Connection(HttpToolsProtocol):
         """Let ``status`` be the last answer of this connection; what was asked before is answered first."""
         if self.transport.is_closing() or self._deaf:
             return
-        log.warning("closing a connection: %s", status.decode())
-        self._answer(status)
+        request_id = new_id()
+        log.warning("closing a connection: %s", status.decode(), extra={"fields": {"request_id": request_id}})
+        self._answer(status, request_id)
 
-    def _answer(self, status: bytes) -> None:
+    def _answer(self, status: bytes, request_id: str) -> None:
         cycle, self.receiving = self.cycle, True
         if self._busy() and (self.pipeline or cycle.response_started or not cycle.more_body):
             self._deaf = True
@@ -183,7 +179,8 @@ class Connection(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
             _gone(cycle)
-        self.transport.write(b"HTTP/1.1 " + status + b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        headers, with_body = self.server_state.default_headers, self.parser.get_method() != b"HEAD"
+        self.transport.write(last_answer(status, request_id, self.limits.version, headers, with_body=with_body))
         self.transport.close()
 
     def shutdown(self) -> None:

@@ -18,9 +18,9 @@ from starlette.types import Receive, Scope, Send
 from .body import is_json
 from .errors import ClientGone, DeadlineExceeded, NotReady, ServiceError
 from .exchange import Exchange, Path
-from .head import usable_host
+from .head import new_id, usable_host
 from .ledger import Answered, Ledger
-from .middleware import RequestMiddleware, new_id, usable_id
+from .middleware import RequestMiddleware, usable_id
 from .predictions import Direct, in_the_words_of
 from .service import Service
 from .way import Way

@@ -66,12 +66,6 @@ class BadHost(ServiceError):
     status, code, title = 400, "bad_host", "The request must name its host once"
 
 
-class UpgradeAsked(ServiceError):
-    """The request asks for another protocol, with which its body is lost on the way."""
-
-    status, code, title = 400, "upgrade_asked", "Only HTTP/1.1 is spoken here"
-
-
 class BodyTooLarge(ServiceError):
     """The body is larger than MAX_BODY_BYTES."""
 

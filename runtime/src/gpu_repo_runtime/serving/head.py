@@ -1,5 +1,6 @@
 """What is asked of the head of every request, whatever it is for."""
 
+import random
 import re
 
 from starlette.types import Scope
@@ -27,3 +28,8 @@ def check_head(scope: Scope) -> None:
         raise BadHost(_WAY_OUT)
     if encoding and encoding != b"identity":
         raise Encoded("send the body as it is, without the header Content-Encoding")
+
+
+def new_id() -> str:
+    """An id for a request that brings none."""
+    return f"{random.getrandbits(96):024x}"

@@ -69,7 +69,8 @@ def _bound(family: int, address: Any) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            # :: is every address, of IPv4 too, as in most servers: a cluster may have both.
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
         listener.bind(address)
     except OSError:
         listener.close()

@@ -126,6 +126,10 @@ class _Handler(logging.Handler):
         except BaseException:  # what raises may be the owner's, and logging's handleError would print all of it
             self.writer.put(UNWRITABLE)
 
+    def line(self, message: str) -> str:
+        """Return a warning in the format of the log."""
+        return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, message, None, None)) + "\n"
+
 
 _HANDLING = Untouched(
     [(logging.Logger, name) for name in ("log", "_log", "makeRecord", "handle", "callHandlers", "isEnabledFor")]
@@ -157,6 +161,8 @@ def configure(settings: Settings) -> None:
     whole = settings.log_level == "debug"
     handler = _Handler(writers[0])
     handler.setFormatter(TextFormatter(whole=whole) if text else JsonFormatter(whole=whole))
+    for writer in writers:  # whoever reads JSON reads nothing else
+        writer.as_line = handler.line
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.captureWarnings(True)
     sys.stdout, sys.stderr = streams

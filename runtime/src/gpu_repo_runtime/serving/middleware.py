@@ -5,7 +5,6 @@ Plain ASGI on purpose: Starlette's BaseHTTPMiddleware hides from the application
 
 import asyncio
 import logging
-import random
 import re
 import time
 from typing import Any
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .body import LimitedBody
 from .errors import NotReady, ServiceError
-from .head import check_head
+from .head import check_head, new_id
 from .ledger import Ledger
 from .schemas import PLAIN, PROBLEM, Problem, to_json
 from .service import Service
@@ -41,7 +40,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         started = scope.get("started") or time.perf_counter()
-        method = scope["method"]
+        method, path = scope["method"], scope["path"]
         if method == "HEAD":  # answered like GET, less the body
             scope = {**scope, "method": "GET"}
         if self._root:
@@ -98,7 +97,7 @@ class RequestMiddleware:
                 raise
             await answer(ServiceError("the log has the traceback under this request id"))
         finally:
-            route, path = getattr(scope.get("route"), "path", "unmatched"), scope["path"]
+            route = getattr(scope.get("route"), "path", "unmatched")
             self._ledger.enter(route, fields, method, path, status or 499, time.perf_counter() - started)
 
 
@@ -134,8 +133,3 @@ def _request_id(scope: Scope) -> str:
         if name == b"x-request-id" and usable_id(value):
             return str(value, "ascii")
     return new_id()
-
-
-def new_id() -> str:
-    """An id for a request that brings none."""
-    return f"{random.getrandbits(96):024x}"

@@ -75,6 +75,8 @@ class Direct:
         """Answer, or pass the request on."""
         found = self.answers.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
         if found is None:
+            if root := scope.get("root_path"):
+                _put_in_front(root, scope)
             try:
                 return await self.app(scope, receive, send)
             except BaseException as error:
@@ -85,6 +87,14 @@ class Direct:
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
+
+
+def _put_in_front(root: str, scope: Scope) -> None:
+    """Name the path with what a gateway has taken away, as ASGI wants it: mounted applications look for it there."""
+    if scope["path"] != root and not scope["path"].startswith(f"{root}/"):
+        scope["path"] = root + scope["path"]
+        if raw_path := scope.get("raw_path"):
+            scope["raw_path"] = root.encode() + raw_path
 
 
 def encoded(answer: dict[str, Any]) -> bytes:

@@ -75,11 +75,11 @@ class OpenInference:
                 raise TensorError(f"{tensor.name} is given twice")
             size = given.parameters.get("binary_data_size")
             if (size is None) == (given.data is None):
-                raise TensorError(f"{given.name}: give data, or parameters.binary_data_size")
+                raise TensorError(f"{tensor.name}: give data, or parameters.binary_data_size")
             part = b""
             if size is not None:
                 if type(size) is not int or not 0 <= size <= len(binary):
-                    raise TensorError(f"{given.name}: binary_data_size is not a part of the body")
+                    raise TensorError(f"{tensor.name}: binary_data_size is not a part of the body")
                 part, binary = binary[:size], binary[size:]
             rows[tensor.name] = self._rows(tensor, given, part)
         if binary:

@@ -49,7 +49,7 @@ class Server(uvicorn.Server):
         build_middleware(self.app)
         self.service: Service = self.app.state.service
         self.service.metrics.registry.register(Dropped(logs.writers))
-        self.limits = Limits(settings.body_seconds)
+        self.limits = Limits(settings.body_seconds, settings.app_version)
         super().__init__(
             uvicorn.Config(
                 self.app,

@@ -18,6 +18,16 @@ BYTES_OF_A_CHARACTER = 12
 # Quotes, a comma and some white space; around all of them the braces, the field's name and parameters.
 BYTES_AROUND_A_TEXT = 16
 BYTES_AROUND_ALL = 10_000
+HEADER_NAME, HEADER_VALUE = r"^[A-Za-z0-9-]*$", r"^[!-~]([ -~]*[!-~])?$"
+NAME_IN_A_PATH = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"
+ROUTE, PREFIX = r"^(/[^\s?#{}]*)?$", r"^(/[A-Za-z0-9._~-]+)*$"
+_TAKE = {
+    HEADER_NAME: "take the name of a header: letters, digits and -",
+    HEADER_VALUE: "take what a header can hold: ASCII without control signs, and no space at either end",
+    NAME_IN_A_PATH: "take letters, digits, -, _ and, but for the first, dots",
+    ROUTE: "take a path that begins with /, without spaces, ?, #, { and }",
+    PREFIX: "take a path like /team/model: letters, digits, -, ., _ and ~ behind each /, and no / at the end",
+}
 _KINDS: dict[Any, str] = {int: "a whole number", int | None: "a whole number", float: "a number"}
 
 
@@ -26,7 +36,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    listen_host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on")
+    listen_host: str = Field(
+        default="0.0.0.0", min_length=1, description="Address to listen on; :: is every one of IPv6 and IPv4"
+    )
     port: int = Field(
         default=8000,
         ge=0,
@@ -54,7 +66,7 @@ class Settings(BaseSettings):
     )
     client_header: str = Field(
         default="",
-        pattern=r"^[A-Za-z0-9-]*$",
+        pattern=HEADER_NAME,
         description="Header with a client's identity; each has its turn and half of the queue. Else: each connection",
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
@@ -86,21 +98,19 @@ class Settings(BaseSettings):
     )
     model_name: str = Field(
         default="",
-        pattern=r"^[A-Za-z0-9._-]*$",
+        pattern=NAME_IN_A_PATH,
         description="Name in /v1/models/NAME and /v2/models/NAME; empty: the package's",
     )
     aip_predict_route: str = Field(
-        default="", pattern=r"^(/[^\s?#{}]*)?$", description="One more path of POST /predict; Vertex AI sets it"
+        default="", pattern=ROUTE, description="One more path of POST /predict; Vertex AI sets it"
     )
     aip_health_route: str = Field(
-        default="", pattern=r"^(/[^\s?#{}]*)?$", description="One more path of GET /readyz; Vertex AI sets it"
+        default="", pattern=ROUTE, description="One more path of GET /readyz; Vertex AI sets it"
     )
-    root_path: str = Field(
-        default="", pattern=r"^(/[A-Za-z0-9._~-]+)*$", description="Path under which a gateway shows the service"
-    )
+    root_path: str = Field(default="", pattern=PREFIX, description="Path under which a gateway shows the service")
     app_version: str = Field(
         default="unknown",
-        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        pattern=HEADER_VALUE,
         description="Version of the code, shown by /livez and in each answer's X-Model-Version",
     )
     app_image: str = Field(default="unknown", description="Image the code runs in, shown by /livez")
@@ -153,7 +163,7 @@ def _fault(fault: Any, settings: type[BaseSettings]) -> str:
         limits |= {name: getattr(rule, name) for name in ("ge", "gt", "le", "lt") if hasattr(rule, name)}
     kind = _KINDS.get(field.annotation)
     if kind is None:
-        return f"{place.upper()}: {fault['msg']}"
+        return f"{place.upper()}: {_TAKE.get(fault.get('ctx', {}).get('pattern'), fault['msg'])}"
     if isinstance(field.validation_alias, AliasChoices):  # the one that is set
         names = [str(name).upper() for name in field.validation_alias.choices]
         place = next((name for name in names if name in os.environ), place)

@@ -9,7 +9,7 @@ import io
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -21,8 +21,15 @@ MAX_WAITING_CHARACTERS = 4_000_000
 GATHER_SECONDS = 0.01
 
 
+def in_plain_words(message: str) -> str:
+    """Return a message as a line."""
+    return f"{message}\n"
+
+
 class Writer:
-    """Writes to the file descriptor ``target``; ``put`` never waits."""
+    """Writes to the file descriptor ``target``; ``put`` never waits. ``as_line`` writes what it has to say itself."""
+
+    as_line: Callable[[str], str] = staticmethod(in_plain_words)
 
     def __init__(self, target: int) -> None:
         self.dropped = 0
@@ -62,12 +69,15 @@ class Writer:
             time.sleep(GATHER_SECONDS)
             with self._lock:
                 lines, self._lines, self._asleep = self._lines, [], True
-            if not self._write("".join(lines)):
-                self.dropped += "".join(lines).count("\n") or 1
-            self._written += sum(map(len, lines))
+            text = "".join(lines)
+            if not self._write(text):
+                self.dropped += text.count("\n") or 1
+            self._written += len(text)
             missing = self.dropped - self._told
-            if missing and self._write(f"{missing} lines of the log were dropped here: nobody read them in time\n"):
-                self._told += missing
+            if missing:
+                said = self.as_line(f"{missing} lines of the log were dropped here: nobody read them in time")
+                # The end of what was printed last may be among them.
+                self._told += missing * self._write(said if text.endswith("\n") else f"\n{said}")
 
     def _write(self, text: str) -> bool:
         rest = text.encode(errors="backslashreplace")
