@@ -18,15 +18,11 @@ failed, 6 a child that cannot be updated or pushed (the worst child decides); 1 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import os
 import shutil
 import sys
-import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import runtime_source  # noqa: F401
 
@@ -34,56 +30,20 @@ import runtime_source  # noqa: F401
 from fleetkit import report
 from fleetkit.adopt import adopt_child, adopting
 from fleetkit.apply import apply_child
-from fleetkit.children import Child, Fleet, FleetError, load, shown
+from fleetkit.children import Child, Fleet, FleetError, shown
+from fleetkit.fleet_file import load
 from fleetkit.git_rules import set_rules
-from fleetkit.isolation import GRACE_SECONDS, Limits, Tests, choose_way
+from fleetkit.isolation import Limits, Tests, choose_way
 from fleetkit.listing import with_listed
 from fleetkit.lock import lock_child, uv, wish_of
 from fleetkit.options import parser
 from fleetkit.overview import CODES, each, report_of, run_drift, run_list, run_remind, run_status, tell
-from fleetkit.plan import plan_child
-from fleetkit.pool import in_processes, time_limit
+from fleetkit.pool import Plan, plan_each
 from fleetkit.rollback import roll_back, take_adoption_back, take_locks_back
-from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
 from fleetkit.state import Record, State, digest
 from fleetkit.waves import Rules, check_waves, to_push
 from gpu_repo_runtime.update.template_versions import UpdateError, versions
 from gpu_repo_runtime.update.utf8 import in_utf8
-from tqdm import tqdm
-
-
-def end_with(parent: int) -> None:
-    """End this process once `parent` is gone, so that a killed run leaves no worker behind."""
-    while os.getppid() == parent:
-        time.sleep(1)
-    os._exit(1)
-
-
-def start_worker(folder: str) -> None:
-    """Give this worker a cache of its own, since Copier locks none, and let it share its checkouts of the template."""
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
-    own = Path(folder) / "copier" / str(os.getpid())
-    os.environ["COPIER_CACHE_DIR"] = str(own / "cache")
-    share_checkouts(own / "checkouts")
-    read_yaml_fast()
-    compile_templates_once()
-
-
-class Plan:
-    """The work of one child in a plan, for worker processes."""
-
-    def __init__(self, state: State, options: argparse.Namespace) -> None:
-        self.state, self.options = state, options
-        self.tests = options.tests
-
-    def __call__(self, child: Child) -> Record:
-        tests = self.tests.limits.seconds + GRACE_SECONDS if self.tests.command else 0
-        with time_limit(self.options.child_limit + tests):
-            return self.plan(child)
-
-    def plan(self, child: Child) -> Record:
-        """Plan one child; whatever goes wrong is in its record."""
-        return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
 
 
 def worst(records: list[Record]) -> int:
@@ -120,27 +80,6 @@ def commits_of(plan: Record, to: str, records: list[Record]) -> dict[str, str]:
     return {name: commit for name, commit in (before | made).items() if commit}
 
 
-def plan_each(state: State, work: Plan, chosen: list[Child], jobs: int) -> list[Record]:
-    """Plan the children in processes of their own; the records come in the order of the children."""
-    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
-
-    def pool(size: int) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(size, context, start_worker, (str(state.folder / "cache"),))
-
-    def killed(child: Child) -> Record:
-        why = "its worker was killed, for memory perhaps: nothing of it was planned"
-        record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
-        record |= {"outcome": "error", "message": why, "to": work.options.to}
-        state.write(child.name, record)
-        return record
-
-    done: dict[str, Record] = {}
-    told = in_processes(pool, jobs, work, chosen, killed)
-    for child, record in tqdm(told, total=len(chosen), desc="plan", unit="child", disable=not sys.stderr.isatty()):
-        done[child.name] = shown(record)
-    return [done[child.name] for child in chosen]
-
-
 def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Plan every child, write the report, print the outcomes."""
     options.to = version_asked(options.template, options.to)
@@ -149,7 +88,7 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     before = state.plan()
     plan = {"to": options.to, "finished": False, "wave": options.wave, "commits": commits_of(before, options.to, [])}
     state.write_plan(plan)
-    records = plan_each(state, Plan(state, options), chosen, options.jobs)
+    records = plan_each(Plan(state, options), chosen, options.jobs)
     shutil.rmtree(state.folder / "cache" / "copier", ignore_errors=True)
     plan |= {"finished": True, "commits": commits_of(before, options.to, records)}
     state.write_plan(plan)
@@ -160,7 +99,7 @@ def run_plan(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
 
 
 def plan_apart(
-    state: State, fleet: Fleet, options: argparse.Namespace, name: str, make: Callable[[Child, bool], Record]
+    state: State, fleet: Fleet, options: argparse.Namespace, name: str, make: Callable[[bool, Child], Record]
 ) -> int:
     """Plan what `make` does for each child, where its code reaches nothing; write the report, print the outcomes."""
     chosen = [child for child in fleet.children if options.wave in (None, child.wave)]
@@ -169,7 +108,7 @@ def plan_apart(
     plan = {"to": name, "finished": False, "wave": options.wave, "commits": commits_of(before, name, [])}
     state.write_plan(plan)
     with ThreadPoolExecutor(options.jobs) as pool:
-        records = each(pool, lambda child: make(child, resume), chosen, options.command)
+        records = each(pool, partial(make, resume), chosen, options.command)
     plan |= {"finished": True, "commits": commits_of(before, name, records)}
     state.write_plan(plan)
     report.write(state, known(state, fleet), report_of(state, options), f"Fleet plan: {name}")
@@ -186,14 +125,14 @@ def run_lock(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     wish, tests = wish_of(options.package, options.upgrade), tests_of(fleet, options, always=True)
     uv()
     own = state.locks()
-    return plan_apart(own, fleet, options, wish.name, lambda c, resume: lock_child(own, c, wish, tests, resume))
+    return plan_apart(own, fleet, options, wish.name, partial(lock_child, own, wish, tests))
 
 
 def run_adopt(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
     """Plan the adoption of every repository of the list."""
     tests, own = tests_of(fleet, options, always=True), state.adoptions()
     wish = adopting(own, options.template, version_asked(options.template, options.to))
-    return plan_apart(own, fleet, options, wish.name, lambda c, resume: adopt_child(own, c, wish, tests, resume))
+    return plan_apart(own, fleet, options, wish.name, partial(adopt_child, own, wish, tests))
 
 
 def version_asked(template: str, to: str | None) -> str:
@@ -223,7 +162,7 @@ def run_apply(state: State, fleet: Fleet, options: argparse.Namespace) -> int:
         check_waves(state, fleet, options.wave, plan["to"], rules)
     due = to_push(state, fleet, options.wave, options.max_open, rules.max_failed)
     with ThreadPoolExecutor(options.jobs) as pool:
-        records = each(pool, lambda child: apply_child(state, fleet, child), due, "apply")
+        records = each(pool, partial(apply_child, state, fleet), due, "apply")
     tell([r | r.get("pushed", {}) for r in records], ("name", "outcome", "branch", "address", "merge", "apply_error"))
     report.write(
         state, known(state, fleet), report_of(state, options), f"Fleet after apply of {plan['to']}, wave {options.wave}"
@@ -238,11 +177,8 @@ def run_rollback(state: State, fleet: Fleet, options: argparse.Namespace) -> int
     chosen = [child for child in fleet.children if options.wave in (None, child.wave) and not child.paused]
     own = chosen_state(state, options)
 
-    def undo(child: Child) -> Record:
-        if options.to:
-            return roll_back(own, fleet, child, options.to)
-        return (take_locks_back if options.locks else take_adoption_back)(own, fleet, child)
-
+    by_kind = take_locks_back if options.locks else take_adoption_back
+    undo = partial(roll_back, own, fleet, options.to) if options.to else partial(by_kind, own, fleet)
     with ThreadPoolExecutor(options.jobs) as pool:
         records = each(pool, undo, chosen, "rollback")
     tell(records, ("name", "rollback", "rollback_error"))

@@ -7,7 +7,7 @@ import re
 from . import mask
 from .gpus import gpu_name, known
 from .verdicts import Context, Finding, finding
-from .witness import BROKEN, mig_on
+from .witness import BROKEN, mig_on, slurm_without_gpus
 
 
 def uncounted(context: Context) -> Finding | None:
@@ -36,6 +36,12 @@ def masked(context: Context) -> mask.Mask:
     listed = context.fact("nvml", "devices")
     uuids = [device.get("uuid", "") for device in listed] if listed else None
     return mask.parse(context.env.get("CUDA_VISIBLE_DEVICES"), uuids)
+
+
+def hidden_by_choice(context: Context) -> bool:
+    """Say whether the mask hides every GPU where none is asked for: an empty one is how people ask for the CPU."""
+    mine = masked(context)
+    return context.options.require == "none" and mine.hides_all and not mine.bad and not slurm_without_gpus(context)
 
 
 def _expected(context: Context, whole: int, usable: int) -> int:

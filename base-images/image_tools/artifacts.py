@@ -18,6 +18,7 @@ from .catalog import BUILD, ImageError
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 CONFIG = "application/vnd.oci.image.config.v1+json"
+STATEMENT = "https://in-toto.io/Statement/v1"
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,22 @@ def as_json(told: Any) -> bytes:
     return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
 
-def manifest_of(parts: list[Part], subject: dict[str, Any], artifact_type: str) -> tuple[bytes, bytes]:
-    """Return the manifest of an artifact and its configuration."""
+def about(repository: str, digest: str, kind: str, told: Any) -> bytes:
+    """Return a statement of in-toto about an image, as its bytes are signed; kind is the type of what is told."""
+    subject = [{"name": repository, "digest": {"sha256": digest.removeprefix("sha256:")}}]
+    return as_json({"_type": STATEMENT, "subject": subject, "predicateType": kind, "predicate": told})
+
+
+def manifest_of(
+    parts: list[Part], subject: dict[str, Any], artifact_type: str, notes: dict[str, str] | None = None
+) -> tuple[bytes, bytes]:
+    """Return the manifest of an artifact, with what is noted of the whole, and its configuration."""
     config = config_of(parts)
     told: dict[str, Any] = {"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": artifact_type}
     told["config"] = described(CONFIG, config)
-    notes = [{"annotations": part.notes} if part.notes else {} for part in parts]
-    told["layers"] = [described(part.kind, part.content) | note for part, note in zip(parts, notes, strict=True)]
-    return as_json(told | {"subject": subject}), config
+    own = [{"annotations": part.notes} if part.notes else {} for part in parts]
+    told["layers"] = [described(part.kind, part.content) | note for part, note in zip(parts, own, strict=True)]
+    return as_json(told | {"subject": subject} | ({"annotations": notes} if notes else {})), config
 
 
 def subject_of(repository: str, digest: str) -> dict[str, Any]:
@@ -83,9 +92,16 @@ def write_layout(folder: Path, manifest: bytes, blobs: list[bytes]) -> None:
     (folder / "index.json").write_bytes(as_json({"schemaVersion": 2, "manifests": [described(MANIFEST, manifest)]}))
 
 
-def attach(repository: str, digest: str, kind: str, artifact_type: str, parts: list[Part]) -> str:
+def attach(
+    repository: str,
+    digest: str,
+    kind: str,
+    artifact_type: str,
+    parts: list[Part],
+    notes: dict[str, str] | None = None,
+) -> str:
     """Push what belongs to a digest of a repository; return its reference. Raises ImageError."""
-    manifest, config = manifest_of(parts, subject_of(repository, digest), artifact_type)
+    manifest, config = manifest_of(parts, subject_of(repository, digest), artifact_type, notes)
     target = f"{repository}:{tag_of(digest, kind)}"
     with scratch() as folder:
         write_layout(Path(folder) / "layout", manifest, [config, *(part.content for part in parts)])

@@ -47,6 +47,9 @@ def read_catalog(path: Path = CATALOG) -> dict[str, Any]:
         raise ImageError(f"{path}: cannot read the catalogue: {str(error).splitlines()[0]}") from error
     if not isinstance(catalog, dict) or not isinstance(catalog.get("images"), list):
         raise ImageError(f"{path}: expected a mapping with a list `images`")
+    for number, row in enumerate(catalog["images"], 1):
+        if not isinstance(row, dict) or not {"name", "state"} <= row.keys():
+            raise ImageError(f"{path}: images, entry {number}: expected a row with a name and a state")
     return catalog
 
 

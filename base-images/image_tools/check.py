@@ -23,6 +23,7 @@ from .catalog import (
 )
 from .licences import licence_problems
 from .plan import layer_of
+from .shape import shape_problems, trim_problems
 from .weaknesses.gate import setting_problems
 
 KEYS = [
@@ -62,14 +63,18 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
         return [f"has no {', '.join(missing)}"]
     found = [
         *platform_problems(row),
-        *form_problems(row, [one["rows"] for one in catalog["frameworks"]]),
-        *driver_problems(catalog, row),
         *promise_problems(row),
     ]
-    for platform in row["platforms"]:
+    for platform, differs in row["platforms"].items():
         if platform in MACHINES:
-            pins = installed_pins(catalog, row["name"], platform)
-            problems = [*version_problems(row, pins), *line_problems(catalog, row, pins), *licence_problems(pins)]
+            pins, there = installed_pins(catalog, row["name"], platform), row | (differs or {})
+            problems = [
+                *form_problems(there, [one["rows"] for one in catalog["frameworks"]]),
+                *driver_problems(catalog, there),
+                *version_problems(there, pins),
+                *line_problems(catalog, there, pins),
+                *licence_problems(pins),
+            ]
             found += [one for one in problems if one not in found]
     return found
 
@@ -78,6 +83,8 @@ def platform_problems(row: dict[str, Any]) -> list[str]:
     """Return what is wrong with the platforms of a row."""
     known = ", ".join(MACHINES)
     found = [f"platforms has {one!r}, expected some of {known}" for one in row["platforms"] if one not in MACHINES]
+    for platform, differs in row["platforms"].items():
+        found += [f"platforms.{platform} has {key!r}, which no row has" for key in differs or {} if key not in KEYS]
     # Children, tests and the first promotion start from this one.
     return found + ([] if DEFAULT_PLATFORM in row["platforms"] else [f"platforms has no {DEFAULT_PLATFORM}"])
 
@@ -96,7 +103,7 @@ def form_problems(row: dict[str, Any], frameworks: list[str]) -> list[str]:
         found.append(f"end_of_life is {row['end_of_life']!r}, expected YYYY-MM-DD")
     for kind in ("sass", "ptx"):
         for value in row["compute_capabilities"].get(kind, []):
-            if not re.fullmatch(r"\d+\.\d", str(value)):
+            if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d", value):
                 found.append(f"compute_capabilities.{kind} has {value!r}, expected a quoted capability such as '9.0'")
     return found
 
@@ -207,12 +214,14 @@ def end_warnings(catalog: dict[str, Any], rows: list[dict[str, Any]], today: dat
 def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date | None = None) -> None:
     """Raise ImageError with one line per contradiction in the rows; tell on standard error which end soon."""
     today = today or datetime.now(UTC).date()
+    if problems := shape_problems(catalog):
+        raise ImageError("base-images/catalog.yml: " + "; ".join(problems))
     names = [row["name"] for row in catalog["images"]]
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
     found += [
         f"{name}: appears twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
-    found += choice_problems(catalog) + setting_problems(catalog)
+    found += choice_problems(catalog) + setting_problems(catalog) + trim_problems(catalog)
     if not found:
         found += [f"{row['name']}: {problem}" for row in rows for problem in end_problems(row, today)]
     if found:

@@ -15,6 +15,7 @@ from . import registry
 from .artifacts import Part, attach, digest_of
 from .catalog import BUILD, ImageError, find_row
 from .forwards import reason_to_stay
+from .keyless import Keyless
 from .lists import companions, entries_of, list_of, push_list
 from .plan import LABEL_PREFIX, OCI_PREFIX, labels, platform_of
 from .platforms import architecture, asked, on_platform, suffix
@@ -127,7 +128,7 @@ def seal(
     repository: str,
     bill: Path,
     made_so: dict[str, Any] | None,
-    key: EllipticCurvePrivateKey | None,
+    key: EllipticCurvePrivateKey | Keyless | None,
 ) -> None:
     """Put the list of packages beside a released digest; with a key, how it was made too, and all of it signed."""
     content = bill.read_bytes()
@@ -140,11 +141,15 @@ def seal(
 
 
 def verify(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Check what is released, or a digest, against base-images/keys/release.pub. Raises ImageError."""
+    """Check what is released, or a digest, against base-images/keys/release.pub or .yml. Raises ImageError."""
     row, public = find_row(catalog, arguments.image), public_key("release")
     digest = arguments.digest or read_record(RECORD).get(row["name"], {}).get("digest")
     if public is None or not digest:
-        lacks = "no base-images/keys/release.pub" if public is None else f"no release of {row['name']}; give DIGEST"
+        lacks = (
+            "no base-images/keys/release.pub or release.yml"
+            if public is None
+            else f"no release of {row['name']}; give DIGEST"
+        )
         raise ImageError(f"nothing to verify: there is {lacks}")
     pushed = Pushed(f"{arguments.registry}/{row['name']}@{digest}", "", "")
     check_image(f"{arguments.registry}/{row['name']}", digest, public)
@@ -261,7 +266,7 @@ def set_release(
     pushed: Pushed,
     repository: str,
     others: dict[str, dict[str, Any]],
-    key: EllipticCurvePrivateKey | None,
+    key: EllipticCurvePrivateKey | Keyless | None,
 ) -> tuple[str, str]:
     """Set dated and moving tag to an image, or to its list with those of other platforms; return tag, digest."""
     source, release = pushed.image, str(catalog["release"])

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
-from .artifacts import Part, as_json, attach, attached
+from . import keyless
+from .artifacts import Part, about, as_json, attach, attached
 from .catalog import ImageError, lock_path, sha256_of
-from .signing import is_signed, read_public, sign
+from .keyless import Keyless
+from .signing import is_keyless, is_signed, read_public, sign
 from .system import NEWEST, OS_LOCK, identity
 
 if TYPE_CHECKING:
     from .push import Pushed
 
-PAYLOAD, STATEMENT = "application/vnd.in-toto+json", "https://in-toto.io/Statement/v1"
+PAYLOAD = "application/vnd.in-toto+json"
 SLSA, SPDX = "https://slsa.dev/provenance/v1", "https://spdx.dev/Document"
 ENVELOPE = "application/vnd.dsse.envelope.v1+json"
 BUILD_TYPE, BUILDER = "urn:gpu-repo-family:make-images:1", "urn:gpu-repo-family:make-push"
@@ -68,8 +70,7 @@ def encoded(kind: str, payload: bytes) -> bytes:
 
 def enveloped(repository: str, digest: str, kind: str, told: Any, key: EllipticCurvePrivateKey) -> Part:
     """Return a statement about an image in a signed envelope."""
-    subject = [{"name": repository, "digest": {"sha256": digest.removeprefix("sha256:")}}]
-    payload = as_json({"_type": STATEMENT, "subject": subject, "predicateType": kind, "predicate": told})
+    payload = about(repository, digest, kind, told)
     envelope = {
         "payloadType": PAYLOAD,
         "payload": base64.b64encode(payload).decode(),
@@ -92,14 +93,19 @@ def opened(part: Part, key: EllipticCurvePublicKey) -> dict[str, Any] | None:
     return told if isinstance(told, dict) else None
 
 
-def attest(repository: str, digest: str, told: dict[str, Any], key: EllipticCurvePrivateKey) -> None:
+def attest(repository: str, digest: str, told: dict[str, Any], key: EllipticCurvePrivateKey | Keyless) -> None:
     """Put signed statements beside an image, by the type of each: SLSA's provenance, SPDX's list of packages."""
+    if isinstance(key, Keyless):
+        keyless.sign(repository, digest, told, key)
+        return
     parts = [enveloped(repository, digest, kind, one, key) for kind, one in sorted(told.items())]
     attach(repository, digest, "att", PAYLOAD, parts)
 
 
 def attested(repository: str, digest: str, public: Path) -> dict[str, Any]:
-    """Return what a key says of an image, by the type of statement. Raises ImageError."""
+    """Return what a key or an identity says of an image, by the type of statement. Raises ImageError."""
+    if is_keyless(public):
+        return keyless.stated(repository, digest, public, (SLSA, SPDX))
     key, wanted = read_public(public), {"sha256": digest.removeprefix("sha256:")}
     told = [opened(part, key) for part in attached(repository, digest, "att")]
     return {

@@ -1,7 +1,8 @@
 """Signatures of images in cosign's format, with a key (ECDSA P-256, SHA-256): `cosign verify --key` reads them.
 
 Nothing but the registry is asked, so they are checked offline. A signature is over a text that names the repository and
-the digest, and stands beside the image under the tag sha256-....sig.
+the digest, and stands beside the image under the tag sha256-....sig. A role whose file in base-images/keys names an
+identity instead of a key signs without one (keyless.py).
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from . import keyless
 from .artifacts import Part, as_json, attach, attached
 from .catalog import FOLDER, ImageError
+from .keyless import Keyless
 
 KEYS = FOLDER / "keys"
 ROLES = ("staging", "release")  # who pushes an image, and who releases it
@@ -43,9 +46,19 @@ KIND = "cosign container image signature"
 
 
 def public_key(role: str) -> Path | None:
-    """Return the file of the key that has to have signed, base-images/keys/ROLE.pub, None where there is none."""
-    path = KEYS / f"{role}.pub"
-    return path if path.is_file() else None
+    """Return the file that says who has to have signed, None where there is none. Raises ImageError for two.
+
+    It is a key, base-images/keys/ROLE.pub, or an identity, ROLE.yml.
+    """
+    found = [path for path in (KEYS / f"{role}.pub", KEYS / f"{role}.yml") if path.is_file()]
+    if len(found) > 1:
+        raise ImageError(f"{found[0]} and {found[1].name}: a role signs with a key or without; remove one of them")
+    return found[0] if found else None
+
+
+def is_keyless(public: Path) -> bool:
+    """Tell whether a file of base-images/keys names an identity and not a key."""
+    return public.suffix == ".yml"
 
 
 def read_private(path: Path) -> EllipticCurvePrivateKey:
@@ -68,7 +81,7 @@ def make_key(role: str, private: Path) -> Path:
     public = KEYS / f"{role}.pub"
     if role not in ROLES:
         raise ImageError(f"ROLE={role}: expected {' or '.join(ROLES)}")
-    for path in (private, public):
+    for path in (private, public, public.with_suffix(".yml")):
         if path.exists():
             raise ImageError(f"{path}: already exists: move it away first")
     key = generate_private_key(SECP256R1())
@@ -84,9 +97,14 @@ def make_key(role: str, private: Path) -> Path:
     return public
 
 
-def signer(role: str, private: str) -> EllipticCurvePrivateKey | None:
-    """Return the key of `SIGN=...`, None where nothing has to be signed. Raises ImageError."""
+def signer(role: str, private: str) -> EllipticCurvePrivateKey | Keyless | None:
+    """Return the key of `SIGN=...`, or who signs without; None where nothing has to be signed. Raises ImageError."""
     public = public_key(role)
+    if public and is_keyless(public):
+        keyless.read_who(public)
+        one = Keyless(public, private)
+        keyless.identity_token(one)  # a missing one is told before minutes of work
+        return one
     if not private:
         if public:
             raise ImageError(f"{public} exists, so images must be signed: pass SIGN=file of the private key")
@@ -128,8 +146,11 @@ def statement(repository: str, digest: str) -> dict[str, Any]:
     return {"critical": {"identity": identity, "image": image, "type": KIND}, "optional": None}
 
 
-def sign_image(repository: str, digest: str, key: EllipticCurvePrivateKey) -> None:
-    """Put a signature beside an image; those of others stay. Raises ImageError."""
+def sign_image(repository: str, digest: str, key: EllipticCurvePrivateKey | Keyless) -> None:
+    """Put a signature beside an image; those of other keys stay. Raises ImageError."""
+    if isinstance(key, Keyless):
+        keyless.sign(repository, digest, {keyless.SIGNED: {}}, key)
+        return
     content = as_json(statement(repository, digest))
     there = attached(repository, digest, "sig")
     if any(
@@ -141,7 +162,14 @@ def sign_image(repository: str, digest: str, key: EllipticCurvePrivateKey) -> No
 
 
 def check_image(repository: str, digest: str, public: Path) -> None:
-    """Raise ImageError unless an image is signed by a key, under this repository's name and with this digest."""
+    """Raise ImageError unless an image is signed by a key, under this repository's name and with this digest.
+
+    public: of base-images/keys; an identity instead of a key is checked in the same way.
+    """
+    if is_keyless(public):
+        if keyless.SIGNED not in keyless.stated(repository, digest, public, (keyless.SIGNED,)):
+            raise ImageError(f"{repository}@{digest}: is not signed by {public.name}: no signature; no tag was set")
+        return
     key, wanted = read_public(public), statement(repository, digest)["critical"]
     there = attached(repository, digest, "sig")
     signed = [part for part in there if part.kind == SIMPLE and is_signed(key, part.content, part.notes.get(NOTE, ""))]

@@ -114,7 +114,7 @@ def service_poison() -> str:
             lines.append([f"{clients}, {others}", version, f"{rates[0]:,.0f}", *shares])
     return (
         "Requests a second of the others, on a device of 6 ms for each call, beside so many clients that send\n"
-        f"poison ({result['date']}, the mean of {result['rounds']} runs on a busy machine):\n\n"
+        f"poison ({result['date']}, the mean of {result['rounds']} runs, nothing else on the machine):\n\n"
         + table(["the others", "version", "alone", *(f"beside {count}" for count in attackers)], lines)
     )
 

@@ -109,7 +109,7 @@ def rendered(wish: Wish, target: Path, answers: list[str]) -> None:
         start(wish.template, target, answers, False, wish.version)
     except NewError as error:
         about = any(re.search(rf"\b{answer.partition('=')[0]}\b", str(error)) for answer in answers)
-        more = '; an answer is changed with DATA="question=answer"' if about else ""  # a full disk is no answer
+        more = '; an answer is changed with DATA="question=answer"' if about else ""  # a full disk is not an answer
         raise AdoptError(f"{error}{more}") from error
     if any(answer.startswith("adopted=") for answer in answers):
         known = yaml.safe_load((target / ANSWERS).read_text(encoding="utf-8"))

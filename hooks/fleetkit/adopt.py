@@ -24,7 +24,7 @@ from gpu_repo_runtime.update.template_versions import template_of, version_of
 from fleetkit.answers import ANSWERS, answers_in
 from fleetkit.children import Child, same_place, shown
 from fleetkit.isolation import Tests, files_left, passes
-from fleetkit.plan import commit_tree, planned
+from fleetkit.plan import Planning, commit_tree
 from fleetkit.state import ADOPTIONS, Record, State
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -197,10 +197,14 @@ def join(state: State, child: Child, wish: Adopting, tests: Tests) -> Record:
     return known | {"outcome": outcome, "log": log.name if log.exists() else ""}
 
 
-def adopt_child(state: State, child: Child, wish: Adopting, tests: Tests, resume: bool) -> Record:
+def adopt_child(state: State, wish: Adopting, tests: Tests, resume: bool, child: Child) -> Record:
     """Plan the adoption of one repository and remember it; `resume` keeps what a stopped run has made already."""
     wanted = {"wanted": wish.name, "test": shown(tests.command), "given": child.answers}
-    return planned(state, child, wanted, lambda: join(state, child, wish, tests), resume)
+    planning = Planning(state, child, wanted, resume)
+    with planning.told() as record:
+        if planning.due:
+            record |= join(state, child, wish, tests)
+    return planning.end()
 
 
 KINDS = {"merged": "Yours and the template's united", "beside": "Beside yours", "kept": "Yours"}

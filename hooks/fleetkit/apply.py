@@ -62,9 +62,9 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
             state.write(child.name, record)
             return record
         refs = remote_refs(state, child)
-        there, ours = refs.get(branch, ""), record.get("pushed", {}).get("commit", "")
+        there, ours = refs.branches.get(branch, ""), record.get("pushed", {}).get("commit", "")
         if there != record["commit"]:
-            if refs.get("HEAD") != record["child_commit"]:
+            if refs.head != record["child_commit"]:
                 raise FleetError("it has new commits since the plan: plan again")
             take(state, child, record["commit"])
             # An empty folder remembers no push: who made the commits of the branch says whose they are.
@@ -75,7 +75,7 @@ def apply_child(state: State, fleet: Fleet, child: Child) -> Record:
         record["pushed"] = {"branch": branch, "commit": record["commit"]}
         state.write(child.name, record)
         draft = record["outcome"] in ("conflict", "to do")
-        address = host.request(branch, refs.get("base", "main"), title, text, draft, child.owner)
+        address = host.request(branch, refs.base, title, text, draft, child.owner)
         record["pushed"] |= {"address": address, "draft": draft, "open": True}
         if child.automerge and not draft:
             record["pushed"]["merge"] = host.merge_when_green(branch, record["commit"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from gpu_repo_runtime.update.git_calls import UpdateError, call, git
@@ -11,16 +13,17 @@ from gpu_repo_runtime.update.template_versions import version_of
 from fleetkit.answers import ANSWERS, version_in
 from fleetkit.children import Child
 from fleetkit.git_rules import AUTHOR
-from fleetkit.lockfiles import locks_at
+from fleetkit.lockfiles import PATTERN, locks_at
 from fleetkit.plan import refresh
 from fleetkit.state import Record, State
 
+UPDATE = "template/"  # how the branches of this tool begin
 FETCHED = "refs/fleet/branch"  # where a branch of a child is looked at
 
 
 def branch_of(version: str) -> str:
     """Return the branch that carries the update to a version."""
-    return f"template/{version}"
+    return f"{UPDATE}{version}"
 
 
 def branch_for(state: State, child: Child, to: str) -> str:
@@ -29,16 +32,27 @@ def branch_for(state: State, child: Child, to: str) -> str:
     return str(record["branch"]) if record.get("branch") and record.get("to") == to else branch_of(to)
 
 
-def remote_refs(state: State, child: Child) -> dict[str, str]:
-    """Return the commits of the child's branches and of HEAD, and under "base" the name of the default branch."""
-    refs: dict[str, str] = {}
-    for line in git(state.folder, "ls-remote", "--symref", "--", child.url).splitlines():
+@dataclass(frozen=True)
+class Refs:
+    """What stands on the remote of a child: HEAD, the name of the default branch, each branch with its commit."""
+
+    head: str
+    base: str
+    branches: dict[str, str]
+
+
+def remote_refs(state: State, child: Child) -> Refs:
+    """Return what stands on the remote of a child."""
+    head, base, branches = "", "main", dict[str, str]()
+    for line in git(state.folder, "ls-remote", "--symref", "--", child.url, "HEAD", "refs/heads/*").splitlines():
         value, name = line.split("\t")
         if value.startswith("ref: "):
-            refs["base"] = value.removeprefix("ref: refs/heads/")
-        else:
-            refs[name.removeprefix("refs/heads/")] = value
-    return refs
+            base = value.removeprefix("ref: refs/heads/") if name == "HEAD" else base
+        elif name.startswith("refs/heads/"):
+            branches[name.removeprefix("refs/heads/")] = value
+        elif name == "HEAD":
+            head = value
+    return Refs(head, base, branches)
 
 
 def push(state: State, child: Child, commit: str, branch: str, there: str) -> None:
@@ -74,6 +88,14 @@ def holds_locks(state: State, child: Child, record: Record) -> bool:
     return locks_at(clone, now) == locks_at(clone, record["commit"])
 
 
+def brings_nothing(state: State, child: Child, branch: str) -> bool:
+    """Tell whether the child's default branch has the locks of a branch already. Raises CalledProcessError."""
+    clone = state.clone(child.name)
+    now = refresh(child, clone)
+    git(clone, "fetch", "--quiet", "--no-tags", "--", child.url, f"+refs/heads/{branch}:{FETCHED}")
+    return locks_at(clone, now) == locks_at(clone, FETCHED)
+
+
 def is_merged(state: State, child: Child, to: str) -> bool:
     """Tell whether the child's default branch follows version `to` by now, or a later one."""
     record = state.read(child.name)
@@ -88,6 +110,16 @@ def is_merged(state: State, child: Child, to: str) -> bool:
         return now is not None and wanted is not None and now >= wanted
     except (subprocess.CalledProcessError, UpdateError):
         return False
+
+
+def merged_at(state: State, child: Child) -> datetime | None:
+    """Return when the child's default branch got the answers or the locks it has, as its history tells.
+
+    None where the newest such commit is this tool's own: it has the date of the commit that it was made on.
+    """
+    where = ("--", ANSWERS, f":(top,glob){PATTERN}")
+    told = git(state.clone(child.name), "log", "--first-parent", "-1", "--format=%cI %ce", "HEAD", *where).split()
+    return datetime.fromisoformat(told[0]) if told and told[1:] != [AUTHOR["GIT_COMMITTER_EMAIL"]] else None
 
 
 def is_ours(clone: Path, child: Child, branch: str, head: str) -> bool:

@@ -1,15 +1,12 @@
-"""Which repositories the fleet has: fleet.yml, or what is found in a folder."""
+"""A child of the fleet, the hosts of all of them, and how their addresses are written, compared and shown."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
 from gpu_repo_runtime.update.git_calls import without_secrets
 
 WAVES = ("canary", "early", "rest")
@@ -18,7 +15,6 @@ ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)?(?:[^/@]*@)?([^/:]*)")
 PROTOCOLS = ("file", "git", "http", "https", "ssh")
 # What a terminal obeys, what turns the direction of the text around it, and what no file may hold.
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
-KEYS = {"name", "url", "wave", "owner", "paused", "automerge", "answers"}
 
 
 class FleetError(Exception):
@@ -46,17 +42,17 @@ def host_in(address: str) -> str:
     return found[1].lower() if found and ":" in address else ""
 
 
+def place_of(address: str) -> tuple[str, str]:
+    """Return host and path of a repository: the same by ssh and https, with and without .git, a user or a slash."""
+    found, plain = host_in(address), address.rstrip("/").removesuffix(".git")
+    if not found:
+        return "", plain.removeprefix("file://")
+    return found, re.sub(r"^(?:[a-z+]+://)?(?:[^/@]*@)?[^/:]*(?::[0-9]+(?=/))?[/:]*", "", plain)
+
+
 def same_place(one: str, other: str) -> bool:
-    """Tell whether two addresses name one repository: by ssh or https, with or without .git, a user or a slash."""
-
-    def parts(address: str) -> tuple[str, str]:
-        found, plain = host_in(address), address.rstrip("/").removesuffix(".git")
-        if not found:
-            return "", plain.removeprefix("file://")
-        path = re.sub(r"^(?:[a-z+]+://)?(?:[^/@]*@)?[^/:]*(?::[0-9]+(?=/))?[/:]*", "", plain)
-        return found, path
-
-    return parts(one) == parts(other)
+    """Tell whether two addresses name one repository."""
+    return place_of(one) == place_of(other)
 
 
 def check_address(address: str) -> None:
@@ -119,69 +115,22 @@ class Fleet:
         named = [child.place for child in self.children] + [rule.template for rule in self.hosts if rule.template]
         return {host_in(address) for address in named}
 
+    def place_of(self, child: Child) -> tuple[str, str]:
+        """Return what is one and the same for two addresses of one repository; code hosts take letters of any case."""
+        host, path = place_of(child.place)
+        return (host, path.lower()) if self.host_of(child).kind != "git" else (host, path)
+
+    def checked(self) -> Fleet:
+        """Return the fleet. Raises FleetError where two children have one name, or are one repository."""
+        for what, key in (("the name", lambda c: c.name), ("the repository", self.place_of)):
+            known: dict[object, Child] = {}
+            for child in self.children:
+                other = known.setdefault(key(child), child)
+                if other is not child:
+                    told = other.name if what == "the name" else f"of {other.name} and {child.name}"
+                    raise FleetError(f"{what} {told} appears twice: {shown(other.url)} and {shown(child.url)}")
+        return self
+
     def host_of(self, child: Child) -> HostRule:
         """Return the rule of the child's host; without one, it is plain git: a branch and no request."""
         return next((rule for rule in self.hosts if child.place.startswith(rule.match)), HostRule("", "git"))
-
-
-def text_of(answer: object) -> str:
-    """Return an answer of fleet.yml as it is given on a command line."""
-    return answer if isinstance(answer, str) else json.dumps(answer)
-
-
-def child_of(entry: dict[str, Any], where: str) -> Child:
-    """Check one entry of fleet.yml. Raises FleetError."""
-    unknown = set(entry) - KEYS
-    if unknown or not entry.get("url"):
-        raise FleetError(f"{where}: {entry} needs a url and knows {', '.join(sorted(KEYS))}")
-    url = str(entry["url"])
-    check_address(url)
-    name = entry.get("name") or url.rstrip("/").removesuffix(".git").replace(":", "/").rsplit("/", 1)[-1]
-    flags = {key: bool(entry.get(key, False)) for key in ("paused", "automerge")}
-    if not isinstance(entry.get("answers") or {}, dict):
-        raise FleetError(f"{where}: {url}: answers are pairs, as {{project_type: service}}, not {entry['answers']!r}")
-    answers = {str(key): text_of(value) for key, value in (entry.get("answers") or {}).items()}
-    child = Child(str(name), url, entry.get("wave", "rest"), entry.get("owner", ""), **flags, answers=answers)
-    if child.wave not in WAVES:
-        raise FleetError(f"{where}: {child.name} has wave {child.wave!r}: it needs one of {', '.join(WAVES)}")
-    if not child.name.replace("-", "").replace("_", "").replace(".", "").isalnum() or child.name.startswith("."):
-        raise FleetError(f"{where}: {child.name!r} is not a name: letters, digits, dots, dashes and underscores")
-    return child
-
-
-def discover(folder: Path) -> Fleet:
-    """Return every repository under `folder` (bare or not) as a child of the last wave."""
-    found = [path for path in sorted(folder.iterdir()) if (path / "HEAD").exists() or (path / ".git").exists()]
-    if not found:
-        raise FleetError(f"{folder} holds no git repository")
-    return Fleet([Child(path.name.removesuffix(".git"), str(path.resolve())) for path in found])
-
-
-def load(place: Path) -> Fleet:
-    """Return the fleet of a fleet.yml or of a folder. Raises FleetError."""
-    if place.is_dir():
-        return discover(place)
-    try:
-        text = yaml.safe_load(place.read_text(encoding="utf-8"))
-        hosts = [HostRule(**rule) for rule in text.get("hosts") or []]
-        own = text.get("children") if any(rule.owner for rule in hosts) else text["children"]
-        children = [child_of(entry, place.name) for entry in own or []]
-    except FileNotFoundError as error:
-        raise FleetError(
-            f"{place} does not exist: write it (docs/fleet.md) or name a folder of repositories"
-        ) from error
-    except (yaml.YAMLError, KeyError, TypeError) as error:
-        why = " ".join(str(error).split())
-        raise FleetError(f"{place} is not a fleet file: it needs a list 'children' with a url each ({why})") from error
-    names = [child.name for child in children]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise FleetError(f"{place}: the name {twice[0]} appears twice: give one of them another name")
-    return Fleet(children, hosts)
-
-
-def as_text(fleet: Fleet) -> str:
-    """Return a fleet file with every child and the hosts, which list nothing any more."""
-    children = [{key: value for key, value in asdict(child).items() if value} for child in fleet.children]
-    hosts = [{key: value for key, value in asdict(rule).items() if value and key != "owner"} for rule in fleet.hosts]
-    return yaml.safe_dump({"children": children, "hosts": hosts}, sort_keys=False, allow_unicode=True)

@@ -9,19 +9,22 @@ from typing import Any
 from fleetkit import clients
 from fleetkit.children import FleetError, HostRule
 from fleetkit.requests import (
+    DRAFT,
     REFUSED,
     REMINDER,
     TAKEN_BACK,
     Look,
     Opened,
-    branch_in,
     closed_by_a_person,
     is_older,
+    is_ours,
+    not_ours,
     signed,
     verdict,
 )
 
 MAY_NOT_MERGE = (400, 403, 405, 409, 422)  # 400: GraphQL says why in its words
+NOT_YET = "Do not merge yet: "
 
 
 class GitHub:
@@ -38,23 +41,35 @@ class GitHub:
         return self.repository
 
     def _all(self, branch: str) -> list[Any]:
+        """Return the pull requests of a branch into the default branch, and this tool's own into another one."""
         self._repository()
         owner = self.repository.full_name.split("/")[0]  # it may have moved since its address was written down
-        return list(self.repository.get_pulls(state="all", head=f"{owner}:{branch}"))
+        found = self.repository.get_pulls(state="all", head=f"{owner}:{branch}")
+        return [p for p in found if p.head.ref == branch and self._own(p) and (self._brings(p) or self._signed(p))]
 
     def _own(self, pull: Any) -> bool:
-        """Tell whether the branch of a pull request is in this repository: anybody's fork can have one of that name."""
-        return bool(pull.head.label == f"{self.repository.full_name.split('/')[0]}:{pull.head.ref}")
+        """Tell whether the branch of a pull request is in this repository: any fork can have one of that name."""
+        return bool(pull.head.repo and pull.head.repo.id == self.repository.id)
+
+    def _brings(self, pull: Any) -> bool:
+        """Tell whether a pull request goes into the default branch, and not into one that is kept beside it."""
+        return bool(pull.base.ref == self.repository.default_branch)
+
+    def _signed(self, pull: Any) -> bool:
+        """Tell whether this tool opened a pull request."""
+        return is_ours(pull.body, pull.head.ref) and self._own(pull)
+
+    def _every_open(self) -> list[Any]:
+        return [pull for pull in self._repository().get_pulls(state="open") if self._signed(pull)]
 
     def opened(self) -> list[Opened]:
         """Return the open pull requests of this tool."""
-        pulls = [(branch_in(pull.body), pull) for pull in self._repository().get_pulls(state="open")]
         return [
             Opened(
-                branch, pull.title, str(pull.html_url), pull.created_at, bool(pull.draft),
+                pull.head.ref, pull.title, str(pull.html_url), pull.created_at, bool(pull.draft),
                 tuple(asked.login for asked in pull.requested_reviewers or ()),
             )
-            for branch, pull in pulls if branch and branch == pull.head.ref and self._own(pull)
+            for pull in self._every_open()
         ]  # fmt: skip
 
     def reminded(self, branch: str) -> datetime | None:
@@ -70,7 +85,8 @@ class GitHub:
             pull.create_issue_comment(text)
 
     def _open(self, branch: str) -> Any:
-        return next((pull for pull in self._all(branch) if pull.state == "open"), None)
+        found = [pull for pull in self._all(branch) if pull.state == "open"]
+        return next((pull for pull in found if self._brings(pull)), found[0] if found else None)
 
     def _create(self, branch: str, base: str, title: str, text: str, draft: bool) -> Any:
         from github import GithubException
@@ -79,7 +95,7 @@ class GitHub:
             return self.repository.create_pull(base=base, head=branch, title=title, body=text, draft=draft)
         except GithubException as error:
             if error.status == 422 and draft and "draft" in str(error).lower():  # this repository is offered none
-                return self._create(branch, base, f"Do not merge yet: {title}", text, False)
+                return self._create(branch, base, f"{NOT_YET}{title}", text, False)
             # 422: an answer got lost, and the second try finds what the first one made
             found = self._open(branch) if error.status == 422 else None
             if found is None:
@@ -89,25 +105,41 @@ class GitHub:
     def _ask(self, pull: Any, reviewer: str) -> None:
         from github import GithubException
 
-        name = reviewer.rpartition("/")[2]
-        for who in ({"reviewers": [name]}, {"team_reviewers": [name]}):
+        name, team = reviewer.rpartition("/")[2], "/" in reviewer  # a person may be called as a team is
+        for who in ({"team_reviewers": [name]},) if team else ({"reviewers": [name]}, {"team_reviewers": [name]}):
             with suppress(GithubException):  # no such person or team here: the request stands without a reviewer
                 pull.create_review_request(**who)
                 return
 
     def request(self, branch: str, base: str, title: str, text: str, draft: bool, reviewer: str = "") -> str:
         """Open a pull request, or refresh the text of the open one; close those of other versions."""
-        pull, text = self._open(branch), signed(text, branch)
+        pull, text = self._open(branch), signed(text, branch, draft)
         if pull is None:
             pull = self._create(branch, base, title, text, draft)
             if reviewer:
                 self._ask(pull, reviewer)
-        else:
-            pull.edit(title=title, body=text)
-        for other in self.repository.get_pulls(state="open"):
+        elif self._signed(pull):
+            self._refresh(pull, title, text, draft)
+        for other in self._every_open():
             if is_older(other.body, branch):
                 other.edit(state="closed", body=f"{other.body}\n{TAKEN_BACK}\nSuperseded by {pull.html_url}\n")
         return str(pull.html_url)
+
+    def _refresh(self, pull: Any, title: str, text: str, draft: bool) -> None:
+        """Give an open pull request its new text; a draft that a person made of it stays one."""
+        from github import GithubException
+
+        if draft and not pull.draft:
+            with suppress(GithubException):  # none was on its way
+                pull.disable_automerge()
+            try:
+                pull.convert_to_draft()
+            except GithubException:  # this repository is offered none
+                title = f"{NOT_YET}{title}"
+        elif not draft and pull.draft and DRAFT in (pull.body or ""):
+            with suppress(GithubException):  # a token that may not: the request stays a draft, and its owner sees it
+                pull.mark_ready_for_review()
+        pull.edit(title=title, body=text)
 
     def closed(self, branch: str) -> str:
         """Return the pull request that a person closed."""
@@ -118,31 +150,30 @@ class GitHub:
     def close(self, branch: str) -> bool:
         """Close the open pull request."""
         pull = self._open(branch)
+        if pull is not None and not self._signed(pull):
+            raise not_ours(str(pull.html_url), branch)
         if pull is not None:
             pull.edit(state="closed", body=f"{pull.body or ''}\n{TAKEN_BACK}\n")
         return pull is not None
 
-    def open_branches(self) -> list[str]:
-        """Return the branches of the open pull requests that this tool made."""
-        pulls = self._repository().get_pulls(state="open")
-        return [branch for pull in pulls if (branch := branch_in(pull.body)) and self._own(pull)]
-
     def _checks(self, commit: str) -> list[str]:
         at = self.repository.get_commit(commit)
-        said = [status.state for status in at.get_combined_status().statuses]
+        told = at.get_combined_status()  # it lists its first page; its own word is about all of them
+        said = [told.state] if told.total_count else []
         return said + [run.conclusion or run.status for run in at.get_check_runs()]
 
     def look(self, branch: str) -> Look:
         """Return how the pull request fares, by commit statuses and check runs."""
         pulls = self._all(branch)
         for pull in pulls:
-            if pull.merged_at:
+            if pull.merged_at and self._brings(pull):
                 return Look("merged", pull.merged_at, True)
         for pull in pulls:
             if pull.state == "open":
                 state, started = verdict(self._checks(pull.head.sha))
                 return Look(state, pull.created_at, started)
-        return Look("closed" if any(closed_by_a_person(pull.body) for pull in pulls) else "")
+        refused = any(closed_by_a_person(pull.body) for pull in pulls if not pull.merged_at)
+        return Look("closed" if refused else "")
 
     def _way(self) -> str:
         """Return how this repository lets requests be merged; it tells that only to those who may merge."""
@@ -154,22 +185,30 @@ class GitHub:
         from github import GithubException
 
         pull = self._open(branch)
-        if pull is None or pull.head.sha != commit:
+        if pull is None or pull.head.sha != commit or not self._brings(pull) or not self._signed(pull):
             return ""
         state, started = verdict(self._checks(commit))
-        if not started or state == "red":
+        if not started or state == "red" or pull.draft:  # a draft waits for whoever made it one
             return ""
         try:
             return self._merge(pull, state, commit)
         except GithubException as error:  # a protected branch waits for a person: its request stands all the same
             if error.status not in MAY_NOT_MERGE:
                 raise
+            if any(one.number == pull.number and one.merged_at for one in self._all(branch)):
+                return "merged"  # the answer to the first try got lost
             return f"{REFUSED}{error.message or error.status}"
 
     def _merge(self, pull: Any, state: str, commit: str) -> str:
+        from github import GithubException
+
         if state == "green":
-            pull.merge(sha=commit, merge_method=self._way())
-            return "merged"
+            try:
+                pull.merge(sha=commit, merge_method=self._way())
+                return "merged"
+            except GithubException as error:
+                if "merge queue" not in str(error):
+                    raise  # a queue takes what GitHub is told to merge by itself
         if self.repository.allow_auto_merge is False:  # then it is merged when apply comes by again
             return ""
         pull.enable_automerge(expected_head_oid=commit, merge_method=self._way().upper())

@@ -23,9 +23,6 @@ class Host(Protocol):
     def close(self, branch: str) -> bool:
         """Close the open request of `branch`; return whether there was one."""
 
-    def open_branches(self) -> list[str]:
-        """Return the branches of the open requests that this tool made."""
-
     def look(self, branch: str) -> Look:
         """Return how the request of `branch` fares."""
 
@@ -56,10 +53,6 @@ class PlainGit:
     def close(self, branch: str) -> bool:
         """Do nothing."""
         return False
-
-    def open_branches(self) -> list[str]:
-        """Return nothing."""
-        return []
 
     def look(self, branch: str) -> Look:
         """Return that nothing is known."""

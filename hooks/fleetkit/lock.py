@@ -21,7 +21,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from fleetkit.children import Child, FleetError, shown
 from fleetkit.isolation import Tests, files_left, passes
 from fleetkit.lockfiles import LIMIT, PATTERN, TITLE, differences, locks_at, why_no_lock
-from fleetkit.plan import commit_tree, planned
+from fleetkit.plan import Planning, commit_tree
 from fleetkit.state import LOCKS, Record, State
 
 REF = f"refs/fleet/plan/{LOCKS}"
@@ -86,14 +86,22 @@ def command(wish: Wish) -> str:
 
 
 def with_files(clone: Path, files: dict[str, str]) -> str:
-    """Return the tree of HEAD with these files in the place of what was there."""
+    """Return the tree of HEAD with these files in the place of what was there; each keeps its mode."""
+    rows = [row.split("\t", 1) for row in git(clone, "ls-tree", "-z", "HEAD").split("\0") if row]
+    modes = {name: about.split()[0] for about, name in rows}
     with TemporaryDirectory(prefix="index-") as folder:
         index = {"GIT_INDEX_FILE": str(Path(folder, "index"))}
         git(clone, "read-tree", "HEAD", more=index)
         for name, text in files.items():
             blob = git(clone, "hash-object", "-w", "--no-filters", "--stdin", stdin=text).strip()
-            git(clone, "update-index", "--add", "--cacheinfo", f"100644,{blob},{name}", more=index)
+            git(clone, "update-index", "--add", "--cacheinfo", f"{modes.get(name, '100644')},{blob},{name}", more=index)
         return git(clone, "write-tree", more=index).strip()
+
+
+def with_line_ends_of(before: str, text: str) -> str:
+    """Return a new lock with the line ends of the one before: where all end alike, resolving changes none of them."""
+    plain = text.replace("\r\n", "\n")
+    return plain.replace("\n", "\r\n") if "\r\n" in before and "\n" not in before.replace("\r\n", "") else plain
 
 
 def title_of(wish: Wish, changes: list[str]) -> str:
@@ -138,6 +146,9 @@ def renew(state: State, child: Child, wish: Wish, tests: Tests) -> Record:
         what = "no requirements*.lock" if "scripts/lock" in paths else "no scripts/lock"
         return known | {"outcome": "left out", "message": f"it has {what}, so there is nothing to renew"}
     after = resolved(state, child, wish, tests)
+    if gone := sorted(before.keys() - after.keys()):
+        raise UpdateError(f"scripts/lock left {gone[0]} as something else than a text of at most {LIMIT >> 20} MiB")
+    after = {name: with_line_ends_of(before.get(name, ""), text) for name, text in after.items()}
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     if not changed:
         return known | {"outcome": "up to date"}
@@ -154,8 +165,11 @@ def renew(state: State, child: Child, wish: Wish, tests: Tests) -> Record:
     return known | {"outcome": "clean" if good else "test failed", "log": log.name if log.exists() else ""}
 
 
-def lock_child(state: State, child: Child, wish: Wish, tests: Tests, resume: bool) -> Record:
+def lock_child(state: State, wish: Wish, tests: Tests, resume: bool, child: Child) -> Record:
     """Plan the renewal of one child's locks and remember it; `resume` keeps what a stopped run has made already."""
     # What an index offers changes from day to day, so that a finished plan is never kept.
-    wanted = {"wanted": wish.name, "test": shown(tests.command)}
-    return planned(state, child, wanted, lambda: renew(state, child, wish, tests), resume)
+    planning = Planning(state, child, {"wanted": wish.name, "test": shown(tests.command)}, resume)
+    with planning.told() as record:
+        if planning.due:
+            record |= renew(state, child, wish, tests)
+    return planning.end()

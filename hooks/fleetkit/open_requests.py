@@ -5,27 +5,28 @@ from __future__ import annotations
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from fleetkit.branches import is_merged, remote_refs
+from fleetkit.branches import UPDATE, brings_nothing, is_merged, remote_refs
 from fleetkit.children import Child, Fleet, shown
 from fleetkit.hosts import connect
-from fleetkit.state import State
+from fleetkit.requests import kind_of
+from fleetkit.state import ADOPTIONS, LOCKS, State
 
 AT_ONCE = 8  # hosts' answers that are waited for together
-UPDATE, REVERT = "template/", "template/revert-"
-
-
-def is_update(branch: str) -> bool:
-    """Tell whether a branch of this tool carries an update to a version."""
-    return branch.startswith(UPDATE) and not branch.startswith(REVERT)
 
 
 def _open_in(state: State, fleet: Fleet, child: Child) -> list[str]:
     rule = fleet.host_of(child)
     if rule.kind != "git":
-        return connect(child, rule).open_branches()
-    # Plain git has no requests: the branch of an update waits until the child follows its version.
-    waiting = [branch for branch in remote_refs(state, child) if is_update(branch)]
-    return [one for one in waiting if not is_merged(state, child, one.removeprefix(UPDATE))][-1:]
+        return [one.branch for one in connect(child, rule).opened()]
+    # Plain git has no requests: the newest branch of each kind waits until the child has what it brings.
+    ours = [one for one in remote_refs(state, child).branches if one.startswith(UPDATE) and kind_of(one) != "revert"]
+    return list({kind_of(one): one for one in ours if _waits(state, child, one)}.values())
+
+
+def _waits(state: State, child: Child, branch: str) -> bool:
+    if kind_of(branch) == LOCKS:
+        return not brings_nothing(state, child, branch)
+    return not is_merged(state, child, branch.removeprefix(UPDATE).removeprefix(ADOPTIONS))
 
 
 def open_in_fleet(state: State, fleet: Fleet) -> dict[str, list[str]]:

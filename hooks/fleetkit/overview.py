@@ -15,8 +15,9 @@ from tqdm import tqdm
 
 from fleetkit import drift_page
 from fleetkit.advisories import load_advisories
-from fleetkit.children import Child, Fleet, as_text, shown
+from fleetkit.children import Child, Fleet, shown
 from fleetkit.drift import drift_of, summary
+from fleetkit.fleet_file import as_text
 from fleetkit.remind import Patience, remind_child
 from fleetkit.state import Record, State
 from fleetkit.status import status_of

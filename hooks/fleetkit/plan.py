@@ -6,7 +6,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gpu_repo_runtime.update.answers import read_answers
@@ -38,7 +39,7 @@ def refresh(child: Child, clone: Path) -> str:
     """Make `clone` a full clone of the child as it is now and return its commit. Raises CalledProcessError."""
     if not (clone / ".git").exists():
         shutil.rmtree(clone, ignore_errors=True)
-        half = clone.with_name(f"{clone.name}.half")
+        half = clone.with_name(f".{clone.name}.half")  # no child is called so
         shutil.rmtree(half, ignore_errors=True)
         git(clone.parent, "clone", "--quiet", "--no-tags", "--no-checkout", "--", child.url, str(half))
         git(half, "remote", "set-url", "origin", shown(child.url))  # no password stays on the disk
@@ -107,46 +108,61 @@ def try_update(state: State, child: Child, to: str, tests: Tests) -> Record:
         return record | {"outcome": outcome_of(made, passed), "log": log.name if log.exists() else ""}
 
 
-def planned(state: State, child: Child, wanted: Record, make: Callable[[], Record], keep_known: bool = True) -> Record:
-    """Plan one child by `make` and remember it; a plan of the same child commit and wish is kept as it is.
+class Planning:
+    """The plan of one child in the making: what goes wrong is its outcome "error", with one line that says why.
 
-    Whatever goes wrong with this child is its outcome "error" with one line that says why.
+    A plan of the same child commit and wish is kept as it is, unless `keep_known` is false; then it is not `due`.
     """
-    started = time.monotonic()
-    before = state.read(child.name)
-    record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
-    record |= {key: before[key] for key in ("pushed",) if key in before}
-    if child.paused:
-        record["outcome"] = "paused"
-    else:
-        try:
+
+    def __init__(self, state: State, child: Child, wanted: Record, keep_known: bool = True) -> None:
+        self.state, self.child, self.started = state, child, time.monotonic()
+        before = state.read(child.name)
+        self.record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+        self.record |= {key: before[key] for key in ("pushed",) if key in before}
+        self.kept = self.due = False
+        if child.paused:
+            self.record["outcome"] = "paused"
+            return
+        with self.told() as record:
             record["child_commit"] = refresh(child, state.clone(child.name))
             record |= wanted
             same = all(before.get(key) == record[key] for key in ("child_commit", *wanted))
-            if keep_known and same and before.get("outcome") not in ("error", "paused", None):
-                return before
-            record |= make()
+            self.kept = keep_known and same and before.get("outcome") not in ("error", "paused", None)
+            self.due = not self.kept
+        if self.kept:
+            self.record = before
+
+    @contextmanager
+    def told(self) -> Iterator[Record]:
+        """Give the record to write into, and write there what goes wrong."""
+        record = self.record
+        try:
+            yield record
         except (UpdateError, FleetError) as error:
             record |= {"outcome": "error", "message": str(error)}
         except subprocess.CalledProcessError as error:
             record |= {"outcome": "error", "message": f"git {error.cmd[5]}: {last_line(error.stderr)}"}
         except Exception as error:  # one child must not stop the others
             record |= {"outcome": "error", "message": f"{type(error).__name__}: {last_line(str(error))}"}
-    record["seconds"] = round(time.monotonic() - started, 2)
-    state.write(child.name, record)
-    return record
+
+    def end(self) -> Record:
+        """Remember what was planned and return it."""
+        if not self.kept:
+            self.record["seconds"] = round(time.monotonic() - self.started, 2)
+            self.state.write(self.child.name, self.record)
+        return self.record
 
 
 def plan_child(state: State, child: Child, source: str, to: str, tests: Tests) -> Record:
     """Plan the update of one child and remember it."""
-
-    def update() -> Record:
-        answers = read_answers(state.clone(child.name))
-        answers_in((state.clone(child.name) / ANSWERS).read_bytes())
-        if not same_place(str(answers["_src_path"]), source):
-            raise UpdateError(f"it follows another template, {answers['_src_path']}")
-        if not COMMIT.fullmatch(answers["_commit"]):
-            raise UpdateError(f".copier-answers.yml: _commit names no version: {answers['_commit']!r}")
-        return try_update(state, child, to, tests)
-
-    return planned(state, child, {"wanted": to, "test": shown(tests.command)}, update)
+    planning = Planning(state, child, {"wanted": to, "test": shown(tests.command)})
+    with planning.told() as record:
+        if planning.due:
+            answers = read_answers(state.clone(child.name))
+            answers_in((state.clone(child.name) / ANSWERS).read_bytes())
+            if not same_place(str(answers["_src_path"]), source):
+                raise UpdateError(f"it follows another template, {answers['_src_path']}")
+            if not COMMIT.fullmatch(answers["_commit"]):
+                raise UpdateError(f".copier-answers.yml: _commit names no version: {answers['_commit']!r}")
+            record |= try_update(state, child, to, tests)
+    return planning.end()

@@ -1,16 +1,29 @@
-"""Work in processes that outlives a worker which is killed, and a child that never ends."""
+"""Plans of children in processes of their own, which outlive a worker that is killed and a child that never ends."""
 
 from __future__ import annotations
 
+import argparse
+import multiprocessing
+import os
 import signal
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 
-from fleetkit.children import Child
-from fleetkit.state import Record
+from gpu_repo_runtime.update.template_versions import last_line
+from tqdm import tqdm
+
+from fleetkit.children import Child, shown
+from fleetkit.isolation import GRACE_SECONDS
+from fleetkit.plan import plan_child
+from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
+from fleetkit.state import Record, State
 
 Work = Callable[[Child], Record]
 
@@ -69,3 +82,62 @@ def in_processes(
         for suspect in suspects:
             for child, record in attempt(pool(1), work, [suspect]):
                 yield child, killed(child) if record is None else record
+
+
+def end_with(parent: int) -> None:
+    """End this process once `parent` is gone, so that a killed run leaves no worker behind."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
+
+
+def start_worker(folder: str) -> None:
+    """Give this worker a cache of its own, since Copier locks none, and let it share its checkouts of the template."""
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    own = Path(folder) / "copier" / str(os.getpid())
+    os.environ["COPIER_CACHE_DIR"] = str(own / "cache")
+    share_checkouts(own / "checkouts")
+    read_yaml_fast()
+    compile_templates_once()
+
+
+class Plan:
+    """The work of one child in a plan, for worker processes."""
+
+    def __init__(self, state: State, options: argparse.Namespace) -> None:
+        self.state, self.options = state, options
+        self.tests = options.tests
+
+    def __call__(self, child: Child) -> Record:
+        tests = self.tests.limits.seconds + GRACE_SECONDS if self.tests.command else 0
+        try:
+            with time_limit(self.options.child_limit + tests):
+                return plan_child(self.state, child, self.options.template, self.options.to, self.tests)
+        except Exception as error:  # beside its plan, say where there is no room for its record
+            return self.lost(child, f"{type(error).__name__}: {last_line(str(error))}")
+
+    def lost(self, child: Child, why: str) -> Record:
+        """Return the record of a child of which nothing was planned, and remember it where that is possible."""
+        record: Record = {"name": child.name, "url": child.url, "wave": child.wave, "owner": child.owner}
+        record |= {"outcome": "error", "message": why, "to": self.options.to}
+        with suppress(OSError):
+            self.state.write(child.name, record)
+        return record
+
+    def killed(self, child: Child) -> Record:
+        """Return the record of a child that took its worker along."""
+        return self.lost(child, "its worker was killed, for memory perhaps: nothing of it was planned")
+
+
+def plan_each(work: Plan, chosen: list[Child], jobs: int) -> list[Record]:
+    """Plan the children in processes of their own; the records come in the order of the children."""
+    context = multiprocessing.get_context("fork")  # Copier is imported once, not once in each worker
+
+    def pool(size: int) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(size, context, start_worker, (str(work.state.folder / "cache"),))
+
+    done: dict[str, Record] = {}
+    told = in_processes(pool, jobs, work, chosen, work.killed)
+    for child, record in tqdm(told, total=len(chosen), desc="plan", unit="child", disable=not sys.stderr.isatty()):
+        done[child.name] = shown(record)
+    return [done[child.name] for child in chosen]

@@ -10,6 +10,7 @@ from pathlib import Path
 from gpu_repo_runtime.update.template_versions import version_of
 from packaging.version import Version
 
+from fleetkit.children import shown
 from fleetkit.plan import OUTCOMES
 from fleetkit.state import Record, State
 
@@ -85,8 +86,8 @@ def write(state: State, records: list[Record], folder: Path, title: str) -> None
     }
     (folder / "fleet.json").write_text(json.dumps(data, indent=1), encoding="utf-8")
     (folder / "fleet.xml").write_text(junit(records), encoding="utf-8")
-    shown = data | {"children": [detail(state, record) for record in records]}
-    embedded = json.dumps(shown).replace("<", "\\u003c")  # no text of a child can close the script element
+    whole = data | {"children": [shown(detail(state, record)) for record in records]}
+    embedded = json.dumps(whole).replace("<", "\\u003c")  # no text of a child can close the script element
     (folder / "fleet.html").write_text(
         PAGE.read_text(encoding="utf-8").replace('"DATA"', embedded, 1), encoding="utf-8"
     )

@@ -7,7 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-OURS = re.compile(r"(?m)^<!-- fleet: (\S+) -->$")
+from fleetkit.children import FleetError
+
+OURS = re.compile(r"(?m)^<!-- fleet: (template/\S+) -->\s*$")
+DRAFT = "<!-- fleet: draft -->"  # this tool made it a draft, and no person
 TAKEN_BACK = "<!-- fleet: taken-back -->"
 REFUSED = "not merged: "
 REMINDER = "<!-- fleet: reminder -->"
@@ -42,9 +45,17 @@ class Opened:
 
 
 def branch_in(text: str | None) -> str:
-    """Return the branch that the text of a request names; nothing where the request is not one of this tool."""
-    found = OURS.search(text or "")
-    return found[1] if found else ""
+    """Return the branch that the text of a request names; nothing where the request is not one of this tool.
+
+    The line alone proves nothing: anybody can copy a text. Whose request it is says `is_ours` together with it.
+    """
+    found = OURS.findall(text or "")
+    return str(found[-1]) if found else ""  # what a child's file names put above it does not count
+
+
+def is_ours(text: str | None, branch: str) -> bool:
+    """Tell whether a request from `branch` is one of this tool: its text names the branch that it comes from."""
+    return bool(branch) and branch_in(text) == branch
 
 
 def verdict(told: Iterable[str]) -> tuple[str, bool]:
@@ -55,9 +66,9 @@ def verdict(told: Iterable[str]) -> tuple[str, bool]:
     return ("green" if said and said <= GREEN else "waiting"), bool(said)
 
 
-def signed(text: str, branch: str) -> str:
+def signed(text: str, branch: str, draft: bool = False) -> str:
     """Return the text of a request with the line by which a later run knows it, from an empty folder too."""
-    return f"{text.rstrip()}\n\n<!-- fleet: {branch} -->\n"
+    return f"{text.rstrip()}\n\n<!-- fleet: {branch} -->\n" + f"{DRAFT}\n" * draft
 
 
 def kind_of(branch: str) -> str:
@@ -69,6 +80,11 @@ def is_older(text: str | None, branch: str) -> bool:
     """Tell whether this is the text of a request that the one of `branch` stands in for: one of the same kind."""
     found = branch_in(text)
     return found not in ("", branch) and kind_of(branch) != "revert" and kind_of(found) == kind_of(branch)
+
+
+def not_ours(address: str, branch: str) -> FleetError:
+    """Return the error for a request that somebody else opened from a branch of this tool."""
+    return FleetError(f"{address} comes from its branch {branch} and is not this tool's own: it is left alone")
 
 
 def closed_by_a_person(text: str | None) -> bool:

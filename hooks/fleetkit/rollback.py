@@ -12,7 +12,7 @@ from gpu_repo_runtime.update.template_versions import last_line, version_of
 
 from fleetkit.adopt import ADOPTED
 from fleetkit.answers import ANSWERS, version_in
-from fleetkit.branches import FETCHED, branch_of, is_ours, push, remote_refs
+from fleetkit.branches import FETCHED, UPDATE, Refs, branch_of, is_ours, push, remote_refs
 from fleetkit.children import Child, Fleet, FleetError
 from fleetkit.clients import reason
 from fleetkit.hosts import Host, connect
@@ -65,7 +65,7 @@ def locks_commit(clone: Path, head: str, planned: Record) -> str:
     return ""
 
 
-def revert(state: State, child: Child, host: Host, refs: dict[str, str], commit: str, back: str, title: str) -> str:
+def revert(state: State, child: Child, host: Host, refs: Refs, commit: str, back: str, title: str) -> str:
     """Open a request from the branch `back` that takes a commit back; return its address, or its branch."""
     clone = state.clone(child.name)
     head = git(clone, "rev-parse", "HEAD").strip()
@@ -75,12 +75,12 @@ def revert(state: State, child: Child, host: Host, refs: dict[str, str], commit:
         since = git(clone, "diff", "--name-only", "--diff-filter=U").split("\n")[:-1]
         said = f"{named(since)} changed since" if since else last_line(done.stderr.decode(errors="replace"))
         raise FleetError(f"{commit[:12]} cannot be reverted by itself: {said}; revert it by hand")
-    there = refs.get(back, "")
+    there = refs.branches.get(back, "")
     if there and not is_ours(clone, child, back, head):
         raise FleetError(f"its branch {back} was changed by somebody else: it is left alone")
     if not there or git(clone, "rev-parse", f"{FETCHED}^{{tree}}") != git(clone, "rev-parse", "HEAD^{tree}"):
         push(state, child, git(clone, "rev-parse", "HEAD").strip(), back, there)
-    return host.request(back, refs.get("base", "main"), title, f"Reverts {commit}.", False) or back
+    return host.request(back, refs.base, title, f"Reverts {commit}.", False) or back
 
 
 def delete(state: State, child: Child, branch: str, commit: str) -> None:
@@ -106,20 +106,19 @@ def taken_back(state: State, child: Child, work: Callable[[Record], str]) -> Rec
     return record
 
 
-def close_kind(
-    state: State, child: Child, host: Host, refs: dict[str, str], kind: str, merged: Callable[[], bool]
-) -> bool:
+def close_kind(state: State, child: Child, host: Host, refs: Refs, kind: str, merged: Callable[[], bool]) -> bool:
     """Close the open requests of one kind and delete their branches, where they are this tool's and not `merged`.
 
     What was merged as a squash leaves a branch over, which is looked at (FETCHED) and left alone.
     """
     clone, done = state.clone(child.name), False
     open_now = {one.branch for one in host.opened()}
-    for branch in sorted(name for name in {*refs, *open_now} if kind_of(name) == kind):
+    ours_by_name = {name for name in {*refs.branches, *open_now} if name.startswith(UPDATE)}
+    for branch in sorted(name for name in ours_by_name if kind_of(name) == kind):
         closed = host.close(branch)
-        ours = branch in refs and is_ours(clone, child, branch, "HEAD") and not merged()
+        ours = branch in refs.branches and is_ours(clone, child, branch, "HEAD") and not merged()
         if ours:
-            delete(state, child, branch, refs[branch])
+            delete(state, child, branch, refs.branches[branch])
         done = done or closed or ours
     return done
 
@@ -172,7 +171,7 @@ def adoption_commit(clone: Path, head: str) -> str:
     return ""
 
 
-def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
+def roll_back(state: State, fleet: Fleet, version: str, child: Child) -> Record:
     """Take the update to `version` back: a reverting branch where it was merged, else the request is closed.
 
     Everything is found on the host, so an empty folder is enough. Copier refuses to go back to an older version, so
@@ -183,10 +182,8 @@ def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
         host, refs, clone = connect(child, fleet.host_of(child)), remote_refs(state, child), state.clone(child.name)
         head, wanted = refresh(child, clone), version_of(version)
         now = version_of(version_at(clone, head))
-        branch = next(
-            (name for name in refs if wanted and version_of(name.removeprefix(branch_of(""))) == wanted),
-            branch_of(version),
-        )
+        named = {name: version_of(name.removeprefix(UPDATE)) for name in refs.branches if name.startswith(UPDATE)}
+        branch = next((name for name, at in named.items() if wanted and at == wanted), branch_of(version))
         if now is not None and now == wanted:
             commit, title = update_commit(clone, head, version), f"Take the template's {version} back"
             told = revert(state, child, host, refs, commit, f"template/revert-{version}", title)
@@ -196,8 +193,8 @@ def roll_back(state: State, fleet: Fleet, child: Child, version: str) -> Record:
         closed, later = host.close(branch), now is not None and wanted is not None and now > wanted
         if later and not closed:
             raise FleetError(f"it follows {version_at(clone, head)}, which came after {version}: take that back first")
-        if refs.get(branch) and is_ours(clone, child, branch, head):
-            delete(state, child, branch, refs[branch])
+        if refs.branches.get(branch) and is_ours(clone, child, branch, head):
+            delete(state, child, branch, refs.branches[branch])
             closed = True
         if record.get("pushed", {}).get("branch") == branch:
             record.pop("pushed")

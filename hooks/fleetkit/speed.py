@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import MutableMapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,7 @@ def share_checkouts(folder: Path) -> None:
 def read_yaml_fast() -> None:
     """Let yaml.safe_load parse in C, where PyYAML was built with it; the values are the same."""
     if yaml.__with_libyaml__:
-
-        def safe_load(stream: Any) -> Any:
-            return yaml.load(stream, Loader=yaml.CSafeLoader)
-
-        yaml.safe_load = safe_load
+        yaml.safe_load = partial(yaml.load, Loader=yaml.CSafeLoader)
 
 
 def compile_templates_once(kept: MutableMapping[tuple[Any, ...], Any] | None = None) -> None:

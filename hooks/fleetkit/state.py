@@ -42,8 +42,7 @@ class State:
 
     def read(self, name: str) -> Record:
         """Return what is known of a child; nothing at first."""
-        place = self.folder / "children" / f"{name}.json"
-        return json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+        return self._read(self.folder / "children" / f"{name}.json")
 
     def write(self, name: str, record: Record) -> None:
         """Remember what is known of a child, whole or not at all."""
@@ -51,8 +50,7 @@ class State:
 
     def plan(self) -> Record:
         """Return the last plan: its version and whether it is finished."""
-        place = self.folder / "plan.json"
-        return json.loads(place.read_text(encoding="utf-8")) if place.exists() else {}
+        return self._read(self.folder / "plan.json")
 
     def write_plan(self, record: Record) -> None:
         """Remember the plan."""
@@ -69,6 +67,14 @@ class State:
     def bundle(self, name: str) -> Path:
         """Return where the commit that the plan made for a child is kept, without the child's own history."""
         return self.folder / "bundles" / f"{name}.bundle"
+
+    def _read(self, place: Path) -> Record:
+        """Return a record; nothing where there is none that is whole, since hosts know what was done."""
+        try:
+            record = json.loads(place.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return record if isinstance(record, dict) else {}
 
     def _write(self, place: Path, record: Record) -> None:
         with tempfile.NamedTemporaryFile("w", dir=place.parent, suffix=".new", delete=False, encoding="utf-8") as file:

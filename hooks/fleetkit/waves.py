@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from fleetkit.branches import branch_for, is_merged
+from fleetkit.branches import branch_for, branch_of, is_merged, merged_at
 from fleetkit.children import WAVES, Child, Fleet, FleetError
 from fleetkit.hosts import connect
-from fleetkit.open_requests import is_update, open_in_fleet
-from fleetkit.requests import Look
+from fleetkit.open_requests import open_in_fleet
+from fleetkit.requests import Look, kind_of
 from fleetkit.state import ADOPTIONS, LOCKS, State
 
 PUSHED = ("clean", "conflict", "to do")  # edits at risk and failed tests are held back until a person looked at them
@@ -38,7 +38,7 @@ def on_host(fleet: Fleet, child: Child, branch: str) -> Look:
 def look_at(state: State, fleet: Fleet, child: Child, to: str) -> Look:
     """Return how the update to a version fares in a child, by its host, else by its default branch."""
     look = on_host(fleet, child, branch_for(state, child, to))
-    return look if look.state or not is_merged(state, child, to) else Look("merged")
+    return look if look.state or not is_merged(state, child, to) else Look("merged", merged_at(state, child))
 
 
 def looks_of(look: Callable[[Child], Look], children: Iterable[Child]) -> dict[str, Look]:
@@ -92,13 +92,23 @@ def check_waves(state: State, fleet: Fleet, wave: str, to: str, rules: Rules) ->
                 f"wave {earlier} merged {to} in {len(good)} of {len(members)} children{also} and needs "
                 f"{rules.threshold:.0%}: settle them before wave {wave}, or lower --threshold"
             )
-        youngest = max((since for name in good if (since := looks[name].since)), default=None)
-        soaked = datetime.now(UTC) - youngest if youngest else timedelta.max
-        if soaked < timedelta(hours=rules.soak):
-            hours = soaked.total_seconds() / 3600
-            raise FleetError(
-                f"wave {earlier} has had {to} for {hours:.1f} h of {rules.soak:g} h: wait, or lower --soak"
-            )
+        check_soak({name: looks[name] for name in good}, earlier, to, rules.soak)
+
+
+def check_soak(good: dict[str, Look], wave: str, to: str, hours: float) -> None:
+    """Raise FleetError where the youngest of a wave has not had the version for so long, or where that is not known."""
+    if not hours:
+        return  # nor does a host whose clock is ahead of this one hold anything up
+    if unknown := [name for name, look in good.items() if look.since is None]:
+        raise FleetError(
+            f"since when {unknown[0]} has {to} is not known, so wave {wave} cannot be said to have it for {hours:g} h: "
+            "a merge commit or a squash tells it, a fast-forward does not; look yourself, and leave out --soak"
+        )
+    youngest = max((look.since for look in good.values() if look.since), default=None)
+    soaked = datetime.now(UTC) - youngest if youngest else timedelta.max
+    if soaked < timedelta(hours=hours):
+        had = soaked.total_seconds() / 3600
+        raise FleetError(f"wave {wave} has had {to} for {had:.1f} h of {hours:g} h: wait, or lower --soak")
 
 
 def room(state: State, fleet: Fleet, to: str, max_failed: float) -> int | None:
@@ -115,7 +125,9 @@ def room(state: State, fleet: Fleet, to: str, max_failed: float) -> int | None:
     check_failures(looks, to, max_failed)
     if named(looks, GOOD):
         return None
-    return max(0, FIRST - len(named(looks, (*BAD, "waiting", "closed"))))
+    have = {*named(looks, (*BAD, "waiting", "closed"))}  # and one that cannot be asked today, and got it before
+    have |= {child.name for child in asked if is_offered(state, child, to, [])}
+    return max(0, FIRST - len(have))
 
 
 def is_offered(state: State, child: Child, to: str, branches: list[str]) -> bool:
@@ -147,7 +159,8 @@ def to_push(state: State, fleet: Fleet, wave: str, max_open: int | None, max_fai
     if max_open is not None:  # this folder may know nothing of what an earlier run opened
         told = open_in_fleet(state, fleet)
         number = sum(map(len, told.values()))
-        open_now = {name for name, branches in told.items() if any(map(is_update, branches))}
+        kind = kind_of(branch_of(plan["to"]))  # a renewal of locks takes the place of no update
+        open_now = {name for name, branches in told.items() if any(one and kind_of(one) == kind for one in branches)}
     unmerged = [child for child in planned if child.name not in merged]
     again = [child for child in unmerged if is_offered(state, child, plan["to"], told.get(child.name, []))]
     new = [child for child in unmerged if child not in again]

@@ -66,7 +66,7 @@ def agents_of_jobs(
 
 def quick_checks(child: Path) -> None:
     """Let lint and test of a child say at once that all is good: for faults that are not about them."""
-    library = 'source "$(dirname "$0")/lib.sh"\n'
+    library = 'source "$(dirname "$(readlink -f "$0")")/lib.sh"\n'
     report = '<testsuite><testcase name="quick"/></testsuite>'
     (child / "scripts" / "lint").write_text(f"#!/usr/bin/env bash\n{library}proved lint\n")
     (child / "scripts" / "test").write_text(

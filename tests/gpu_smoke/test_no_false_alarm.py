@@ -154,6 +154,34 @@ def test_valid_masks_are_no_alarm(machine: Machine, value: str) -> None:
     _quiet(result)
 
 
+@pytest.mark.parametrize(("value", "rc"), sampled([("", 100), ("-1", 0), ("NoDevFiles", 100)], [("-1", 0)]))
+def test_who_hides_every_gpu_and_asks_for_none_gets_no_fault(machine: Machine, value: str, rc: int) -> None:
+    """CUDA_VISIBLE_DEVICES="" is how people ask for the CPU; where a GPU is asked for, it stays the cause."""
+    machine.good().set(COUNT=0, NVML_COUNT=1, CUINIT_RC=rc, RUNTIME_RC=100, TORCH_COUNT=0)
+    machine.variables(CUDA_VISIBLE_DEVICES=value)
+    result = machine.run("--require", "none")
+    assert (result.code, result.report["verdict"]) == (0, "untested"), result.text
+    assert result.finding("GS304")["severity"] == "warning"
+    for level in ("driver", "gpu"):
+        result = machine.run("--require", level)
+        assert (result.code, result.report["cause"]["code"]) == (1, "GS304"), result.text
+
+
+def test_a_broken_driver_is_a_fault_though_every_gpu_is_hidden(machine: Machine) -> None:
+    machine.good().set(COUNT=0, CUINIT_RC=999).variables(CUDA_VISIBLE_DEVICES="")
+    result = machine.run("--require", "none")
+    assert (result.code, result.report["cause"]["code"]) == (1, "GS312"), result.text
+
+
+@pytest.mark.slow
+def test_an_allocator_before_every_library_is_no_alarm(machine: Machine) -> None:
+    machine.good().library("files", machine.home / "own", "libjemalloc.so.2", on_path=False)
+    machine.variables(LD_PRELOAD=f"{machine.home}/own/libjemalloc.so.2", CUDA_LAUNCH_BLOCKING="0")
+    result = machine.run("--require", "gpu")
+    assert result.code == 0, result.text
+    _quiet(result)
+
+
 def test_satisfied_or_disabled_requirement_is_no_alarm(machine: Machine) -> None:
     machine.good().variables(NVIDIA_REQUIRE_CUDA="cuda>=99 driver>=580,brand=tesla")
     _quiet(machine.run("--require", "gpu"))

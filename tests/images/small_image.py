@@ -86,13 +86,21 @@ class Bench:
         """Run base-install on a lock; `before` is Python that runs first, as a fault does."""
         path = self.folder / "requirements.lock"
         path.write_bytes(lock.encode() if isinstance(lock, str) else lock)
+        command = [*self.command(path, before), *([carried] if carried else [])]
+        variables = self.variables() | environment
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+
+    def command(self, lock: Path, before: str = "") -> list[str | Path]:
+        """Return how base-install is started on a lock."""
         lib = self.base / "lib"
         program = START.format(
             lib=str(lib), wheels=[str(next(lib.glob("packaging-*.whl")))], base=str(self.base), before=before
         )
-        variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PATH": os.environ["PATH"]} | environment
-        command = [self.python, "-IB", "-c", program, path, *([carried] if carried else [])]
-        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        return [self.python, "-IB", "-c", program, lock]
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment of a build, whose index is the folder of wheels."""
+        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PATH": os.environ["PATH"]}
 
     def tree(self) -> dict[str, str]:
         """Return each file of the environment with its content's checksum."""

@@ -83,7 +83,7 @@ def test_a_list_is_valid_and_names_the_digest(tmp_path: Path, monkeypatch: pytes
     ):
         assert listed[library]["versionInfo"] == version, library
         assert (listed[owner]["SPDXID"], listed[library]["SPDXID"]) in inside, library
-    assert "_conv.so" not in listed, "a package's own module is no library of another"
+    assert "_conv.so" not in listed, "a package's own module is not another's library"
 
     monkeypatch.setattr(sbom, "named", lambda document, _: document | {"documentNamespace": "no address"})
     with pytest.raises(ImageError, match="the package list is not valid SPDX"):

@@ -67,6 +67,20 @@ def test_a_row_that_lies_is_caught(name: str, key: str, value: Any) -> None:
     assert any(key in problem for problem in found), f"{name}: {key}={value!r} gave {found}"
 
 
+@pytest.mark.parametrize(
+    ("there", "problem"),
+    [
+        ({"compute_capabilities": {"sass": ["sm_90"], "ptx": []}}, "compute_capabilities.sass has 'sm_90'"),
+        ({"compute_capabilites": {"sass": ["9.0"], "ptx": []}}, "platforms.linux/arm64 has 'compute_capabilites'"),
+        ({"cudnn": "1.2.3"}, "cudnn says 1.2.3"),
+        ({"driver_min": 470}, "driver_min says 470"),
+    ],
+)
+def test_what_a_row_says_of_one_platform_is_held_to_the_same(there: dict[str, Any], problem: str) -> None:
+    catalog, row = changed_row("torch-cu13", platforms={"linux/amd64": None, "linux/arm64": there})
+    assert any(one.startswith(problem) for one in check.row_problems(catalog, row))
+
+
 def test_two_rows_for_the_same_answers_are_caught() -> None:
     """Else children would move to whichever stands last."""
     catalog = copy.deepcopy(CATALOG)

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests.conftest import git
 from tests.jenkins import jvm
 from tests.jenkins.runner import Trace, run_pipeline
 
@@ -35,10 +36,13 @@ def leave_out(reason: str) -> None:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """Return a folder with one file, `tracked.txt`."""
+    """Return a repository with one file, `tracked.txt`."""
     folder = tmp_path / "source"
     folder.mkdir()
     (folder / "tracked.txt").write_text("tracked\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=one")
     return folder
 
 

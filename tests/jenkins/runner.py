@@ -72,19 +72,17 @@ def run_pipeline(
     timer: bool = False,
     env: Mapping[str, str] | None = None,
     timeouts: Mapping[str, float] | None = None,
-    resources: Mapping[str, int] | None = None,
     build_number: int = 1,
     only: Iterable[str] | None = None,
     after: Trace | None = None,
 ) -> Trace:
-    """Run a Jenkinsfile on a copy of `source` and return what happened, whatever the build's result.
+    """Run a Jenkinsfile on clones of `source` and return what happened, whatever the build's result.
 
-    source: a git repository with a commit (each checkout is a clone of HEAD) or a plain folder (a copy).
+    source: a git repository with a commit; each checkout is a clone of HEAD.
     branch, tag, change: the kind of build; a tag or a change (the number of a pull request) replaces the branch.
     labels: the agents, one label each; the value is a folder put first on PATH there.
     approve: the answer to every `input`. timer: started by cron, not by a push. env: variables of the whole build.
     timeouts: seconds that replace the `timeout`s of a stage, by its name.
-    resources: how many lockable resources have a label (one, where it is not named).
     only: the stages to run, by name; the others are left out. after: a build whose stashes are there from the start.
 
     Raises PipelineRefused when the static check refuses the file, ValueError for arguments the runner refuses.
@@ -102,7 +100,6 @@ def run_pipeline(
         "timer": timer,
         "env": _kind(branch, tag, change) | dict(env or {}),
         "timeouts": dict(timeouts or {}),
-        "resources": dict(resources or {}),
         "build_number": str(build_number),
         "only": None if only is None else list(only),
         "stashes": str(after.workdir / "stash") if after else None,

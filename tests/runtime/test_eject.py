@@ -60,7 +60,7 @@ def test_an_update_names_what_the_copy_misses(project: Path) -> None:
     eject.eject(project)
     assert wheels.told_ejected(project) == "", "the wheel is the one that was ejected"
     (project / COPY / "cores.py").write_text("# the owner's\n", encoding="utf-8")
-    assert wheels.told_ejected(project) == "", "the owner's own change is no news"
+    assert wheels.told_ejected(project) == "", "the owner's own change is not news"
     mark = project / COPY / "EJECTED"
     was = json.loads(mark.read_text(encoding="utf-8"))
     was["files"] |= {"serving/app.py": "another", "serving/gone.py": "removed since"}

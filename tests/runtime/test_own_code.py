@@ -18,7 +18,7 @@ from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving import logs
 from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.auth import BearerToken
-from gpu_repo_runtime.serving.engine import Choice
+from gpu_repo_runtime.serving.choice import Choice
 from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.hooks import build_middleware
 from gpu_repo_runtime.serving.service import Service

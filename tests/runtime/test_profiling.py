@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -61,7 +62,7 @@ def test_a_cpu_proves_nothing_of_a_gpu():
 
 @pytest.mark.parametrize("text", ["T4", "T4=", "=4", "T4=big"])
 def test_gpus_without_a_memory_are_refused(text):
-    with pytest.raises(ValueError, match="T4=16"):
+    with pytest.raises(argparse.ArgumentTypeError, match="T4=16"):
         capacity.gpus_in(text)
 
 
@@ -122,6 +123,66 @@ def test_inputs_that_are_none_end_with_one_line(profile, tmp_path, content, said
     assert done.returncode == 1, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+WITH_PARAMETERS = """
+from pydantic import BaseModel
+
+Input = str
+
+
+class Output(BaseModel):
+    size: int
+
+
+class Parameters(BaseModel):
+    top: int = 3
+
+
+class Model:
+    examples = ("one", "two")
+    tolerance = 0.0
+
+    def load(self, device: str) -> None: ...
+
+    def predict(self, batch: list[str], parameters: Parameters) -> list[Output]:
+        return [Output(size=len(one) + parameters.top) for one in batch]
+"""
+
+
+def test_a_model_with_parameters_gets_their_defaults(tmp_path: Path) -> None:
+    """The file has what editors and hands leave in one: a mark at its begin, and empty lines."""
+    package = tmp_path / "src/parametric"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "model.py").write_text(WITH_PARAMETERS)
+    (tmp_path / "in.jsonl").write_text('"rain"\r\n\r\n"sun"\n\n', encoding="utf-8-sig")
+    command = [sys.executable, "-m", "gpu_repo_runtime.profiling", "--package", "parametric", "--input", "in.jsonl"]
+    done = subprocess.run(
+        [*command, "--device", "cpu", "--batch-sizes", "2", "2"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(RUNTIME)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [one["size"] for one in json.loads((tmp_path / "build/profile/profile.json").read_text())["batches"]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--price", "1,50"], "--price: '1,50' should be such as 1.5"),
+        (["--price", "nan"], "--price: 'nan' should be such as 1.5"),
+        (["--gpus", "T4"], "--gpus: 'T4' should be such as T4=16,L4=24"),
+        (["--batch-sizes", "0"], "--batch-sizes: '0' is not a whole number"),
+    ],
+)
+def test_a_wrong_value_is_told_as_a_person_writes_it(capsys, words, said):
+    with pytest.raises(SystemExit) as ended:
+        profiling.main(["--package", "topic_finder", *words])
+    assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize("project_type", ["batch", "library", "service"])

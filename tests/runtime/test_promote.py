@@ -12,8 +12,9 @@ import pytest
 from gpu_repo_runtime import promote
 
 OLD, NEW = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
-PUSHED = f"host.example.com/ml/staging/it@{NEW}"
-NAME = "host.example.com/ml/it"
+HOST = "host.example.com"
+PUSHED = f"{HOST}/ml/staging/it@{NEW}"
+NAME = f"{HOST}/ml/it"
 # Tags with their digest and labels are in registry.json; a fault is how skopeo fails from a call of an action on.
 SKOPEO = """#!/usr/bin/env python3
 import json, sys
@@ -77,7 +78,11 @@ class Registry:
     def promote(self, monkeypatch: pytest.MonkeyPatch, tag: str, *more: str, name: str = NAME) -> tuple[int, str]:
         """Promote; return the exit code and what was said."""
         about = ["--commit", "c" * 40, "--committed", "2026-05-01T00:00:00Z"]
-        monkeypatch.setattr(promote.sys, "argv", ["promote", PUSHED, f"{name}:{tag}", *about, *more])
+        monkeypatch.setattr(
+            promote.sys,
+            "argv",
+            ["promote", PUSHED.replace(HOST, name.partition("/")[0]), f"{name}:{tag}", *about, *more],
+        )
         return promote.main(), self.capsys.readouterr().err
 
 

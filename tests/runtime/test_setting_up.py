@@ -104,6 +104,7 @@ def test_where_one_lock_cannot_be_resolved_none_changes(
     ("asked", "said"),
     [
         ("own @ git+https://me:secret@example.com/own.git@v1", "asks for own @ git+https://example.com/own.git@v1:"),
+        ("own @ hg+https://example.com/own", "asks for own @ hg+https://example.com/own:"),
         ("own @ file:../own", "asks for own @ file:../own:"),
         ("own @ ../own", "asks for own @ ../own:"),
         ("own @ https://example.com/own-1.0-py3-none-any.whl", ""),
@@ -119,13 +120,44 @@ def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
     assert (said in capsys.readouterr().err, bool(calls(child))) == (True, not said)
 
 
+@pytest.mark.parametrize("many", [False, True], ids=["one", "by marker"])
 @pytest.mark.parametrize("source", ['path = "../own"', 'git = "https://example.com/own.git"'])
-def test_a_source_of_uv_is_no_way_around_that(child: Path, capsys: pytest.CaptureFixture[str], source: str) -> None:
-    text = f'[project]\ndependencies = ["own"]\n[tool.uv.sources]\nown = {{ {source} }}\n'
+def test_a_source_of_uv_is_no_way_around_that(
+    child: Path, capsys: pytest.CaptureFixture[str], source: str, many: bool
+) -> None:
+    told = f"[{{ {source}, marker = \"sys_platform == 'linux'\" }}]" if many else f"{{ {source} }}"
+    text = f'[project]\ndependencies = ["own"]\n[tool.uv.sources]\nown = {told}\n'
     (child / "pyproject.toml").write_text(text)
     assert locking.main(["--image", "plain-cu13", "--"]) == 1
     assert "pyproject.toml asks for own @ " in capsys.readouterr().err
     assert not calls(child)
+
+
+@pytest.mark.parametrize("words", [["--wrong"], ["upgrade"], ["--db", "x"]])
+def test_a_wrong_option_of_lock_is_one_line(child: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    (child / "uv.json").write_text(json.dumps({"--wrong": 2, "--db": 2}))
+    assert locking.main(["--image", "plain-cu13", "--", *words]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith(": see scripts/lock --help")
+    assert not [words for words in calls(child) if "--output-file" in words]
+
+
+def test_what_was_written_down_and_not_locked_is_named(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The owner forgot scripts/lock: without a word the first import fails."""
+    asked = '[project]\ndependencies = ["x>=1", "Torch[extra]>=2", "tqdm>=4", "My_Own~=1.0; python_version>\'3\'"]\n'
+    (child / "pyproject.toml").write_text(asked)
+    assert environment.main([]) == 0
+    said = capsys.readouterr().err
+    assert "asks for tqdm>=4, My_Own~=1.0; python_version>'3', which the locks do not hold: run scripts/lock" in said
+    (child / "requirements-dev.lock").write_text("tqdm==4.1 \\\n    --hash=sha256:1\nmy-own==1.0 \\\n")
+    assert environment.main([]) == 0
+    assert "which the locks do not hold" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[project", "[project]\ndependencies = 3\n", "project = 1\n"])
+def test_what_is_wrong_in_pyproject_does_not_end_setup(child: Path, text: str) -> None:
+    (child / "pyproject.toml").write_text(text)
+    assert environment.main([]) == 0
 
 
 def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:

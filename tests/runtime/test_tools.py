@@ -62,7 +62,7 @@ def test_the_environment_of_the_program_is_not_that_of_the_owners_hooks(wheel: P
     assert python("-c", program, wheel=wheel, cwd=tmp_path).stdout == "[]\n"
 
 
-PROGRAMS = ["environment", "locking", "promote", "serving.probe", "summary", "updating", "verdict"]
+PROGRAMS = ["environment", "locking", "promote", "push", "serving.probe", "summary", "updating", "verdict"]
 
 
 @pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "promote"]))
@@ -79,11 +79,22 @@ def shell(child: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", script], cwd=child, capture_output=True, text=True, check=False)
 
 
+def answering(wheel: Path, text: str) -> None:
+    """Write a wheel whose program verdict says a text and what it was called with."""
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("gpu_repo_runtime/__init__.py", "")
+        archive.writestr("gpu_repo_runtime/verdict.py", f"import sys; print('{text}', *sys.argv[1:])")
+
+
 @pytest.mark.parametrize("project_type", sampled(list(TYPES), ["batch"]))
-def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
+def test_scripts_take_the_locked_wheel_or_the_newest_and_say_where_there_is_none(
     render: Callable[[AnswerSet], Path], project_type: str
 ) -> None:
+    """A library locks none. Two are there after a merge of two branches with updates, or by mistake."""
     child = render(AnswerSet(project_type, "plain"))
+    [carried] = (child / "wheels").glob("*.whl")
+    whole = carried.read_bytes()
+    taken = "0.10.0" if project_type == "library" else "the locked one"
     ejected = child / "src/gpu_repo_runtime"
     (child / "wheels").mkdir(exist_ok=True)
     for held in (child / "wheels").glob("*.whl"):
@@ -91,16 +102,20 @@ def test_scripts_take_the_newest_wheel_and_say_where_there_is_none(
     try:
         missing = shell(child, "from_wheel python3 verdict")
         assert missing.returncode == 1
-        assert "wheels/ holds no runtime: 'git checkout HEAD -- wheels' brings it back" in missing.stderr
+        assert "or a part of it: 'git checkout HEAD -- wheels' brings it back" in missing.stderr
+        for part in (b"version https://git-lfs.github.com/spec/v1\n", b"", whole[:100_000]):
+            carried.write_bytes(part)
+            assert "or a part of it" in shell(child, "from_wheel python3 verdict").stderr
+        carried.unlink()
+        if taken == "the locked one":
+            answering(carried, taken)
         for version in ("0.9.0", "0.10.0"):
-            with zipfile.ZipFile(child / f"wheels/gpu_repo_runtime-{version}-py3-none-any.whl", "w") as archive:
-                archive.writestr("gpu_repo_runtime/__init__.py", "")
-                archive.writestr("gpu_repo_runtime/verdict.py", f"import sys; print('{version}', *sys.argv[1:])")
-        assert shell(child, "from_wheel python3 verdict a 'b c'").stdout == "0.10.0 a b c\n"
+            answering(child / f"wheels/gpu_repo_runtime-{version}-py3-none-any.whl", version)
+        assert shell(child, "from_wheel python3 verdict a 'b c'").stdout == f"{taken} a b c\n"
         ejected.mkdir()
         (ejected / "__init__.py").write_text("raise SystemExit('the copy of scripts/eject')\n")
         own = "export PYTHONPATH=src; from_wheel python3 verdict"
-        assert shell(child, own).stdout == "0.10.0\n", "who ejected the runtime goes on with the wheel's programs"
+        assert shell(child, own).stdout == f"{taken}\n", "who ejected the runtime goes on with the wheel's programs"
     finally:
         shutil.rmtree(ejected, ignore_errors=True)
         for made in (child / "wheels").glob("*.whl"):

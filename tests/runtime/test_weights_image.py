@@ -68,6 +68,19 @@ def inspected(reference: str, *options: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def test_an_empty_file_is_a_file(project: Project, host: str, tmp_path, monkeypatch, capsys) -> None:
+    """Folders of models hold an __init__.py; a registry has no range for nothing."""
+    project('[topic]\nsource = "made"\n', made__best_dot_bin=b"1")
+    (Path("made") / "__init__.py").write_bytes(b"")
+    done("lock")
+    lines, _ = pushed(capsys, f"oci://{host}/models/empty:1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    project(lines)
+    done("lock")
+    found = contents(fetched(capsys))
+    assert (found["topic/__init__.py"], found["topic/best.bin"]) == (b"", b"1")
+
+
 def test_what_is_there_is_not_sent_again(project: Project, host: str, capsys) -> None:
     folder = project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE, made__vocab_dot_txt=b"a")
     done("lock")

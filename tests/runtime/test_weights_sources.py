@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import socket
+import time
 import zipfile
 
 import pytest
@@ -101,6 +103,55 @@ def test_a_server_that_knows_no_ranges_gives_all_again(project, web, capsys) -> 
     assert contents(fetched(capsys)) == {"m/model.bin": LARGE}
 
 
+@pytest.mark.parametrize(("begins", "code"), [(0, 0), (500_000, 0), (1_000_001, 3)])
+def test_a_range_that_begins_elsewhere_is_not_put_behind_the_rest(project, web, capsys, begins: int, code: int) -> None:
+    """A cache on the way may give another range than was asked for; sizes alone would not tell."""
+    web.there["/m.bin"] = LARGE
+    web.cuts["/m.bin"] = [1_000_000]
+    web.begins["/m.bin"] = begins
+    folder = project(f'[m]\nsource = "{web.address}/m.bin"\n')
+    done("lock", code=code)
+    if code:
+        assert "gave the bytes from 1000001 on, and was asked for those from 1000000 on" in capsys.readouterr().err
+    else:
+        [file] = lockfile.read(folder / "weights.lock").files().values()
+        assert file.sha256 == hashlib.sha256(LARGE).hexdigest()
+
+
+def test_a_server_that_says_nothing_is_given_up_after_a_second_try(project, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("WEIGHTS_TIMEOUT", "0.2")
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connections are taken, and nobody answers
+        project(f'[m]\nsource = "http://127.0.0.1:{silent.getsockname()[1]}/m.bin"\n')
+        begin = time.monotonic()
+        done("lock", code=3)
+    assert time.monotonic() - begin < 2
+    first, last = capsys.readouterr().err.splitlines()
+    assert "has said nothing for 0.2 s" in first
+    assert "has said nothing for 0.2 s" in last
+
+
+def test_a_time_that_is_none_is_named(project, web, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("WEIGHTS_TIMEOUT", "soon")
+    project(f'[m]\nsource = "{web.address}/m.bin"\n')
+    done("lock", code=2)
+    assert "WEIGHTS_TIMEOUT=soon is no number of seconds" in capsys.readouterr().err
+
+
+def test_a_length_that_is_none_is_no_traceback(project, web) -> None:
+    web.there["/m.bin"] = b"1234"
+    web.headers["/m.bin"] = {"Content-Length": "4, 4", "Connection": "close"}
+    project(f'[m]\nsource = "{web.address}/m.bin"\n')
+    done("lock")
+
+
+@pytest.mark.parametrize("given", ["hf-mirror.example.com", "localhost:9", "file:///srv", "https://"])
+def test_a_mirror_that_is_no_address_is_named_at_once(project, capsys, monkeypatch, given: str) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", given)
+    project(HUB)
+    done("lock", code=2)
+    assert f"HF_ENDPOINT={given.rstrip('/')} is no address" in capsys.readouterr().err
+
+
 def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, web, capsys) -> None:
     web.there["/model.bin"] = LARGE
     web.busy = 2
@@ -111,7 +162,15 @@ def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, we
     assert "answered 503" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("address", ["user:pass@127.0.0.1:1/a.bin", "127.0.0.1:1/a.bin?x=1&X-Amz-Signature=pass"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "user:pass@127.0.0.1:1/a.bin",
+        "pass@127.0.0.1:1/a.bin",
+        "127.0.0.1:1/a.bin?x=1&X-Amz-Signature=pass",
+        "127.0.0.1:1/a.bin?api_key=pass",
+    ],
+)
 def test_a_secret_in_an_address_is_refused_and_not_shown(project, capsys, address: str) -> None:
     project(f'[m]\nsource = "http://{address}"\n')
     done("lock", code=2)

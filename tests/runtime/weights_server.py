@@ -24,6 +24,7 @@ class Files:
     cuts: after so many bytes a transfer of this path breaks off, once for each number. deaf: Range is not understood.
     busy: so many answers are 503. moved: paths that another server has. opens: what Authorization has to be.
     headers: more of them, by path. lines: each path as it was sent.
+    begins: where a range of a path begins, wherever it was asked to.
     """
 
     there: dict[str, bytes] = field(default_factory=dict)
@@ -35,6 +36,7 @@ class Files:
     opens: str = ""
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    begins: dict[str, int] = field(default_factory=dict)
     port: int = 0
 
     @property
@@ -113,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
         begin = re.fullmatch(r"bytes=(\d+)-(\d*)", span)
         if not begin or files.deaf:
             return self._answer(200, headers, content)
-        first, last = int(begin[1]), int(begin[2] or len(content) - 1)
+        first, last = files.begins.get(path, int(begin[1])), int(begin[2] or len(content) - 1)
         if first >= len(content):
             return self._answer(416, {}, b"")
         headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"

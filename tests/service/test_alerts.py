@@ -32,10 +32,13 @@ def _waits(within: int) -> Series:
 CASES: dict[str, tuple[Series, dict[str, str], Series]] = {
     "ServiceErrors": (
         {'service_requests_total{%s, route="/predict", status="200"}': "0+94x30",
-         'service_requests_total{%s, route="/predict", status="503"}': "0+6x30"},
+         'service_requests_total{%s, route="/v2/models/topic_finder/infer", status="503"}': "0+3x30",
+         'service_requests_total{%s, route="/own", status="500"}': "0+3x30"},
         {"app": "topic-finder", "namespace": "prod"},
         {'service_requests_total{%s, route="/predict", status="200"}': "0+96x30",
          'service_requests_total{%s, route="/predict", status="503"}': "0+4x30",
+         'service_requests_total{%s, route="/readyz", status="503"}': "0+50x30",
+         'service_requests_total{%s, route="/v2/models/topic_finder/ready", status="503"}': "0+50x30",
          'service_requests_total{%s, route="/metrics", status="500"}': "0+50x30"},
     ),
     "ServiceQueueWait": (

@@ -112,7 +112,7 @@ def test_what_is_allowed_is_served_and_measured(bench, project):
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = bench("--serve-as", "float16", "--max-drop", "0", "--evaluate", file)
     assert done.returncode == 0, done.stderr
-    assert "right 66.7% before and 100.0% after, drop 0.0000" in done.stdout, "more right answers are no drop"
+    assert "right 66.7% before and 100.0% after, drop 0.0000" in done.stdout, "more right answers are not a drop"
     report = json.loads((project / "build/bench/bench.json").read_text())
     assert report["quality"]["weights"] == {"before": 8, "after": 4}
     assert report["rows"][0]["answered"] > 0
@@ -184,7 +184,7 @@ def test_arrays_of_numbers_are_halved_and_nothing_else():
 
 @pytest.mark.parametrize(("form", "what"), [("int8", "modules of PyTorch"), ("float16", "float32")])
 def test_a_model_without_anything_to_halve_is_refused(form, what):
-    with pytest.raises(reduced.NotReduced, match=f"no .*{what}.*SERVE_AS={form}"):
+    with pytest.raises(reduced.NotReduced, match=f"not .*{what}.*SERVE_AS={form}"):
         reduced.reduce(holder(ids=np.arange(3)), form)
 
 

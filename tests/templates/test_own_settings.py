@@ -95,9 +95,43 @@ def test_of_two_lines_the_last_one_holds_as_docker_and_dotenv_have_it(child: Pat
     assert in_container(child, "X=first\nX=last\n", X="caller")[1]["X"] == "caller"
 
 
-def test_a_name_that_the_scripts_use_themselves_disturbs_nothing(child: Path) -> None:
-    names = ["name", "value", "line", "image", "settings", "place"]
-    assert in_container(child, "".join(f"{name}=own\n" for name in names) + "LATER=2\n")[1]["LATER"] == "2"
+OWN_NAMES = ["name", "value", "line", "image", "settings", "place", "options", "stage", "script", "built", "weights"]
+
+
+def test_a_name_that_the_scripts_use_themselves_disturbs_nothing_and_arrives(child: Path) -> None:
+    options, environment = in_container(child, "".join(f"{name}=own\n" for name in OWN_NAMES) + "LATER=2\n")
+    assert {name: environment.get(name) for name in OWN_NAMES} == dict.fromkeys(OWN_NAMES, "own")
+    assert environment["LATER"] == "2"
+    assert "/topic-finder:dev-test" in options, "a setting is taken for a variable of the scripts"
+
+
+def test_a_name_that_bash_keeps_for_itself_is_no_end(child: Path) -> None:
+    """Compose's files often say who the user is."""
+    options, environment = in_container(child, "UID=4711\nGID=4712\n")
+    assert (environment["UID"], environment["GID"]) == ("4711", "4712")
+    assert "--env UID " in options
+
+
+def test_a_setting_does_not_stand_in_for_the_build(child: Path) -> None:
+    """`built` is what lib.sh notes of a build, whatever the environment says."""
+    (child / ".env").write_text("built=test\n")
+    path = f"{child.parent / 'bin'}:{os.environ['PATH']}"
+    done = run(child, "source scripts/lib.sh; RUN_IN=docker; in_project test true", PATH=path, built="test")
+    assert "building registry.example.com/ml/topic-finder:dev-test" in done.stderr
+
+
+def test_a_pipe_is_read_as_a_file_is(child: Path) -> None:
+    """Password managers let .env be a pipe."""
+    (child / ".env").unlink(missing_ok=True)
+    os.mkfifo(child / ".env")
+    writer = subprocess.Popen(["bash", "-c", "echo FROM_PIPE=1 >.env"], cwd=child)
+    try:
+        done = run(child, "source scripts/lib.sh; printenv FROM_PIPE")
+        assert done.stdout == "1\n", done.stderr
+    finally:
+        writer.kill()
+        writer.wait()
+        (child / ".env").unlink()
 
 
 @pytest.mark.parametrize(
@@ -109,6 +143,8 @@ def test_a_name_that_the_scripts_use_themselves_disturbs_nothing(child: Path) ->
         ("X = 1\n", ".env, line 1: write NAME=VALUE"),
         ("PATH=/opt/bin\n", ".env, line 1: PATH"),
         ("IFS=,\n", ".env, line 1: IFS"),
+        ('A=1\nKEY="-----BEGIN KEY-----\nMIIE=\n-----END KEY-----"\n', ".env, line 2: the quote is not closed"),
+        ("KEY='two\nlines'\n", ".env, line 1: the quote is not closed"),
     ],
 )
 def test_what_is_not_a_setting_is_named_with_its_line(child: Path, text: str, message: str) -> None:

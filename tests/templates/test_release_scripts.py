@@ -234,7 +234,7 @@ def test_a_clone_without_history_asks_the_time_of_commits(cluster: Cluster) -> N
 
 @pytest.mark.slow
 def test_rewritten_history_goes_forwards_in_time(cluster: Cluster) -> None:
-    """A commit that a force-push took away, and one of another branch, are no ancestors: their times decide."""
+    """A commit that a force-push took away, and one of another branch, are not ancestors: their times decide."""
     cluster.commit(1)
     taken_away = cluster.commit(5)
     assert not refused(cluster.deploy(taken_away))

@@ -11,8 +11,8 @@ from tests.answers import AnswerSet
 from tests.templates.sizes import size_of
 
 # Files, lines, the owner's share of all lines. Who adds to a child makes room here, or puts it into the runtime.
-LIMITS = {"library": (30, 890, 0.27), "batch": (42, 1139, 0.31), "service": (45, 1201, 0.25)}
-CASES = [*((project_type, "plain") for project_type in LIMITS), ("service", "torch")]
+LIMITS = {"library": (30, 890, 0.27), "batch": (42, 1104, 0.32), "service": (45, 1170, 0.25)}
+CASES = [*((project_type, "plain") for project_type in LIMITS), ("service", "torch"), ("service", "tensorflow")]
 
 
 @pytest.mark.parametrize(("project_type", "framework"), CASES)

@@ -42,6 +42,7 @@ def pyright_errors(child: Path, scratch: Path, python: str) -> str:
 
 def pyright(checked: list[Path], paths: list[Path], untyped: tuple[str, ...], scratch: Path, python: str) -> str:
     """Return the errors of pyright in some folders; basedpyright brings it as a wheel with its own Node."""
+    (scratch / "stubs").mkdir(parents=True, exist_ok=True)  # one that is not there counts as an error
     for name in imported(checked, untyped):
         stub = scratch / "stubs" / name.replace(".", "/") / "__init__.pyi"
         stub.parent.mkdir(parents=True, exist_ok=True)

@@ -58,9 +58,15 @@ class Server:
     checks: dict[str, list[str]] = field(default_factory=dict)  # what the pipeline of a project, or a commit, says
     troubles: list[Trouble] = field(default_factory=list)  # given in place of the next answers
     after: list[str] = field(default_factory=list)  # methods whose next trouble comes after the work is done
+    puts: list[Trouble] = field(default_factory=list)  # given in place of the next answers to PUT
+    tokens: list[str] = field(default_factory=list)  # each that came in
     moods: dict[str, list[Trouble | None]] = field(default_factory=dict)  # the same for one project; None answers
     page: int = 100
     people: tuple[str, ...] = ()
+    no_drafts: set[str] = field(default_factory=set)  # repositories that are offered none
+    statuses: dict[str, list[str]] = field(default_factory=dict)  # of a project's commits, besides `checks`
+    pipelines: dict[str, str] = field(default_factory=dict)  # of merged results, which have a commit of their own
+    odd_files: dict[str, Trouble] = field(default_factory=dict)  # what a repository answers when its answers are asked
     settings: dict[str, dict[str, bool]] = field(default_factory=dict)  # how a repository may be merged
     moved: dict[str, str] = field(default_factory=dict)  # the path where a project was before -> its path now
     protected: set[str] = field(default_factory=set)  # projects where a person has to approve what is merged
@@ -80,6 +86,10 @@ class Server:
     def head(self, project: str, branch: str) -> str:
         """Return the commit of a branch."""
         return self.repositories.head(project, branch) if self.repositories else HEAD
+
+    def default_branch(self, project: str) -> str:
+        """Return the name of the branch that requests go into."""
+        return self.repositories.git(project, "symbolic-ref", "--short", "HEAD") if self.repositories else "main"
 
     def said(self, project: str, commit: str) -> list[str]:
         """Return what the pipeline says of a commit."""

@@ -42,6 +42,7 @@ OPERATIONS = {
     ("GET", f"{PROJECT}/repository/files/[^/]+/raw"): Rules(query=("ref", "lfs")),
     ("GET", f"{PROJECT}/repository/commits/[0-9a-f]+/statuses"): listing(objects.ProjectCommitStatusManager),
     ("GET", REQUESTS): listing(objects.ProjectMergeRequestManager),
+    ("GET", rf"{REQUESTS}/\d+"): Rules(query=("include_rebase_in_progress",)),
     ("POST", REQUESTS): writing(objects.ProjectMergeRequestManager._create_attrs),
     ("PUT", rf"{REQUESTS}/\d+"): writing(objects.ProjectMergeRequestManager._update_attrs),
     ("GET", rf"{REQUESTS}/\d+/notes"): listing(objects.ProjectMergeRequestNoteManager),

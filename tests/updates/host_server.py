@@ -17,8 +17,10 @@ from tests.updates.contract import answer_to, request_faults
 KINDS = {"github": stand_in_github, "gitlab": stand_in_gitlab}
 
 
-def trouble_of(state: Server, project: str) -> Trouble | None:
+def trouble_of(state: Server, project: str, method: str) -> Trouble | None:
     """Return what is answered in place of the work, if anything is."""
+    if method == "PUT" and state.puts:
+        return state.puts.pop(0)
     if state.troubles:
         return state.troubles.pop(0)
     mood = state.moods.get(project)
@@ -37,13 +39,14 @@ def serve(kind: str) -> Iterator[Server]:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or "null")
             state.calls.append((self.command, place.path))
+            given = self.headers.get("Authorization", "") + self.headers.get("PRIVATE-TOKEN", "")
+            state.tokens += [given] if given else []
             state.faults += request_faults(kind, self.command, place.path, query, body)
             project = host.project_in(state, place.path)
-            trouble = trouble_of(state, project)
+            trouble = trouble_of(state, project, self.command)
             if trouble and self.command not in state.after:
                 self.answer(*trouble)
                 return
-            given = self.headers.get("Authorization", "") + self.headers.get("PRIVATE-TOKEN", "")
             headers: dict[str, str] = {}
             if state.token not in given:
                 code, answer = 401, {"message": "401 Unauthorized"}

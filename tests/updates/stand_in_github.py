@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 from typing import Any
 
@@ -34,12 +35,16 @@ def answer(server: Server, method: str, path: str, query: Query, body: Any) -> t
             for n in server.answers
         ]
     if path.endswith("/contents/.copier-answers.yml"):
-        text = server.answers.get(path.removeprefix("/repos/").removesuffix("/contents/.copier-answers.yml"))
+        project = project_in(server, path)
+        if project in server.odd_files:
+            code, _, told = server.odd_files[project]
+            return code, json.loads(told)
+        text = server.answers.get(project)
         if text is None:
             return 404, {"message": "Not Found"}
         return 200, {"type": "file", "encoding": "base64", "content": base64.b64encode(text.encode()).decode()}
     if path == "/graphql":
-        return automerge(server, body["variables"]["input"])
+        return graphql(server, body["query"], body["variables"]["input"])
     project = project_in(server, path)
     if not project:
         return 404, {"message": "Not Found"}
@@ -60,19 +65,29 @@ def answer(server: Server, method: str, path: str, query: Query, body: Any) -> t
         return server.comment(f"{project}/{found[1]}", method, body)
     if not rest:
         at = {"url": f"{server.address}/repos/{project}", "archived": project in server.archived}
+        at |= {"id": server.number(project), "default_branch": server.default_branch(project)}
         return 200, {"full_name": project, "name": project.split("/")[1]} | at | server.settings.get(project, {})
     found = re.fullmatch(r"/pulls(?:/(\d+))?", rest)
     return pulls(server, method, project, found[1], query, body) if found else (404, {"message": "Not Found"})
 
 
-def automerge(server: Server, wish: dict[str, Any]) -> tuple[int, Any]:
-    """Remember that a pull request is to be merged once it is green."""
-    server.calls.append(("AUTOMERGE", wish["expectedHeadOid"]))
-    for known in server.requests.values():
-        for pull in known:
-            if pull["node_id"] == wish["pullRequestId"]:
-                pull["auto"] = True
-    return 200, {"data": {"enablePullRequestAutoMerge": {"actor": {"login": "bot"}}}}
+def graphql(server: Server, query: str, wish: dict[str, Any]) -> tuple[int, Any]:
+    """Let a pull request be merged once it is green, or no more, or make it a draft or none."""
+    [name] = re.findall(r"(\w+)\(input", query)
+    [pull] = [one for known in server.requests.values() for one in known if one["node_id"] == wish["pullRequestId"]]
+    project = pull["node_id"].partition("#")[0]
+    if name == "enablePullRequestAutoMerge":
+        server.calls.append(("AUTOMERGE", wish["expectedHeadOid"]))
+        pull["auto"] = True
+        return 200, {"data": {name: {"actor": {"login": "bot"}}}}
+    if name == "disablePullRequestAutoMerge":
+        if not pull.pop("auto", False):
+            return 200, {"errors": [{"message": "Can't disable auto-merge for this pull request"}], "data": None}
+        return 200, {"data": {name: {"actor": {"login": "bot"}}}}
+    if name == "convertPullRequestToDraft" and project in server.no_drafts:
+        return 200, {"errors": [{"message": "Draft pull requests are not supported in this repository."}], "data": None}
+    pull["draft"] = name == "convertPullRequestToDraft"
+    return 200, {"data": {name: {"clientMutationId": None, "pullRequest": {"isDraft": pull["draft"]}}}}
 
 
 def commit(server: Server, project: str, name: str, part: str | None) -> tuple[int, Any]:
@@ -80,7 +95,10 @@ def commit(server: Server, project: str, name: str, part: str | None) -> tuple[i
     said = server.said(project, name)
     statuses = [state for state in said[:1] if state != "in_progress"]  # check runs are the rest
     if part == "/status":
-        return 200, {"state": "pending", "statuses": [{"state": state} for state in statuses]}
+        told = [{"state": state} for state in [*statuses, *server.statuses.get(project, [])]]
+        states = {one["state"] for one in told}
+        state = "failure" if states & {"failure", "error"} else "success" if states == {"success"} else "pending"
+        return 200, {"state": state, "total_count": len(told), "statuses": told[:30]}  # its first page
     runs = [
         {"check_suite": {}, "status": one, "conclusion": None}
         if one == "in_progress"
@@ -131,6 +149,7 @@ def opened(server: Server, project: str, number: int, body: Any) -> dict[str, An
         "head": {
             "label": f"{project.split('/')[0]}:{body['head']}",
             "ref": body["head"],
+            "repo": {"id": server.number(project)},
             "sha": server.head(project, body["head"]),
         },
         "base": {"ref": body["base"]},

@@ -44,9 +44,13 @@ def answer(server: Server, method: str, path: str, query: Query, body: Any) -> t
     if method != "GET" and project in server.read_only:
         return 403, {"message": "403 Forbidden"}
     if not rest:
-        known = {"path_with_namespace": project, "default_branch": "main", "archived": project in server.archived}
+        branch = server.default_branch(project)
+        known = {"path_with_namespace": project, "default_branch": branch, "archived": project in server.archived}
         return 200, {"id": server.number(project)} | known
     if found := re.fullmatch(r"/repository/files/(.+)/raw", rest):
+        if project in server.odd_files:
+            code, _, told = server.odd_files[project]
+            return code, told
         text = server.answers[project]
         assert unquote(found[1]) == ".copier-answers.yml"
         return (404, {"message": "404 File Not Found"}) if text is None else (200, text)
@@ -63,6 +67,8 @@ def answer(server: Server, method: str, path: str, query: Query, body: Any) -> t
 
 def merged(server: Server, project: str, request: dict[str, Any], body: Any) -> tuple[int, Any]:
     """Merge a request, now or once it is green."""
+    if request["title"].startswith("Draft:"):
+        return 405, {"message": "405 Method Not Allowed"}
     if body["sha"] != server.head(project, request["source_branch"]):
         return 409, {"message": "SHA does not match HEAD of source branch"}
     if body.get("auto_merge"):
@@ -100,6 +106,8 @@ def requests(server: Server, method: str, project: str, number: str | None, quer
         state = {"close": "closed"}.get(body.pop("state_event", ""))
         known[int(number or 0) - 1].update(body | ({"state": state} if state else {}))
     if number:
-        return 200, known[int(number) - 1]
+        pipeline = server.pipelines.get(project)
+        more = {"head_pipeline": {"id": 1, "status": pipeline} if pipeline else None}
+        return 200, known[int(number) - 1] | more
     branch, wanted = query.get("source_branch", [""])[0], query.get("state", [""])[0]
     return 200, [r for r in known if branch in (r["source_branch"], "") and wanted in (r["state"], "")]

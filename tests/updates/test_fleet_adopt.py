@@ -14,7 +14,8 @@ import pytest
 from fleetkit import adopt, isolation
 from fleetkit.adopt import Adopting, adopt_child, command, fetch, found_in, outermost, reason_of, words_of_adoption
 from fleetkit.apply import said_by
-from fleetkit.children import Child, FleetError, child_of
+from fleetkit.children import Child, FleetError
+from fleetkit.fleet_file import child_of
 from fleetkit.git_rules import AUTHOR
 from fleetkit.overview import each
 from fleetkit.requests import branch_in, is_older, signed
@@ -77,7 +78,7 @@ def planned(
     for name, value in AUTHOR.items():
         monkeypatch.setenv(name, value)
     state = State(folder / "state").adoptions()
-    return state, adopt_child(state, Child("old", str(bare)), WISH, NO_TESTS, False)
+    return state, adopt_child(state, WISH, NO_TESTS, False, Child("old", str(bare)))
 
 
 def test_an_adoption_is_one_commit_of_this_tool_that_names_the_template_as_others_find_it(
@@ -137,7 +138,7 @@ def test_what_follows_a_template_already_is_left_alone(
 ) -> None:
     bare = old_repository(tmp_path, {".copier-answers.yml": answers})
     monkeypatch.setattr(adopt, "made", lambda *_: pytest.fail("it was adopted once more"))
-    record = adopt_child(State(tmp_path / "state").adoptions(), Child("old", str(bare)), WISH, NO_TESTS, False)
+    record = adopt_child(State(tmp_path / "state").adoptions(), WISH, NO_TESTS, False, Child("old", str(bare)))
     assert record["outcome"] == outcome, record
     assert said in str(record.get("message", "")), record
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,17 @@ def test_a_busy_host_is_asked_again(kind: str, code: int, monkeypatch: pytest.Mo
         assert len(server.requests["acme/one"]) == 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_in_place_of_an_answer_is_one_short_line(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    with host_of(kind, monkeypatch) as (server, host):
+        server.troubles = [(502, AGAIN, f"<html>\n{'Bad Gateway ' * 500}</html>")] * 40
+        with pytest.raises(Exception) as error:  # noqa: PT011
+            opened(host)
+        told = clients.reason(error.value)
+        assert ("\n" in told, len(told) < 400) == (False, True), told
+
+
 def test_the_secondary_limit_of_github_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     with host_of("github", monkeypatch) as (server, host):
         limit = '{"message": "You have exceeded a secondary rate limit."}'
@@ -83,7 +96,9 @@ def test_all_pages_are_read(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         server.requests["acme/one"] += others
         for number, request in enumerate(others):
-            request[key] = signed("old", f"template/v1.{number}.0") if number == 38 else "of somebody else"
+            branch = f"template/v1.{number}.0"
+            request |= {"source_branch": branch, key: signed("old", branch) if number == 38 else "of somebody else"}
+            request["head"] = request.get("head", {}) | {"ref": branch}
         server.page = 10
         opened(host)
         states = [is_open(request) for request in server.requests["acme/one"]]
@@ -131,6 +146,73 @@ def test_what_a_protected_branch_refuses_is_told_and_no_error(kind: str, monkeyp
         assert is_open(server.requests["acme/one"][0])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_merge_whose_answer_got_lost_is_merged(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second try is refused, since the first one merged."""
+    with host_of(kind, monkeypatch) as (server, host):
+        opened(host)
+        server.checks["acme/one"] = ["success"]
+        server.after, server.puts = ["PUT"], [(502, AGAIN, "<html>Bad Gateway</html>"), (405, {}, "{}")]
+        assert host.merge_when_green(BRANCH, HEAD) == "merged"
+
+
+def test_a_merge_queue_is_given_what_is_green(monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of("github", monkeypatch) as (server, host):
+        opened(host)
+        server.checks["acme/one"] = ["success"]
+        told = "Repository rule violations found\n\nChanges must be made through the merge queue"
+        server.puts = [(405, {}, json.dumps({"message": told}))]
+        assert host.merge_when_green(BRANCH, HEAD) == "merges when green"
+        assert ("AUTOMERGE", HEAD) in server.calls
+
+
+def test_the_thirty_first_status_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """GitHub lists a page of statuses; its own word is about all of them."""
+    with host_of("github", monkeypatch) as (server, host):
+        opened(host)
+        server.statuses["acme/one"] = ["success"] * 30 + ["failure"]
+        assert host.look(BRANCH).state == "red"
+        assert host.merge_when_green(BRANCH, HEAD) == ""
+        server.statuses["acme/one"] = ["success"] * 31
+        assert host.merge_when_green(BRANCH, HEAD) == "merged"
+
+
+@pytest.mark.parametrize(("said", "state"), [("running", "waiting"), ("success", "green"), ("failed", "red")])
+def test_the_pipeline_of_a_merged_result_counts(said: str, state: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs on a commit of its own, so that the branch's commit has the word of others alone, or none."""
+    with host_of("gitlab", monkeypatch) as (server, host):
+        opened(host)
+        server.pipelines["acme/one"] = said
+        for others in ([], ["success"]):
+            server.checks["acme/one"] = others
+            assert host.look(BRANCH).state == state, others
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wait_is_told_as_a_date_too_and_has_an_end(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of(kind, monkeypatch) as (server, host):
+        for when in ("Wed, 21 Oct 2015 07:28:00 GMT", format_datetime(datetime.now(UTC), usegmt=True), "soon"):
+            server.troubles = [(503, {"Retry-After": when}, "<html>busy</html>")]
+            assert opened(host), when
+        for when in ("86400", format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)):
+            server.troubles = [(429, {"Retry-After": when}, "{}")]
+            with pytest.raises(FleetError, match=r"asks to wait for 86[34]"):
+                opened(host)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("code", [301, 302, 307])
+def test_no_token_follows_a_redirect_to_another_host(kind: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with host_of(kind, monkeypatch) as (server, host), serve(kind) as other:
+        server.troubles = [(code, {"Location": f"{other.address}/elsewhere"}, "{}")] * 3
+        with pytest.raises(Exception) as error:  # noqa: PT011
+            host.look(BRANCH)
+        assert other.tokens == [], "the token went to another host"
+        assert "\n" not in clients.reason(error.value)
+        other.faults.clear()
+        server.faults.clear()
+
+
 def test_a_server_of_ones_own_is_not_made_to_wait_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """The public GitHub asks for pauses; any other server says itself when it is busy."""
     waited: list[float] = []
@@ -152,6 +234,7 @@ def test_the_owner_is_asked_to_review_where_the_host_knows_one(kind: str, monkey
         request = server.requests["acme/one"][0]
         assert request.get("reviewer_ids", request.get("asked")) in ([7], {"reviewers": ["ada"]})
     with host_of(kind, monkeypatch) as (server, host):
+        server.people = ("team-a",)  # a person who is called as the team is
         opened(host, "acme/team-a")
         assert server.requests["acme/one"][0].get("asked") in (None, {"team_reviewers": ["team-a"]})
 
@@ -272,3 +355,38 @@ def test_a_share_is_between_none_and_all(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="is not a number from 0 to 1"):
         numbers_given.share(text)
     assert [numbers_given.share(good) for good in ("0", "0.9", "1")] == [0, 0.9, 1]
+
+
+def test_a_child_whose_host_fell_silent_still_has_the_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a host that answers nothing would let a bad release go beyond the first five."""
+    state = State(tmp_path)
+    looks = {f"c{number}": Look() for number in range(20)}
+    fleet = fleet_of(monkeypatch, looks, 0)
+
+    def on_host(fleet: Fleet, child: Child, branch: str) -> Look:
+        if int(child.name[1:]) < 5:
+            raise OSError("no answer")
+        return Look()
+
+    monkeypatch.setattr(waves, "on_host", on_host)
+    for number, name in enumerate(looks):
+        pushed = {"pushed": {"open": True, "branch": BRANCH}} if number < 5 else {}
+        state.write(name, {"name": name, "to": "v2.0.0", "outcome": "clean", "commit": HEAD} | pushed)
+    state.write_plan({"to": "v2.0.0", "finished": True, "commits": dict.fromkeys(looks, HEAD)})
+    assert [child.name for child in waves.to_push(state, fleet, "rest", None, 0.2)] == [f"c{n}" for n in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("since", "words"), [(None, "is not known"), (2, r"for 2\.0 h of 24 h"), (-3, r"for -3\.0 h of")]
+)
+def test_plain_git_is_waited_for_too(
+    since: float | None, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was merged there, and when, only the history tells; a clock that was put back opens no wave."""
+    fleet = fleet_of(monkeypatch, {"a": Look(), "r": Look()}, 1)
+    when = None if since is None else datetime.now(UTC) - timedelta(hours=since)
+    monkeypatch.setattr(waves, "is_merged", lambda state, child, to: child.name == "a")
+    monkeypatch.setattr(waves, "merged_at", lambda state, child: when)
+    with pytest.raises(FleetError, match=words):
+        waves.check_waves(State(tmp_path), fleet, "rest", "v2.0.0", Rules(soak=24))
+    waves.check_waves(State(tmp_path), fleet, "rest", "v2.0.0", Rules(soak=0 if since is None or since < 0 else 1))

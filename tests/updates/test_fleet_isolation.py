@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import shlex
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from fleetkit import isolation
-from fleetkit.children import FleetError, check_address, host_in, load
+from fleetkit.children import FleetError, check_address, host_in
+from fleetkit.fleet_file import load
 from fleetkit.isolation import Limits, run_apart
 from fleetkit.status import checked
 
@@ -41,11 +46,14 @@ def way(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def run_in_cell(folder: Path, way: str, command: str, **limits: float) -> tuple[int, str]:
+def run_in_cell(
+    folder: Path, way: str, command: str, files: dict[str, str] | None = None, **limits: float
+) -> tuple[int, str]:
     """Run a command in a cell with small limits; return its exit code and its words."""
     tree = folder / "tree"
     tree.mkdir()
-    (tree / "own.txt").write_text("own\n")
+    for name, text in {"own.txt": "own\n", **(files or {})}.items():
+        (tree / name).write_text(text)
     given = Limits(**({"seconds": 30, "memory": 256 << 20, "disk": 16 << 20} | limits))  # type: ignore[arg-type]
     code = run_apart(isolation.Tests(command, given, way), tree, folder / "log")
     assert (tree / "own.txt").read_text() == "own\n", "the cell wrote into the tree outside"
@@ -58,6 +66,7 @@ def run_in_cell(folder: Path, way: str, command: str, **limits: float) -> tuple[
         [
             ("cat own.txt && echo changed >own.txt && touch $HOME/x /tmp/y && python3 -c 'import ssl'", (0, "own")),
             ("exit 7", (7, "")),
+            ("echo core >/proc/sys/kernel/core_pattern && echo unmounted; exit 6", (6, "Read-only")),
             ("kill -9 $$", (137, "")),
             ("touch /usr/x /etc/x /x", (1, "Read-only")),
             ("echo $FLEET_CANARY; ls {folder} /proc/1/root /proc/1/fd; exit 3", (3, "")),
@@ -82,6 +91,77 @@ def test_a_cell_holds(command, expected, way, tmp_path, monkeypatch):
         assert leak not in words, f"{way}: {leak}"
 
 
+@contextmanager
+def a_key_of_the_session(text: str) -> Iterator[int]:
+    """Keep a secret in the kernel for this session, as Kerberos does, and give its number; the session is our own."""
+    call, numbers = ctypes.CDLL(None).syscall, KEYS.get(os.uname().machine)
+    if numbers is None or call(numbers["keyctl"], 1, None) < 0:
+        pytest.skip("the kernel keeps no keys here")
+    key = call(numbers["add_key"], b"user", b"canary", text.encode(), len(text), -3)
+    assert key > 0
+    yield key
+    call(numbers["keyctl"], 1, None)
+
+
+READ_KEY = """
+import ctypes, os
+text = ctypes.create_string_buffer(99)
+number = {{"x86_64": 250, "aarch64": 219}}[os.uname().machine]
+print(ctypes.CDLL(None).syscall(number, 11, {}, text, 99), text.value)
+"""
+KEYS = {"x86_64": {"add_key": 248, "keyctl": 250}, "aarch64": {"add_key": 217, "keyctl": 219}}
+
+
+@pytest.mark.slow
+def test_what_many_share_counts_once(way, tmp_path):
+    """Workers that load data share it; a file of the folder counts for the folder alone."""
+    code, words = run_in_cell(
+        tmp_path, way, "dd if=/dev/zero of=weights bs=1M count=60 2>/dev/null && python3 share.py", disk=80 << 20,
+        files={"share.py": SHARING},
+    )  # fmt: skip
+    assert (code, words) == (0, ""), words
+
+
+SHARING = """
+import mmap, os, time
+shared = mmap.mmap(-1, 100 << 20)
+shared.write(b"x" * (100 << 20))
+weights = mmap.mmap(os.open("weights", os.O_RDWR), 0)
+workers = []
+for _ in range(4):
+    if not (child := os.fork()):
+        assert shared[::4096] and weights[::4096]
+        time.sleep(1)
+        os._exit(0)
+    workers.append(child)
+for one in workers:
+    os.waitpid(one, 0)
+"""
+
+
+def test_a_key_of_the_session_and_a_folder_inside_one_that_is_shown_are_out_of_reach(way, tmp_path, monkeypatch):
+    """Keys that the kernel keeps for a session go to every process of it; a mount below a read-only one has its own."""
+    see = tmp_path / "see"
+    (see / "inner").mkdir(parents=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=777", "inner", str(see / "inner")], check=True)
+    try:
+        with a_key_of_the_session(TOKEN) as key:
+            command = f"touch {see}/inner/written && echo wrote; python3 -c {shlex.quote(READ_KEY.format(key))}"
+            tests = isolation.Tests(command, Limits(seconds=30), way, (str(see),))
+            (tmp_path / "tree").mkdir()
+            run_apart(tests, tmp_path / "tree", tmp_path / "log")
+        words = (tmp_path / "log").read_text()
+        assert "Read-only file system" in words, "a folder of this machine was written"
+        assert words.splitlines()[-1] == "-1 b''", words
+        assert not (see / "inner" / "written").exists()
+    finally:
+        subprocess.run(["umount", str(see / "inner")], check=True)
+
+
+SHARED = "import mmap, time; m = mmap.mmap(-1, 150 << 20); [m.write(b'x' * (1 << 20)) for n in range(150)]"
+MEMFD = "import os, time; f = [os.memfd_create('x') for n in range(2)]; [os.write(o, b'x' * (150 << 20)) for o in f]"
+
+
 @pytest.mark.parametrize(
     ("command", "limits", "reason"),
     [
@@ -91,8 +171,20 @@ def test_a_cell_holds(command, expected, way, tmp_path, monkeypatch):
             {},
             "stopped: more than 256 MiB of memory",
         ),
+        (
+            f'for n in 1 2; do python3 -c "{SHARED}; time.sleep({MARK})" & done; wait',
+            {},
+            "stopped: more than 256 MiB of memory",
+        ),
+        pytest.param(
+            "bomb() { bomb | bomb & }; bomb; sleep 20",
+            {"memory": 4 << 30},
+            "processes, where 4096 are allowed",
+            marks=pytest.mark.slow,
+        ),
+        (f'python3 -c "{MEMFD}; time.sleep({MARK})"', {}, "stopped: more than 256 MiB of memory"),
     ],
-    ids=["time", "memory"],
+    ids=["time", "memory", "shared memory", "processes", "files in memory"],
 )
 def test_a_cell_stops_at_its_limits_with_all_that_it_started(command, limits, reason, way, tmp_path):
     code, words = run_in_cell(tmp_path, way, command, **limits)

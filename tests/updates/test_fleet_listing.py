@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fleetkit.children import FleetError, load
+from fleetkit.children import FleetError
+from fleetkit.fleet_file import load
 from fleetkit.listing import with_listed
 
 from tests.updates.host_server import serve
@@ -72,3 +73,47 @@ def test_what_cannot_be_listed_is_one_line(kind, more, token, expected, tmp_path
     assert expected in str(error.value)
     assert "\n" not in str(error.value)
     assert token not in str(error.value), "the token stays out of messages"
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_one_odd_repository_stops_no_other(kind, tmp_path, monkeypatch, capsys):
+    """One that is blocked, one whose answers are a folder or too large, names that no file takes or that are taken."""
+    monkeypatch.setenv("FLEET_TOKEN", "secret")
+    follows = f"_src_path: {TEMPLATE}\n"
+    names = ["acme/one", "acme/blocked", "acme/.github", "acme/a/b", "acme/a-b", "acme/" + "long/" * 60 + "x"]
+    names = names if kind == "gitlab" else [name for name in names if name.count("/") == 1]
+    own = [{"url": "git@git.example.com:Acme/Two.git", "name": "mine"}, {"url": "https://else.example.com/one.git"}]
+    with serve(kind) as server:
+        server.answers = dict.fromkeys([*names, "acme/two"], follows)
+        server.odd_files["acme/blocked"] = (403, {}, '{"message": "Repository access blocked"}')
+        if kind == "github":
+            server.answers |= dict.fromkeys(("acme/folder", "acme/huge"), follows)
+            server.odd_files["acme/folder"] = (200, {}, "[]")
+            server.odd_files["acme/huge"] = (200, {}, '{"type": "file", "encoding": "none", "content": ""}')
+        file = fleet_file(tmp_path, kind, server.address, own)
+        text = yaml.safe_load(file.read_text())
+        text["hosts"].append({"match": "git@git.example.com:", "kind": kind, "token_env": "FLEET_TOKEN"})
+        file.write_text(yaml.safe_dump(text))
+        fleet = with_listed(load(file))
+    urls = {child.url: child.name for child in fleet.children}
+    listed = {f"https://git.example.com/{name}.git" for name in names if name != "acme/blocked"}
+    assert set(urls) == listed | {one["url"] for one in own}, "one by ssh is the one that the host lists"
+    assert urls["https://git.example.com/acme/.github.git"] == "github"
+    assert urls["https://git.example.com/acme/one.git"].startswith("one-"), "another child has this name already"
+    assert len(set(urls.values())) == len(urls)
+    assert max(map(len, urls.values())) < 100
+    told = capsys.readouterr().err.splitlines()
+    left = ["acme/blocked"] + (["acme/folder", "acme/huge"] if kind == "github" else [])
+    assert sorted(line.split()[1] for line in told if "is left out" in line) == left
+
+
+@pytest.mark.parametrize("kind", ["github", "gitlab"])
+def test_a_host_that_fails_midway_lists_no_smaller_fleet(kind, tmp_path, monkeypatch):
+    """With half of its children a fleet looks healthier than it is."""
+    monkeypatch.setenv("FLEET_TOKEN", "secret")
+    with serve(kind) as server:
+        server.answers = dict.fromkeys(("acme/one", "acme/two"), f"_src_path: {TEMPLATE}\n")
+        server.odd_files["acme/two"] = (400, {}, '{"message": "no"}')
+        with pytest.raises(FleetError, match="cannot be listed"):
+            with_listed(load(fleet_file(tmp_path, kind, server.address)))
+        server.faults.clear()

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from fleetkit.lock import wish_of
 from fleetkit.lockfiles import differences, pinned, why_no_lock
 from fleetkit.requests import is_older, signed
 
+from tests.sampling import sampled
 from tests.updates.code_host import Repositories
 from tests.updates.host_server import serve
 from tests.updates.remotes import write_fleet
 from tests.updates.small_fleet import Fleet
 from tests.updates.small_locks import LOCK, LockFleet, add_package, files_of_a_child
+from tests.updates.test_fleet_foreign import add
 
 TOKEN = "canary-of-the-locks"
 HOSTILE = f"""\
@@ -137,6 +140,24 @@ def test_an_index_in_a_lock_is_refused(tmp_path: Path) -> None:
     fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path)) | {"scripts/lock": script}})
     assert fleet.lock("--upgrade").returncode == 6
     assert "that is not a lock: '--index-url" in str(fleet.lock_record("one")["message"])
+
+
+@pytest.mark.parametrize(
+    "harm",
+    sampled(
+        [
+            "rm requirements.lock",
+            "ln -sf /etc/passwd requirements.lock",
+            "head -c 9000000 /dev/zero | tr '\\0' '#' >requirements.lock",
+            "printf '\\377' >requirements.lock",
+        ],
+        ["rm requirements.lock"],
+    ),
+)
+def test_a_lock_that_is_none_any_more_is_not_up_to_date(harm: str, tmp_path: Path) -> None:
+    fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path)) | {"scripts/lock": f"{LOCK}{harm}\n"}})
+    assert fleet.lock("--upgrade").returncode == 6
+    assert "scripts/lock left requirements.lock as something else" in str(fleet.lock_record("one")["message"])
 
 
 def test_a_renewal_takes_the_place_of_renewals_alone() -> None:
@@ -284,3 +305,74 @@ def test_what_locks_hold() -> None:
     for line in ("-r other.txt", "--extra-index-url https://x", "-e .", "https://x/y.whl", "    --config-settings=x"):
         assert why_no_lock(f"{text}{line}\n") == line
     assert differences({"a": "x==1\ny==1\n"}, {"a": "x==2\nz==1\n"}) == ["x 1 -> 2", "y 1 is gone", "z 1 is new"]
+
+
+def in_bytes(fleet: Fleet, name: str, branch: str, file: str = "requirements.lock") -> bytes:
+    """Return a file of a branch as it stands there."""
+    command = ["git", "show", f"{branch}:{file}"]
+    return subprocess.run(command, cwd=fleet.bare[name], check=True, capture_output=True).stdout
+
+
+def rewrite(fleet: Fleet, name: str, change: Callable[[Path], object]) -> None:
+    """Let the owner of a child change the work tree, and push it."""
+    work = fleet.folder / "work" / name
+    change(work)
+    for step in (["add", "--all"], ["commit", "-qm", "Mine"], ["push", "-q", str(fleet.bare[name]), "HEAD:main"]):
+        subprocess.run(["git", *step], cwd=work, env=fleet.environment, check=True)
+
+
+def test_a_renewal_keeps_mode_and_line_ends_of_a_lock(tmp_path: Path) -> None:
+    fleet = LockFleet(tmp_path, {name: files_of_a_child(offer(tmp_path)) for name in ("mode", "crlf", "smudged")})
+    rewrite(fleet, "mode", lambda work: (work / "requirements.lock").chmod(0o755))
+
+    def with_carriage_returns(work: Path) -> None:
+        lock = work / "requirements.lock"
+        lock.write_bytes(lock.read_bytes().replace(b"\n", b"\r\n"))
+
+    rewrite(fleet, "crlf", with_carriage_returns)
+    rewrite(fleet, "smudged", lambda work: (work / ".gitattributes").write_text("*.lock text eol=crlf\n"))
+    assert fleet.lock().returncode == 0
+    told = {name: fleet.lock_record(name)["outcome"] for name in fleet.bare}
+    assert told == dict.fromkeys(fleet.bare, "up to date"), "a line end is no renewal"
+
+    add_package(fleet.index, *FIXES[0])
+    assert fleet.lock("--package", "starlette").returncode == 0
+    assert fleet.run("apply", "--locks", "--wave", "canary").returncode == 0
+    for name in fleet.bare:
+        [branch] = lock_branches(fleet, name)
+        text, before = in_bytes(fleet, name, branch), in_bytes(fleet, name, "main")
+        assert b"starlette==0.49.1" in text
+        assert (b"\r\n" in text) is (name == "crlf"), name
+        assert text.count(b"\n") - text.count(b"\r\n") == (0 if name == "crlf" else before.count(b"\n"))
+        listed = ["git", "ls-tree", branch, "requirements.lock"]
+        mode = subprocess.run(listed, cwd=fleet.bare[name], check=True, capture_output=True, text=True).stdout[:6]
+        assert mode == ("100755" if name == "mode" else "100644"), name
+
+
+@pytest.mark.slow
+def test_an_open_renewal_gives_no_room_to_an_update(tmp_path: Path) -> None:
+    """The update takes the place of an older update, and a renewal stays open beside it."""
+    fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
+    add_package(fleet.index, *FIXES[0])
+    fleet.lock("--package", "starlette")
+    assert fleet.run("apply", "--locks", "--wave", "canary", "--max-open", "1").returncode == 0
+    fleet.plan()
+    assert fleet.run("apply", "--wave", "canary", "--max-open", "1").returncode == 0
+    assert "template/v2.0.0" not in fleet.branches("one"), "two are open, and one may be"
+    take_in(fleet, "one", "squash")
+    assert fleet.run("apply", "--wave", "canary", "--max-open", "1").returncode in (0, 6)
+    fleet.plan()
+    assert fleet.run("apply", "--wave", "canary", "--max-open", "1").returncode == 0
+    assert "template/v2.0.0" in fleet.branches("one")
+
+
+def test_a_branch_of_the_owner_with_such_a_name_is_left_alone(tmp_path: Path) -> None:
+    fleet = LockFleet(tmp_path, {"one": files_of_a_child(offer(tmp_path))})
+    with serve("github") as server:
+        rule = {"match": f"file://{tmp_path}/remotes/", "kind": "github", "api": server.address}
+        write_fleet(tmp_path, fleet.waves, [rule | {"token_env": "FLEET_TOKEN"}])
+        fleet.environment["FLEET_TOKEN"] = server.token
+        subprocess.run(["git", "branch", "feature/locks-of-doors", "main"], cwd=fleet.bare["one"], check=True)
+        theirs = add(server, "github", "Mine", "feature/locks-of-doors")
+        assert fleet.run("rollback", "--locks").returncode == 1
+        assert (theirs["state"], "feature/locks-of-doors" in fleet.branches("one")) == ("open", True)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fleetkit.children import Child, Fleet, HostRule, as_text, load
+from fleetkit.children import Child, Fleet, HostRule
+from fleetkit.fleet_file import as_text, load
 
 from tests.conftest import ROOT
 

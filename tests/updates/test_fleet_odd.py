@@ -142,3 +142,23 @@ def test_a_child_with_such_letters_stops_neither_plan_nor_status(tmp_path: Path)
     }
     assert "unfolds to more than" in str(fleet.record("bomb")["message"])
     ET.parse(tmp_path / "state" / "fleet.xml")
+
+
+def test_a_record_that_is_not_whole_stops_nothing(tmp_path: Path) -> None:
+    """A disk that was full, a hand: what was done is found again on the remotes."""
+    fleet = Fleet(tmp_path, {"one": {}, "two": {}})
+    assert fleet.plan().returncode == 0
+    for name, text in {"one": '{"name": "one", "outc', "two": "[]"}.items():
+        (tmp_path / "state" / "children" / f"{name}.json").write_text(text)
+    assert fleet.plan().returncode == 0
+    (tmp_path / "state" / "plan.json").write_text("")
+    refused = fleet.run("apply", "--wave", "canary")
+    assert (refused.returncode, "there is no finished plan" in refused.stderr) == (1, True)
+
+
+@pytest.mark.slow
+def test_a_child_without_room_for_its_record_stops_no_other(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {}, "two": {}})
+    (tmp_path / "state" / "children" / "one.json").mkdir(parents=True)
+    assert fleet.plan().returncode == 6
+    assert fleet.record("two")["outcome"] == "clean"

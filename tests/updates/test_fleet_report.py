@@ -81,6 +81,18 @@ def test_page_shows_the_diff_of_a_child_as_text(tmp_path: Path) -> None:
     assert "conflict: Dockerfile" in document
 
 
+def test_page_runs_nothing_that_a_host_or_a_child_says(tmp_path: Path) -> None:
+    """An address that is a program, and a patch that turns the direction of what a reviewer reads."""
+    state = State(tmp_path / "state")
+    (state.folder / "patches" / "one.patch").write_text("+if admin:\u202e # \u2066\n")
+    record = child("one", "clean", "v0.9.0", patch="one.patch", pushed={"address": "javascript:alert(1)"})
+    report.write(state, [record], tmp_path, "Fleet")
+    document = opened(tmp_path / "fleet.html", "open=one")
+    assert "<a>javascript:alert(1)</a>" in document
+    assert "+if admin:\ufffd # \ufffd" in document
+    assert "default-src 'none'" in (tmp_path / "fleet.html").read_text()
+
+
 def test_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     text = write_page(tmp_path).read_text()
     assert not re.search(r"""(src|href)=["'](?!#)""", text), "the page loads something"

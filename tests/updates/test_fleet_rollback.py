@@ -10,8 +10,13 @@ import pytest
 import yaml
 
 from tests.updates.copiers import ROOT, copier_at, run_program
+from tests.updates.host_server import serve
+from tests.updates.remotes import write_fleet
+from tests.updates.small_fleet import Fleet
+from tests.updates.test_fleet_foreign import add
 
 BACK = "template/revert-v2.0.0"
+SLOW = pytest.mark.slow
 EMPTY = "no child has"
 
 
@@ -137,3 +142,40 @@ def test_lines_that_were_changed_since_are_told(remote: Remote) -> None:
     record = json.loads((remote.folder / "state" / "children" / "one.json").read_text())
     assert (done.returncode, remote.files(BACK)) == (6, {}), done.stdout + done.stderr
     assert "a.txt" in record["rollback_error"], record
+
+
+@pytest.mark.parametrize("name", ["v2.0.0", *(pytest.param(name, marks=SLOW) for name in ("2.0.0", "base", "HEAD"))])
+def test_a_branch_of_the_owner_is_not_taken_for_the_update(remote: Remote, name: str) -> None:
+    """A branch for the owner's own release of that number; one with a name that means something elsewhere."""
+    remote.follow("v1.0.0", {"a.txt": "1\n"})
+    remote.commit({"own.txt": "own\n"})
+    remote.git(remote.bare, "update-ref", f"refs/heads/{name}", "main~1")
+    theirs, project = remote.git(remote.bare, "rev-parse", f"refs/heads/{name}"), f"{remote.folder.name}/one"
+    with serve("github") as server:
+        remote.environment["FLEET_TOKEN"] = server.token
+        rule = {"match": f"file://{remote.folder.parent}/", "kind": "github", "api": server.address}
+        hosts = [rule | {"token_env": "FLEET_TOKEN"}]
+        child = {"url": f"file://{remote.bare}", "wave": "canary"}
+        (remote.folder / "fleet.yml").write_text(yaml.safe_dump({"children": [child], "hosts": hosts}))
+        request = add(server, "github", "Mine", name, project=project)
+        done = remote.rollback()
+        asked = [path for method, path in server.calls if method != "GET"]
+    assert (asked, request["state"]) == ([], "open"), done.stdout + done.stderr
+    assert EMPTY in done.stderr, done.stdout + done.stderr
+    assert remote.git(remote.bare, "rev-parse", f"refs/heads/{name}") == theirs
+
+
+@pytest.mark.slow
+def test_the_request_goes_into_the_default_branch_whatever_else_is_there(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, {"one": {}})
+    for name in ("base", "HEAD"):
+        command = ["git", "update-ref", f"refs/heads/{name}", "main~0"]
+        subprocess.run(command, cwd=fleet.bare["one"], check=True, env=fleet.environment)
+    with serve("github") as server:
+        rule = {"match": f"file://{tmp_path}/remotes/", "kind": "github", "api": server.address}
+        write_fleet(tmp_path, fleet.waves, [rule | {"token_env": "FLEET_TOKEN"}])
+        fleet.environment["FLEET_TOKEN"] = server.token
+        fleet.plan()
+        done = fleet.run("apply", "--wave", "canary")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert server.requests["acme/one"][0]["base"]["ref"] == "main"

@@ -30,7 +30,7 @@ WRONG = {
     "a question twice": (
         "copier.yml", GOOD["copier.yml"] + "gpu: {type: bool, default: false}\n", "copier.yml has gpu twice"
     ),
-    "entries that are no list": ("templates/retired.yml", "kind: file\n", "retired.yml cannot be read: it is not a"),
+    "entries that are not a list": ("templates/retired.yml", "kind: file\n", "retired.yml cannot be read: it is not a"),
     "an entry that is a word": ("templates/retired.yml", "- scripts/x\n", "retired.yml cannot be read: it is not a"),
     "entries that cannot be read": ("templates/retired.yml", "- {kind: file\n", "templates/retired.yml cannot be read"),
     "an entry of no version": (

@@ -82,8 +82,14 @@ CODES = [
         severity="warning",
         title="A harmful variable is set",
         symptom="crashes, slow starts or odd results at the first CUDA call",
-        cause=("a tool is injected into every CUDA process, or a folder of link-time stubs is on the loader's path"),
-        detect="read CUDA_INJECTION64_PATH, NSIGHT_CUDA_DEBUGGER and LD_LIBRARY_PATH",
+        cause=(
+            "a tool or a library is put into every process, a folder of link-time stubs is on the loader's path, or "
+            "what helped to find a fault was left set"
+        ),
+        detect=(
+            "read CUDA_INJECTION64_PATH, NSIGHT_CUDA_DEBUGGER, LD_PRELOAD, LD_LIBRARY_PATH, CUDA_LAUNCH_BLOCKING, "
+            "CUDA_FORCE_PTX_JIT and CUDA_FORCE_JIT"
+        ),
         fix="Unset it, or take the folder out: {value}",
         source="numba/numba#8985; DCGM software test",
     ),

@@ -104,6 +104,8 @@ def evaluate(context: Context) -> Layer:
     devices = facts.get("devices") or []
     names = sorted({device.get("name", "?") for device in devices})
     layer.summary = f"{len(devices)} x {', '.join(names)}" if devices else f"cuInit gave {code_text(facts['rc'])}"
+    if not devices and counts.hidden_by_choice(context):
+        layer.state, layer.summary = SKIP, "CUDA_VISIBLE_DEVICES hides every GPU"
     return layer.settle()
 
 
@@ -157,7 +159,7 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
         own = refused
     elif rc in (0, 100, 101):
         own = _no_device(context, rc, seen)
-        own.severity = "error"
+        own.severity = "warning" if own.code == "GS304" and counts.hidden_by_choice(context) else "error"
         if own.code in ("GS304", "GS305", "GS307", "GS117"):
             return [own, *found]
     elif rc == 3:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 from ..spec import LayerSpec
 from ..verdicts import Context, Layer, finding
 from .user_driver import in_folder
 
 NAME, TITLE, LEVEL = "platform", "platform", ""
 INJECTORS = ("CUDA_INJECTION64_PATH", "NSIGHT_CUDA_DEBUGGER")
+# Left over from looking for a fault: every call waits, or every kernel is compiled at the start.
+SLOWING = ("CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "CUDA_FORCE_JIT")
+CUDA_LIBRARY = re.compile(
+    r"lib(cuda|cudart|cublas|cudnn|cufft|curand|cusolver|cusparse|nccl|nv)\w*(-[\w.]+)?\.so[.\d]*"
+)
 
 
 def evaluate(context: Context) -> Layer:
@@ -16,9 +24,13 @@ def evaluate(context: Context) -> Layer:
     row, env = context.row, context.env
     if row.problem:
         layer.findings.append(finding(context, "GS005", row.problem, path=row.path))
-    for name in INJECTORS:
+    for name in (*INJECTORS, *(name for name in SLOWING if env.get(name) != "0")):
         if env.get(name):
             layer.findings.append(finding(context, "GS006", f"{name}={env[name]}", value=name))
+    layer.findings += [
+        finding(context, "GS006", f"LD_PRELOAD holds {path}, {why}", value=f"LD_PRELOAD without {path}")
+        for path, why in preloaded(env.get("LD_PRELOAD", ""))
+    ]
     stubs = [f for f in env.get("LD_LIBRARY_PATH", "").split(":") if in_folder(f.rstrip("/") + "/", "stubs")]
     if stubs:
         value = f"LD_LIBRARY_PATH without {stubs[0]}"
@@ -27,6 +39,18 @@ def evaluate(context: Context) -> Layer:
     image = f", image {row.text('name')}" if row.text("name") else ""
     layer.summary = f"{context.platform.kind}{sandbox}{image}"
     return layer.settle()
+
+
+def preloaded(value: str) -> list[tuple[str, str]]:
+    """Return what the loader puts before every library and should not, with the reason."""
+    found = []
+    for path in filter(None, re.split(r"[:\s]", value)):
+        name = os.path.basename(path)
+        if CUDA_LIBRARY.fullmatch(name):
+            found.append((path, "which every program then takes in place of its own"))
+        elif "/" in path and "$" not in path and not os.path.exists(path):
+            found.append((path, "which is not there"))
+    return found
 
 
 LAYERS = (LayerSpec(NAME, 10, evaluate, needs_driver=False),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import loaded, loader, witness
+from .. import counts, loaded, loader, witness
 from ..calls import Api, open_library
 from ..errors import code_text
 from ..isolate import Facts, Session
@@ -120,6 +120,9 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
         if not layer.errors:
             layer.state = SKIP
         layer.summary += f" loads; cudaGetDeviceCount gave {code_text(rc)}" if rc is not None else " loads"
+        return
+    if rc == 100 and counts.hidden_by_choice(context):
+        layer.state = SKIP
         return
     if not rc:
         layer.summary += f", {facts.get('count')} devices"

@@ -26,7 +26,7 @@ def dynamic_section(header: bytes, table: bytes) -> tuple[int, int]:
 def search_before_environment(path: Path) -> bool:
     """Turn the library's DT_RUNPATH into DT_RPATH in place; return whether it had one.
 
-    Raises ValueError for a file that is no 64-bit little-endian ELF file.
+    Raises ValueError for a file that is not a 64-bit little-endian ELF file.
     """
     with path.open("r+b") as file:
         header = file.read(64)

@@ -54,7 +54,7 @@ def in_database(packages: Iterable[tuple[str, str]], place: Path) -> list[Found]
                 if about.get("ecosystem") == PYPI:
                     known.setdefault(canonicalize_name(str(about["name"])), []).append((told, affected))
     except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise AuditError(f"{place} is no database of advisories: {error}; download it again", UNREADABLE) from error
+        raise AuditError(f"{place} is not a database of advisories: {error}; download it again", UNREADABLE) from error
     if not known:
         raise AuditError(
             f"{place} holds no advisory about Python packages in the format of OSV (osv.dev offers PyPI/all.zip)",

@@ -2,6 +2,7 @@
 
 import io
 import re
+from argparse import ArgumentTypeError
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -57,10 +58,10 @@ def peak(chosen: str) -> int:
 
 
 def gpus_in(text: str) -> list[tuple[str, float]]:
-    """Return names and GiB of a text such as "T4=16,L4=24", the smallest first. Raises ValueError."""
+    """Return names and GiB of a text such as "T4=16,L4=24", the smallest first. Raises ArgumentTypeError."""
     pairs = [part.rpartition("=") for part in text.split(",") if part]
     if not all(name and re.fullmatch(r"\d+(\.\d+)?", gib) for name, _, gib in pairs):
-        raise ValueError(f"{text!r} should be such as T4=16,L4=24")
+        raise ArgumentTypeError(f"{text!r} should be such as T4=16,L4=24")
     return sorted(((name, float(gib)) for name, _, gib in pairs), key=lambda pair: pair[1])
 
 

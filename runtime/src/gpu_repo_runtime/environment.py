@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -26,6 +27,7 @@ PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
 TOOLS = "scripts/tools/uv.lock"
 RUNTIME = Path("wheels/requirements.in")
 IMAGE, PACKAGES = Path("/opt/base/image.json"), Path("/opt/env")
+NAMED = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)(?:\[.*?\])?(?:==| @ )")
 CUDA = re.compile(r"(torch|tensorflow|jax|jaxlib|jax-cuda.*|triton|nvidia-.*|cuda-.*)==")
 
 
@@ -152,7 +154,7 @@ def beyond_image(lock: str) -> str:
 
 def name(package: metadata.Distribution) -> str:
     """Return the name of a package as locks write it."""
-    return re.sub(r"[-_.]+", "-", package.metadata["Name"]).lower()
+    return normal(package.metadata["Name"])
 
 
 def _packages_of_image() -> list[Path]:
@@ -168,6 +170,30 @@ def link_project() -> None:
     for packages in VENV.glob("lib/python*/site-packages"):
         (packages / "project.pth").write_text(line, encoding="utf-8")
         write_project(Path(), packages)  # so that the code can ask for its own version
+
+
+def not_locked() -> list[str]:
+    """Return what pyproject.toml asks for and no lock names: the owner wrote it down and did not lock it yet.
+
+    Where the packages are asked for in other files (an adopted repository), nothing is said of this one.
+    """
+    locker = Path("scripts/lock")
+    if locker.is_file() and " --requirements " in locker.read_text(encoding="utf-8"):
+        return []
+    try:
+        told = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
+        asked = [*told.get("project", {}).get("dependencies", []), *told.get("dependency-groups", {}).get("dev", [])]
+        held = "".join(lock.read_text(encoding="utf-8") for lock in Path().glob("requirements*.lock"))
+    except (OSError, ValueError, AttributeError, TypeError):  # scripts/lock says what is wrong with it
+        return []
+    there = {normal(found) for found in re.findall(NAMED, held)}
+    names = {one: re.match(r"[\w.-]+", one.strip()) for one in asked if isinstance(one, str)}
+    return [one for one, found in names.items() if found and normal(found[0]) not in there]
+
+
+def normal(name: str) -> str:
+    """Return the name of a package as locks write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def framework_of(words: list[str]) -> str:
@@ -197,6 +223,10 @@ def main(words: list[str]) -> int:
         else:
             fill(framework, gpu)
         link_project()
+        if missing := not_locked():
+            say(
+                f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this"
+            )
         for line in told_gone(Path()).splitlines():
             say(line)
     except SetupError as error:

@@ -7,6 +7,8 @@ A model of version 0.2, which takes texts and gives dicts without saying so, run
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy, deepcopy
 from types import GenericAlias
 from typing import Any
 
@@ -15,7 +17,7 @@ from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
-from .owntypes import Annotations, only_bytes_field, raw_bytes, sentence, shown
+from .owntypes import Annotations, as_read, names_in, only_bytes_field, raw_bytes, sentence, shown, unrepeated
 from .promised import Nulls
 from .words import first_line, words_of
 
@@ -72,7 +74,8 @@ class Interface:
         self.inputs = self._adapter("Input", self.input)
         self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
         self._hold, self._write = self.outputs.validator.validate_python, self.outputs.serializer.to_json
-        self._nulls = Nulls(self.outputs.json_schema(mode="serialization"))
+        schema = self.outputs.json_schema(mode="serialization")
+        self._nulls, self._names = Nulls(schema), frozenset(names_in(schema))
         self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
@@ -101,6 +104,17 @@ class Interface:
             raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
         return examples
 
+    def as_asked(self, example: Any) -> Any:
+        """Return an example as a request has it: what is read again as the same input, where there is such a thing."""
+        by_name = self.inputs.dump_python(example, mode="json", round_trip=True)
+        ways = [as_read(example, by_name), self.inputs.dump_python(example, mode="json", by_alias=True), by_name]
+        taken = []
+        for one in ways:
+            with suppress(ValidationError):
+                taken.append((one, self.inputs.validate_json(pydantic_core.to_json(one))))
+        same = (one for one, again in taken if again == example)
+        return next(same, taken[0][0] if taken else by_name)
+
     def held(self, inputs: Sequence[Any]) -> list[Any]:
         """Return what an owner's own code gives as inputs. Raises TypeError where one is not an ``Input``."""
         if isinstance(inputs, str | bytes):
@@ -126,12 +140,20 @@ class Interface:
         if self.parameters is None:
             answers = self._predict(batch)
         else:
-            answers = self._predict(batch, self.no_parameters if parameters is None else parameters)
+            answers = self._predict(batch, self._own_copy(self.no_parameters if parameters is None else parameters))
         if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
             raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
         if len(answers) != len(batch):
             raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
         return answers if isinstance(answers, list) else list(answers)
+
+    @staticmethod
+    def _own_copy(parameters: Any) -> Any:
+        """Return what a call may change without another call seeing it: the next batch, or a half of this one."""
+        try:
+            return deepcopy(parameters)
+        except Exception:  # a field that holds a lock, or another thing that cannot be copied, is shared
+            return copy(parameters)
 
     def checked(self, answers: Sequence[Any]) -> list[Any]:
         """Return the answers as outputs. Raises WrongAnswer for the first one that is none."""
@@ -142,7 +164,7 @@ class Interface:
             [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
             index, *field = first["loc"]
         assert isinstance(index, int)
-        what = f"{_named(answers[index])}{_at(field)}, which is not an Output: {first['msg']}"
+        what = f"{_named(answers[index])}{self._at(field)}, which is not an Output: {unrepeated(first)}"
         raise WrongAnswer(f"predict returned {what}", index)
 
     def json(self, outputs: Sequence[Any]) -> bytes:
@@ -157,7 +179,7 @@ class Interface:
         if b"null" in content and (place := self._nulls.unpromised(pydantic_core.from_json(content))):
             index = int(place[0])
             raise WrongAnswer(
-                f"predict returned {_named(outputs[index])}{_at(place[1:])}, which is not an Output: "
+                f"predict returned {_named(outputs[index])}{self._at(place[1:])}, which is not an Output: "
                 "None or a number that is not finite, and its type has no null",
                 index,
             )
@@ -171,6 +193,11 @@ class Interface:
             raise self._unwritten(outputs) from None
         assert isinstance(found, list)
         return found
+
+    def _at(self, place: Sequence[Any]) -> str:
+        # The key of a dict may be a word of the client's.
+        known = ("*" if isinstance(part, str) and part not in self._names else str(part) for part in place)
+        return f" at {'.'.join(known)}" if place else ""
 
     def _unwritten(self, outputs: Sequence[Any]) -> WrongAnswer:
         for index, output in enumerate(outputs):
@@ -244,10 +271,6 @@ class Interface:
             raise ContractError(
                 f"{self.file}: Parameters needs a default for each field, for requests without: {sentence(error)}"
             ) from None
-
-
-def _at(place: Sequence[Any]) -> str:
-    return f" at {'.'.join(map(str, place))}" if place else ""
 
 
 def _unlike(error: Exception) -> str:

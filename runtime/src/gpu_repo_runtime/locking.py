@@ -29,7 +29,7 @@ COMPILE = (
 )
 
 
-ELSEWHERE = re.compile(r"@\s*(git\+|file:|\.{0,2}/)")
+ELSEWHERE = re.compile(r"@\s*((git|hg|svn|bzr)\+|file:|\.{0,2}/)")
 
 
 def without_login(asked: str) -> str:
@@ -74,9 +74,11 @@ class Locking:
             return
         project, groups = told.get("project", {}), told.get("dependency-groups", {})
         lists = [project.get("dependencies", []), *project.get("optional-dependencies", {}).values(), *groups.values()]
-        sources = told.get("tool", {}).get("uv", {}).get("sources", {})
-        lists.append([f"{name} @ file:{one['path']}" for name, one in sources.items() if "path" in one])
-        lists.append([f"{name} @ git+{one['git']}" for name, one in sources.items() if "git" in one])
+        named = told.get("tool", {}).get("uv", {}).get("sources", {})
+        # One table, or a list of them for markers.
+        sources = [(name, one) for name, some in named.items() for one in (some if isinstance(some, list) else [some])]
+        lists.append([f"{name} @ file:{one['path']}" for name, one in sources if "path" in one])
+        lists.append([f"{name} @ git+{one['git']}" for name, one in sources if "git" in one])
         for asked in (one for among in lists for one in among if isinstance(one, str)):
             if ELSEWHERE.search(asked):
                 raise NotLockedError(
@@ -124,6 +126,20 @@ class Locking:
         return changed
 
 
+def wrong_option(given: list[str]) -> str:
+    """Return what uv says of options that it does not know, "" where it takes them."""
+    if all(re.match("--upgrade|-[UP]", word) for word in given):
+        return ""
+    if not given[0].startswith("-"):
+        return f"unexpected argument '{given[0]}'"
+    done = subprocess.run([UV, "pip", "compile", *given, "--help"], capture_output=True, text=True, check=False)
+    return (
+        (done.stderr.strip().splitlines() or ["error: unexpected arguments"])[0].removeprefix("error: ")
+        if done.returncode
+        else ""
+    )
+
+
 def audited(locking: Locking, given: list[str]) -> int:
     """Look for known weaknesses in the locks that are there, and return the exit code of auditing."""
     parser = argparse.ArgumentParser(prog="scripts/lock", allow_abbrev=False)
@@ -150,6 +166,9 @@ def main(words: list[str]) -> int:
     locking = Locking(asked.image, asked.requirements, asked.project, asked.gpu, tuple(given))
     if "--audit" in given:
         return audited(locking, given)
+    if wrong := wrong_option(given):
+        print(f"lock: {wrong}: see scripts/lock --help", file=sys.stderr)
+        return 2
     try:
         changed = locking.run()
     except NotLockedError as error:

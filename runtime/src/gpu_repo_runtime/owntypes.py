@@ -3,10 +3,10 @@
 import collections.abc
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AliasChoices, BaseModel, ValidationError
 
 from .contract import ContractError
 
@@ -71,11 +71,53 @@ def raw_bytes(schema: Any, at: str = "") -> str | None:
     return None
 
 
+def as_read(value: Any, written: Any) -> Any:
+    """Return what was written of a value by the names of its fields, by those that it is read by."""
+    if isinstance(value, BaseModel) and isinstance(written, dict):
+        return {_read_name(value, name): as_read(getattr(value, name, None), part) for name, part in written.items()}
+    if isinstance(value, list | tuple) and isinstance(written, list) and len(value) == len(written):
+        return [as_read(one, part) for one, part in zip(value, written, strict=True)]
+    if isinstance(value, dict) and isinstance(written, dict) and len(value) == len(written):
+        return {name: as_read(one, written[name]) for one, name in zip(value.values(), written, strict=True)}
+    return written
+
+
+def _read_name(model: BaseModel, name: str) -> str:
+    field = type(model).model_fields.get(name)
+    alias = field.validation_alias if field else None
+    among = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return next((one for one in among if isinstance(one, str)), name)
+
+
 def sentence(error: ValidationError) -> str:
     """Return one line about the first fault, which repeats nothing of the value."""
     [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
     place = ".".join(map(str, first["loc"]))
-    return f"{place}: {first['msg']}" if place else first["msg"]
+    return f"{place}: {unrepeated(first)}" if place else unrepeated(first)
+
+
+def unrepeated(fault: Any) -> str:
+    """Return the reason of a fault of pydantic without the parts of the value that some of them hold."""
+    words: str = fault["msg"]
+    match fault["type"]:
+        case "union_tag_invalid":
+            return f"The tag should be one of {words.rpartition('expected tags: ')[2]}"
+        case "uuid_parsing" | "url_parsing" | "url_syntax_violation":
+            return words.partition(",")[0]
+        case "timezone_offset":
+            return words.partition(", got")[0]
+    return words
+
+
+def names_in(schema: Any) -> Iterator[str]:
+    """All names of fields in a JSON schema; other keys of an object are whoever made the value."""
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for part in schema.values():
+            yield from names_in(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from names_in(part)
 
 
 def shown(type_: Any) -> str:

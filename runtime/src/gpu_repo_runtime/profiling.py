@@ -12,7 +12,7 @@ import math
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,34 +46,43 @@ def load(package: str, requested: str) -> tuple[Any, str, int]:
     return model, chosen, before
 
 
-def inputs_of(model: Any, given: Path | None) -> list[Any]:
-    """Return the inputs to predict: the lines of a JSON Lines file, else the model's own. Raises ProfileError."""
+Predict = Callable[[list[Any]], Any]
+
+
+def inputs_of(model: Any, given: Path | None) -> tuple[list[Any], Predict]:
+    """Return the inputs to predict, the lines of a JSON Lines file or the model's own, and how. Raises ProfileError.
+
+    Requests choose no parameters here: a model that takes some gets their defaults.
+    """
     try:
-        found = list(getattr(model, "examples", ()) if given is None else map(json.loads, given.open(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise ProfileError(f"--input {given}: {error}") from error
+        lines = [] if given is None else given.read_text(encoding="utf-8-sig").splitlines()
+        found = (
+            list(getattr(model, "examples", ())) if given is None else [json.loads(one) for one in lines if one.strip()]
+        )
+    except (OSError, ValueError, TypeError) as error:
+        raise ProfileError(f"--input {given}: {error}" if given else f"Model.examples: {error}") from error
     if not found:
         where = "there are no Model.examples" if given is None else f"{given} is empty"
         raise ProfileError(f"{where}: give inputs as JSON Lines with --input FILE")
     if not importlib.util.find_spec("pydantic"):
-        return found
+        return found, model.predict
     from .contract import ContractError
     from .interface import Interface
 
     try:
         interface = Interface(model)
-        return interface.examples() if given is None else interface.held(found)
+        return interface.examples() if given is None else interface.held(found), interface.call
     except (ContractError, TypeError) as error:
         raise ProfileError(str(error)) from error
 
 
-def measure(model: Any, chosen: str, size: int, inputs: Sequence[Any]) -> capacity.Measured:
+def measure(predict: Predict, chosen: str, size: int, inputs: Sequence[Any]) -> capacity.Measured:
     """Return rate and memory of one batch size, over calls that last about a second."""
     batch = list(itertools.islice(itertools.cycle(inputs), size))
     capacity.reset_peak(chosen)
     begin, calls = time.perf_counter(), 0
     while not calls or time.perf_counter() - begin < SECONDS:
-        model.predict(batch)
+        predict(batch)
         calls += 1
     rate = calls * size / (time.perf_counter() - begin)
     return capacity.Measured(size, rate, capacity.peak(chosen))
@@ -83,18 +92,18 @@ def profile(options: argparse.Namespace) -> str:
     """Measure, write the files, return the table. Raises ProfileError."""
     options.out.mkdir(parents=True, exist_ok=True)
     model, chosen, before = load(options.package, options.device)
-    inputs = inputs_of(model, options.input)
+    inputs, predict = inputs_of(model, options.input)
     measured = []
     try:
-        model.predict(list(inputs[:1]))
-        for size in sorted(options.batch_sizes):
-            measured.append(measure(model, chosen, size, inputs))
+        predict(list(inputs[:1]))
+        for size in sorted(set(options.batch_sizes)):
+            measured.append(measure(predict, chosen, size, inputs))
     except Exception as error:
         if not device.is_out_of_memory(error) or not measured:
             raise ProfileError(f"the model fails on its inputs: {type(error).__name__}: {error}") from error
         device.release(chosen)
     batch = list(itertools.islice(itertools.cycle(inputs), measured[-1].size))
-    kinds, operators = device.traced(lambda: model.predict(batch), chosen, options.out)
+    kinds, operators = device.traced(lambda: predict(batch), chosen, options.out)
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": kinds}
     (options.out / "profile.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     draw(options.out / "profile.png", kinds, measured)
@@ -111,7 +120,10 @@ def draw(file: Path, seconds: dict[str, float], measured: Sequence[capacity.Meas
 
 
 def _above_zero(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} should be such as 1.5")
     return number

@@ -3,7 +3,7 @@
 usage: promote NAME@DIGEST REPOSITORY:TAG --commit HASH --committed TIME [--back]
 
 A tag that begins with v or a digit never moves. Any other follows, and only to newer commits, unless --back is given.
-scripts/promote asks first whether the image may be released, and logs in. Exit codes: 0 done, 1 refused, 3 the
+scripts/promote asks first whether the image may be released. Exit codes: 0 done, 1 refused, 3 the
 registry did not do it.
 """
 
@@ -16,6 +16,8 @@ import sys
 import time
 from dataclasses import dataclass
 
+from .registry import RegistryError, check_same, logged_in
+
 LABELS = " ".join(f'{{{{index .Labels "org.opencontainers.image.{name}"}}}}' for name in ("revision", "created"))
 
 PAUSES_S = (2, 10)
@@ -23,12 +25,8 @@ ANSWER_S, COPY_S = 120, 1200
 BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
 
 
-class NotPromotedError(Exception):
-    """The tag is not set; the message says why, `code` is the exit code."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+class NotPromotedError(RegistryError):
+    """The tag is not set."""
 
 
 @dataclass(frozen=True)
@@ -170,8 +168,9 @@ def main() -> int:
     asked = parser.parse_args()
     repository, _, tag = asked.name.rpartition(":")
     try:
-        digest = promote(asked.pushed, Repository(repository), tag, asked.commit, asked.committed, asked.back)
-    except NotPromotedError as error:
+        with logged_in(check_same(repository, asked.pushed)):
+            digest = promote(asked.pushed, Repository(repository), tag, asked.commit, asked.committed, asked.back)
+    except RegistryError as error:
         print(f"promote: {error}", file=sys.stderr)
         return error.code
     print(f"promote: {asked.name} is {digest}", file=sys.stderr)

@@ -117,7 +117,7 @@ def _kind(element: ElementTree.Element) -> str:
 def read_bytes(file: Path) -> bytes:
     """Return what a file holds. Raises OSError where it is none: a pipe would never end."""
     if not file.is_file():
-        raise OSError(f"{file} is no file")
+        raise OSError(f"{file} is not a file")
     return file.read_bytes()
 
 

@@ -1,17 +1,18 @@
 # shellcheck shell=bash
-# Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker), and how that is said{{ '; the\n# image that scripts/push left in the registry, and the login there' if project_type != 'library' }}.
+# Read by the scripts beside it: where a command runs (inside the image, in .venv, in Docker), and how that is said{{ '; the\n# image that scripts/push left in the registry' if project_type != 'library' }}.
 set -euo pipefail
 {% if project_type == 'batch' %}
 stood=$(pwd -P)
 {% endif %}
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+script=$(readlink -f "$0") # before the folder changes; a link in a folder of programs leads here too
+CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "${*:2}"; exit "$1"; }
 
 # Settings of your own, for every script and its container, for example MAX_BATCH_SIZE=64. The text behind = is taken as it
 # stands: quotes around all of it go, and a comment behind a space. What the caller exported wins, then the last line.
-_settings=""
+_settings="" _given=() _kept=() built="" # whatever the environment says
 read_settings() {
     local _line _number=0 _name _value _own="" _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
     while IFS= read -r _line || [[ -n $_line ]]; do
@@ -20,17 +21,29 @@ read_settings() {
         [[ $_line =~ ^[[:space:]]*(export[[:space:]]+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$ ]] || fail 2 ".env, line $_number: write NAME=VALUE"
         _name=${BASH_REMATCH[2]} _value=${BASH_REMATCH[3]}
         if [[ $_value =~ $_quoted ]]; then _value=${BASH_REMATCH[2]}${BASH_REMATCH[3]}
+        elif [[ $_value =~ ^[[:space:]]*(\"[^\"]*|\'[^\']*)$ ]]; then fail 2 ".env, line $_number: the quote is not closed, and a value is one line"
         else _value=$(trim "${_value%%[[:space:]]#*}")
         fi
         case $_name in HOME | IFS | PATH | PYTHONPATH) fail 2 ".env, line $_number: $_name is for the scripts to set" ;; esac
         # What was exported before is the caller's, unless an earlier line of the file exported it.
         [[ " $_settings " == *" $_name "* ]] || printenv "$_name" >/dev/null || _own+=" $_name "
-        [[ $_own != *" $_name "* ]] || export "$_name=$_value"
         _settings+=" $_name"
+        [[ $_own == *" $_name "* ]] || continue
+        case $_name in BASHOPTS | BASH_VERSINFO | EUID | PPID | SHELLOPTS | UID) _kept+=("$_name=$_value") ;; *) _given+=("$_name=$_value") ;; esac
     done <.env
 }
 trim() { [[ $1 =~ ^[[:space:]]*(.*[^[:space:]])?[[:space:]]*$ ]] && printf '%s' "${BASH_REMATCH[1]}"; }
-[[ ! -f .env ]] || read_settings
+if [[ -f .env || -p .env ]]; then read_settings; fi
+set_given() { for _one in ${_given[@]+"${_given[@]}"}; do export "${_one?}"; done; }
+set_given
+
+# become COMMAND...: with each setting as .env says it, also what bash keeps for itself and what these scripts call theirs.
+become() { set_given && exec env ${_kept[@]+"${_kept[@]}"} "$@"; }
+
+make_build() { # the folders of reports and proofs
+    { mkdir -p build/{test-results,proof} && [[ -w build/test-results && -w build/proof ]]; } 2>/dev/null ||
+        fail 3 "build/ cannot be written to, where the results go: take a checkout that is not read-only"
+}
 
 # A package index of your own is PIP_INDEX_URL, exported or in .env; uv and scripts/build take it from there.
 if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}; fi
@@ -41,7 +54,7 @@ base_image=${BASE_IMAGE:-{{ base_image }}}
 image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
 
 # -h and --help print the comment at the top of the script that was called.
-case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$script"; exit 0 ;; esac
 
 # The commit, and -dirty where what is packaged differs from it; a new file that git does not ignore counts as well.
 commit() {
@@ -54,13 +67,15 @@ commit() {
 commit_time() { TZ=UTC git show --no-patch --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo unknown; }
 
 # What a script found good stands in build/proof/, with the commit that it is about: a release asks for each of them.
-proved() { mkdir -p build/proof && commit >"build/proof/$1"; }
+proved() { make_build && commit >"build/proof/$1"; }
 
 # from_wheel PYTHON MODULE ARGUMENT...: become a program of the runtime, straight from its wheel: it needs no .venv.
 from_wheel() {
-    local wheel
-    wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) && [[ -n $wheel ]] ||
-        fail 1 "wheels/ holds no runtime: 'git checkout HEAD -- wheels' brings it back"
+    local wheel # the one that scripts/lock takes; a library names none
+    wheel=$(sed -n 's/.* @ file://p' wheels/requirements.in 2>/dev/null | tail -n 1) ||
+        wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) || true
+    [[ $(tail -c 22 "$wheel" 2>/dev/null | head -c 2) == PK ]] || # so ends a whole archive
+        fail 1 "wheels/ holds no runtime, or a part of it: 'git checkout HEAD -- wheels' brings it back, 'git lfs pull' where git keeps it elsewhere"
     exec env PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
 }
 
@@ -91,7 +106,7 @@ gpu_options() {
 # Build the image of a stage, once in a script; what Docker says is shown only when it fails.
 ensure_image() {
     local output status=0
-    [[ ${built:-} == "$1" ]] && return
+    [[ $built == "$1" ]] && return
     say "building $(stage_image "$1")"
     output=$(scripts/build "$1" 2>&1) || status=$?
     if ((status)); then
@@ -137,7 +152,7 @@ in_docker() {
     say "in the Docker image $reference, ${options:-no GPU}"
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
-    exec docker run --rm --ipc=host $options{{ ' ${weights[@]+"${weights[@]}"}' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
+    become docker run --rm --ipc=host $options{{ ' ${weights[@]+"${weights[@]}"}' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
         --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
 }
 {% if project_type != 'library' %}
@@ -145,25 +160,6 @@ in_docker() {
 repository=${image%:*} # of what is released
 staging=${STAGING:-{{ staging }}}/${repository##*/} # of what is pushed and not released yet
 pushed_file=build/image.txt # three lines: staging@digest, the commit, the time of the push
-
-# Log in with REGISTRY_USER and REGISTRY_PASSWORD, where they are set, for the time of this script. REGISTRY_PASSWORD_COMMAND
-# prints the password where a CI system gives a token in place of one (OIDC).
-registry_login() {
-    [[ ${repository%%/*} == "${staging%%/*}" ]] || fail 2 "STAGING is in another registry than the releases: ${staging%%/*}, not ${repository%%/*}"
-    if [[ -n ${REGISTRY_PASSWORD_COMMAND:-} ]]; then
-        REGISTRY_PASSWORD=$(bash -c "$REGISTRY_PASSWORD_COMMAND") && [[ -n $REGISTRY_PASSWORD ]] ||
-            fail 3 "REGISTRY_PASSWORD_COMMAND gave no password for the registry"
-    fi
-    if [[ -z ${REGISTRY_PASSWORD:-} ]]; then
-        [[ -z ${REGISTRY_USER:-} ]] || fail 2 "REGISTRY_PASSWORD is empty: the secret of $REGISTRY_USER is not set, or not for this build"
-        return
-    fi
-    DOCKER_CONFIG=$(mktemp -d)
-    trap 'rm -rf "$DOCKER_CONFIG"' EXIT
-    export DOCKER_CONFIG REGISTRY_AUTH_FILE=$DOCKER_CONFIG/config.json
-    docker login --username "${REGISTRY_USER:-}" --password-stdin "${repository%%/*}" <<<"$REGISTRY_PASSWORD" >/dev/null ||
-        fail 3 "the registry ${repository%%/*} refused the login of ${REGISTRY_USER:-(no REGISTRY_USER)}, or does not answer"
-}
 
 pushed_image() {
     [[ -s $pushed_file ]] || fail 2 "$pushed_file is not here: it names the image that scripts/push left in the registry; run that first"
@@ -217,12 +213,12 @@ in_project() {
     has_gpu && gpu="NVIDIA GPU present"
     export PYTHONPATH=$PWD/src{{ ':$PWD' if adopted.code | default([]) }}
     case $place in
-        here) say "inside the image, $gpu"; exec "$@" ;;
+        here) say "inside the image, $gpu"; become "$@" ;;
         venv) say "in .venv, $gpu"
-            if [[ -f .venv/locks ]] && ! cat requirements*.lock | cmp -s - .venv/locks; then
-                say "the requirements locks changed after .venv was made: run scripts/setup"
+            if ! cat requirements*.lock | cmp -s - .venv/locks 2>/dev/null; then
+                say "the requirements locks changed after .venv was made, or scripts/setup did not end: run it"
             fi
-            PATH=$PWD/.venv/bin:$PATH exec "$@" ;;
+            PATH=$PWD/.venv/bin:$PATH become "$@" ;;
         docker) in_docker "$stage" "$@" ;;
 {% if project_type != 'library' %}
         pushed) in_docker pushed "$@" ;;

@@ -1,8 +1,6 @@
 package jenkinsfile
 
-import org.codehaus.groovy.ast.expr.ClosureExpression
-import org.codehaus.groovy.ast.expr.MethodCallExpression
-import org.codehaus.groovy.ast.expr.VariableExpression
+import org.codehaus.groovy.ast.expr.*
 import org.codehaus.groovy.control.MultipleCompilationErrorsException
 
 /** The static check of one Jenkinsfile: the structure of its `pipeline` block, names and types. Nothing is run. */
@@ -12,15 +10,13 @@ class Checker {
     static final List<String> STAGE = ['agent', 'environment', 'input', 'options', 'post', 'when'] + BODIES
     static final List<String> POST = ['always', 'cleanup']
     static final String IDENTIFIER = /[a-zA-Z_][a-zA-Z0-9_]*/
-    final String file
+    String file
     final List<Problem> problems = []
     final List<String> stages = []
-    private final ArgumentChecker arguments = new ArgumentChecker(this)
-
-    Checker(String file) { this.file = file }
+    private final ArgumentChecker arguments = new ArgumentChecker(checker: this)
 
     static Checker of(File file) {
-        Checker checker = new Checker(file.path)
+        Checker checker = new Checker(file: file.path)
         try {
             checker.module(Syntax.parse(file.getText('UTF-8')))
         } catch (MultipleCompilationErrorsException broken) {
@@ -37,7 +33,7 @@ class Checker {
     /** Report a name that does not belong there, with the nearest that does. */
     void unknown(Object at, String kind, String name, Collection<String> known, String where = '') {
         List<String> leftOut = Definitions.leftOut(kind)
-        String nearest = (known + leftOut).min { Distance.of(it, name ?: '') }
+        String nearest = (known + leftOut).min { Syntax.distance(it, name ?: '') }
         if (name in leftOut) {
             report(at, "the ${kind} '${name}'${where} is not run here", 'README.md says what is', 'not run here')
         } else {
@@ -49,17 +45,15 @@ class Checker {
         List calls = module.statementBlock.statements.collect { Syntax.call(it) } - [null]
         List found = calls.findAll { Syntax.name(it) == 'pipeline' }
         if (!found) {
-            boolean inside = calls.any { it.text.contains('this.pipeline(') }
             String kind = module.methods.any { it.name == 'call' } ? 'not run here' : 'structure'
-            report(calls ? calls[0] : module.statementBlock, inside ? "'pipeline' is inside another block" : 'there is no pipeline block',
+            report(calls ? calls[0] : module.statementBlock, 'there is no pipeline block at the top level',
                    'write pipeline { agent ...; stages { ... } } at the top level', kind)
             return
         }
-        new Anywhere(this).constants(module)
+        new Anywhere(to: this).check(module)
         found.tail().each { report(it, 'a second pipeline block', 'keep one') }
         List<String> sections = sections(block(found[0]), 'section', PIPELINE) { directive(it, false, false) }
         (['agent', 'stages'] - sections).each { report(found[0], "the required section '${it}' is missing", "add ${it} ...") }
-        new Anywhere(this).parameters(found[0])
     }
 
     /** Return the { } of a section. Without one, report that. */
@@ -103,7 +97,7 @@ class Checker {
         String name = Syntax.name(section)
         switch (name) {
             case 'agent': agent(section); break
-            case 'environment': new Variables(this).check(block(section)); break
+            case 'environment': new Variables(checker: this).check(block(section)); break
             case 'post': sections(block(section), 'post condition', POST) { steps(it) }; break
             case 'when': when(section); break
             case 'stages': stageList(section, forked); break
@@ -151,11 +145,10 @@ class Checker {
             report(section, "this is not an agent", "write agent any, agent none or agent { label '...' }")
             return
         }
-        List<String> types = sections(Syntax.block(section), 'agent', ['label']) { one ->
+        sections(Syntax.block(section), 'agent', ['label']) { one ->
             if (Syntax.block(one)) { report(one, 'a label with settings is not run here', '', 'not run here') }
             if (Syntax.arguments(one).size() != 1) { report(one, 'a label is one string', "write label '...'") }
         }
-        if (types.size() > 1) { report(section, "the agent has more than one type: ${types.join(', ')}", 'keep one') }
     }
 
     private void when(MethodCallExpression section) {
@@ -264,7 +257,7 @@ class Checker {
             Syntax.statements(Syntax.block(call)).each { step(it) }
         } else {
             Collection<String> all = known.keySet() + Definitions.leftOut('step')
-            boolean misspelled = !(name in all) && all.any { Math.abs(it.length() - name.length()) < 2 && Distance.of(it, name) < 3 }
+            boolean misspelled = !(name in all) && all.any { Math.abs(it.length() - name.length()) < 2 && Syntax.distance(it, name) < 30 }
             misspelled ? unknown(call, 'step', name, known.keySet()) :
                 report(call, "the step '${name}' is not run here", 'definitions.json has those that are', 'not run here')
         }

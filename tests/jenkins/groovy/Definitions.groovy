@@ -2,9 +2,9 @@ package jenkinsfile
 
 import groovy.json.JsonSlurperClassic
 import java.util.concurrent.TimeUnit
-import org.codehaus.groovy.ast.expr.ListExpression
-import org.codehaus.groovy.ast.expr.MethodCallExpression
-import org.codehaus.groovy.ast.expr.TernaryExpression
+import org.codehaus.groovy.ast.expr.*
+import org.codehaus.groovy.ast.stmt.ExpressionStatement
+import org.codehaus.groovy.syntax.Types
 
 /** What the plugins define: the names of options, steps and so on, and of their parameters, with the types (definitions.json). */
 class Definitions {
@@ -13,8 +13,7 @@ class Definitions {
     static void read(File file) {
         all = new JsonSlurperClassic().parse(file)
         all.values().findAll { it instanceof Map }*.values().flatten().findAll { it instanceof Map }.each { one ->
-            one.types = one.parameters.collectMany { type, names -> names.tokenize().collect { [it, type] } }
-                .collectEntries()
+            one.types = one.parameters.collectMany { type, names -> names.tokenize().collect { [it, type] } }.collectEntries()
         }
     }
 
@@ -25,9 +24,7 @@ class Definitions {
 
 /** Checks the arguments of a call by its definition, as Jenkins' own validator does. */
 class ArgumentChecker {
-    private final Checker checker
-
-    ArgumentChecker(Checker checker) { this.checker = checker }
+    Checker checker
 
     void check(MethodCallExpression call, Map definition, String kind) {
         String what = "the ${kind} ${Syntax.name(call)}"
@@ -44,17 +41,14 @@ class ArgumentChecker {
             }
         }
         if (plain.size() > 1 || (plain && named)) {
-            checker.report(call, "${what} has more than one value without a name",
-                           "name them: ${definition.types.keySet().join(', ')}")
+            checker.report(call, "${what} has more than one value without a name", "name them: ${definition.types.keySet().join(', ')}")
         } else if (plain && !definition.alone) {
-            checker.report(call, "${what} takes no value without a name",
-                           "name it: ${definition.types.keySet().join(', ') ?: 'there is none'}")
+            checker.report(call, "${what} takes no value without a name", "name it: ${definition.types.keySet().join(', ') ?: 'there is none'}")
         } else if (plain) {
             value(plain[0], definition.types[definition.alone], "'${definition.alone}' of ${what}")
         } else {
             ((definition.required ?: '').tokenize() - given).each { String one ->
-                checker.report(call, "the required parameter '${one}' of ${what} is missing",
-                               "write ${Syntax.name(call)}(${one}: ...)")
+                checker.report(call, "the required parameter '${one}' of ${what} is missing", "write ${Syntax.name(call)}(${one}: ...)")
             }
         }
         if (Syntax.block(call) && !definition.block) {
@@ -101,5 +95,39 @@ class ArgumentChecker {
         } else {
             checker.unknown(given, 'value', Syntax.name(given), Definitions.of(group).keySet(), " of ${what}")
         }
+    }
+}
+
+/** The variables of an `environment` block: their names, once each, and values that are text. */
+class Variables {
+    Checker checker
+
+    void check(ClosureExpression block) {
+        Set<String> seen = []
+        if (block && !Syntax.statements(block)) { checker.report(block, "'environment' is empty", "write NAME = '...'") }
+        Syntax.statements(block).each { statement ->
+            Object given = statement instanceof ExpressionStatement ? statement.expression : null
+            if (!(given instanceof BinaryExpression && given.operation.type == Types.EQUAL)) {
+                checker.report(statement, 'this is not a variable of the environment', "write NAME = '...'")
+                return
+            }
+            String name = given.leftExpression instanceof VariableExpression ? given.leftExpression.text : null
+            if (!(name ==~ Checker.IDENTIFIER)) {
+                checker.report(given, "'${given.leftExpression.text}' cannot name a variable", 'use letters, digits and underscores')
+            } else if (!seen.add(name)) {
+                checker.report(given, "the variable '${name}' is set twice", 'keep one of them')
+            }
+            Object value = given.rightExpression
+            if (value instanceof MethodCallExpression && Syntax.name(value) == 'credentials') {
+                checker.report(value, "'credentials' is not run here", 'use withCredentials', 'not run here')
+            } else if (!(value instanceof MethodCallExpression || fits(value))) {
+                checker.report(value, 'a value of the environment is not a string', 'put it into "${...}"')
+            }
+        }
+    }
+
+    private static boolean fits(Object value) {
+        boolean sum = value instanceof BinaryExpression && value.operation.type == Types.PLUS
+        sum ? fits(value.leftExpression) && fits(value.rightExpression) : Syntax.isText(value) || value instanceof ConstantExpression
     }
 }

@@ -2,21 +2,15 @@ package jenkinsfile
 
 /** The sections around a body: parameters, options, input, environment, agent. */
 class Directives {
-    private final Build build
-    private final Steps steps
+    Build build
 
-    Directives(Build build) {
-        this.build = build
-        this.steps = new Steps(build)
-    }
-
-    private List<List> calls(Closure body) {
+    List<List> calls(Closure body) {
         List<List> found = []
         if (body) { new Block(build.script, { name, given -> name == 'logRotator' ?: (found << [name] + given) }).read(body) }
         found
     }
 
-    /** Set the build's parameters: given values over defaults. Raises UsageError for unknown or impossible ones. */
+    /** Set the build's parameters: given values over defaults. Raises IllegalArgumentException for unknown or impossible ones. */
     void parameters(Closure declared) {
         Map given = new LinkedHashMap(build.run.params)
         calls(declared).collect { it[1] }.each { Map parameter ->
@@ -25,19 +19,17 @@ class Directives {
             if (given.containsKey(name) || build.run.build_number != '1') { build.exported << name }
             Object value = given.containsKey(name) ? given.remove(name) : parameter.choices ? parameter.choices[0] : parameter.defaultValue
             if (parameter.choices && !(value in parameter.choices)) {
-                throw new UsageError("parameter ${name}: one of ${parameter.choices.join(', ')}, not '${value}'")
+                throw new IllegalArgumentException("parameter ${name}: one of ${parameter.choices.join(', ')}, not '${value}'")
             }
             build.params[name] = value ?: ''
         }
-        given.keySet().each { throw new UsageError("${it}: no such parameter; there are ${build.params.keySet().join(', ')}") }
+        given.keySet().each { throw new IllegalArgumentException("${it}: no such parameter; there are ${build.params.keySet().join(', ')}") }
     }
-
-    List<List> options(Closure declared) { calls(declared) }
 
     /** Run `body` within the time limit of its options. */
     void withOptions(Closure declared, Closure body) {
         List limit = calls(declared).find { it[0] == 'timeout' }
-        limit ? steps.call('timeout', [limit[1], body] as Object[]) : body.call()
+        limit ? new Steps(build: build).call('timeout', [limit[1], body] as Object[]) : body.call()
     }
 
     /** Ask as `input` does. Raises Interruption when the answer is no. */
@@ -59,7 +51,7 @@ class Directives {
         }
     }
 
-    /** Run `body` on a node of the agent's label, in a new workspace with the source; stop what it left running. */
+    /** Run `body` on a node of the agent's label, in a new workspace with the source. */
     void onAgent(Object declared, Closure body) {
         if (declared == null || declared == 'none') { body.call(); return }
         String label = declared == 'any' ? null : calls((Closure) declared)[0][1]
@@ -68,24 +60,18 @@ class Directives {
             throw new StepFailure("There are no nodes with the label '${label}'; there are: ${build.run.labels.keySet().join(', ')}")
         }
         build.context.stage?.label = node
-        String cookie = UUID.randomUUID()
-        try {
-            build.within({ Context inner ->
-                inner.label = node
-                inner.cookie = cookie
-                inner.workspace = build.newWorkspace(node)
-                inner.temporary = new File(inner.workspace.path + '@tmp')
-                inner.temporary.mkdirs()
-                inner.overrides.putAll(WORKSPACE: inner.workspace.path, NODE_NAME: "${node}-node" as String)
-                String first = build.run.labels[node]
-                if (first) { inner.overrides.PATH = first + File.pathSeparator + build.environment.PATH }
-            }) {
-                build.event('node', workspace: build.context.workspace.path)
-                build.context.overrides.putAll(new Source(build).checkout())
-                body.call()
-            }
-        } finally {
-            Processes.stop(cookie)
+        build.within({ Context inner ->
+            inner.label = node
+            inner.workspace = new File(build.workdir, "workspace/${++build.workspaces}-${node}")
+            inner.temporary = new File(inner.workspace.path + '@tmp')
+            inner.temporary.mkdirs()
+            inner.overrides.putAll(WORKSPACE: inner.workspace.path, NODE_NAME: "${node}-node" as String)
+            String first = build.run.labels[node]
+            if (first) { inner.overrides.PATH = first + File.pathSeparator + build.environment.PATH }
+        }) {
+            build.event('node', workspace: build.context.workspace.path)
+            build.context.overrides.putAll(new Source(build: build).checkout())
+            body.call()
         }
     }
 }

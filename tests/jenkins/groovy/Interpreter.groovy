@@ -2,74 +2,68 @@ package jenkinsfile
 
 /** Runs the sections in the order of Jenkins' ModelInterpreter; each method returns the error that ended it, or null. */
 class Interpreter {
-    private final Build build
-    private final Directives directives
+    Build build
 
-    Interpreter(Build build) {
-        this.build = build
-        this.directives = new Directives(build)
-    }
+    Directives getDirectives() { new Directives(build: build) }
 
     /** Run the whole pipeline and return its first error. */
     Throwable run(Section pipeline) {
-        register(pipeline.stages, null, [:])
+        register(pipeline.stages, null)
+        directives.parameters(pipeline.parameters)
+        build.skipAfterUnstable = directives.calls(pipeline.options).any { it[0] == 'skipStagesAfterUnstable' }
         Throwable error = caught {
-            directives.parameters(pipeline.parameters)
-            build.skipAfterUnstable = directives.options(pipeline.options).any { it[0] == 'skipStagesAfterUnstable' }
             directives.onAgent(pipeline.agent) {
                 directives.withEnvironment(pipeline.environment) {
-                    directives.withOptions(pipeline.options) {
-                        Throwable first = sequence(pipeline.stages)
-                        if (first) { throw first }
-                    }
+                    Throwable first = sequence(pipeline.stages)
+                    if (first) { throw first }
                 }
             }
         }
-        if (error instanceof UsageError) { throw error }
-        unreached(pipeline.stages, reason(error) ?: 'failure')
+        build.stages.findAll { it.startedMs == null && !it.skipped }.each { it.skipped = reason(error) ?: 'failure' }
         error
     }
 
-    private void unreached(List<Section> stages, String why) {
-        stages.each { Section stage ->
-            if (stage.record.startedMs == null && stage.record.skipped == null) { skip(stage, why) }
-            unreached(stage.inner, why)
-        }
-    }
-
     /** Enter all stages into the trace before anything runs. */
-    private void register(List<Section> stages, StageRecord parent, Map<String, String> axes) {
+    private void register(List<Section> stages, Section parent) {
         stages.each { Section stage ->
-            stage.record = build.trace.add(stage.name, parent, axes + stage.values)
-            register(stage.inner, stage.record, axes + stage.values)
+            stage.parent = parent
+            stage.number = build.stages.size()
+            build.stages << stage
+            register(stage.stages, stage)
         }
     }
 
     private Throwable sequence(List<Section> stages) {
-        Throwable first = null
-        stages.each { Section stage -> first = evaluate(stage, first) ?: first }
-        first
+        stages.inject(null) { Throwable first, Section stage -> evaluate(stage, first) ?: first }
     }
 
     private Throwable evaluate(Section stage, Throwable earlier) {
         String why = reason(earlier)
-        if (!why && build.run.only != null && !stage.inner && !(stage.name in build.run.only)) { why = 'only' }
+        if (!why && build.run.only != null && !stage.stages && !(stage.name in build.run.only)) { why = 'only' }
         if (why) { skip(stage, why); return null }
         Throwable error = null
-        StageRecord record = stage.record
-        build.within({ it.stage = record; it.overrides.STAGE_NAME = stage.name; it.overrides.putAll(stage.values) }) {
-            record.startedMs = build.trace.now()
-            record.label = build.context.label
+        inside(stage) {
             error = single(stage)
-            if (record.skipped) { record.startedMs = null; return }
-            record.result = Results.worst([record.warning, Results.of(error)])
-            if (error) {
-                record.error = build.context.mask(Errors.text(error))
-                build.event('failed', text: record.error)
-                build.say("ERROR: ${record.error}")
-            }
+            if (stage.skipped) { stage.startedMs = null } else { ended(stage, error) }
         }
         error
+    }
+
+    private void inside(Section stage, Closure body) {
+        build.within({ it.stage = stage; it.overrides.STAGE_NAME = stage.name; it.overrides.putAll(stage.values) }) {
+            stage.startedMs = stage.startedMs ?: System.currentTimeMillis()
+            stage.label = build.context.label
+            body.call()
+        }
+    }
+
+    private void ended(Section stage, Throwable error) {
+        stage.result = Results.worst([stage.warning, Results.of(error)])
+        if (error) {
+            stage.error = build.context.mask(Errors.text(error))
+            build.event('failed', text: stage.error)
+            build.say("ERROR: ${stage.error}")
+        }
     }
 
     /** Why what follows is left out, or null. */
@@ -79,8 +73,8 @@ class Interpreter {
     }
 
     private void skip(Section stage, String why) {
-        stage.record.skipped = why
-        stage.inner.each { skip(it, why) }
+        stage.skipped = why
+        stage.stages.each { skip(it, why) }
     }
 
     /** A stage: options input [when] agent [when] environment body post. */
@@ -99,7 +93,7 @@ class Interpreter {
     }
 
     private void body(Section stage) {
-        Throwable error = stage.cells ? caught { branches(stage.cells) } :
+        Throwable error = stage.matrix ? matrix(stage.stages) :
             stage.steps ? caught { build.script.onScript(stage.steps).call() } : sequence(stage.stages)
         error = post(stage, error)
         if (error) { throw error }
@@ -110,22 +104,15 @@ class Interpreter {
         null
     }
 
-    /** Run the cells of a matrix at the same time, each in a thread and a context of its own; raise the first failure, else the first stop. */
-    private void branches(List<Section> all) {
-        List<Throwable> errors = Collections.synchronizedList([])
-        Context parent = build.context
-        List<Thread> threads = all.collect { Section branch ->
-            new Thread({
-                build.context = parent.copy()
-                Throwable error = caught { Throwable own = evaluate(branch, null); if (own) { throw own } }
-                if (error) { errors << error }
-            } as Runnable, branch.name)
+    /** The cells stage by stage, so that each meets what the others leave; the first failure counts, else the first stop. */
+    private Throwable matrix(List<Section> cells) {
+        Map<Section, Throwable> errors = [:]
+        cells[0].stages.indices.each { at ->
+            cells.each { cell -> inside(cell) { errors[cell] = evaluate(cell.stages[at], errors[cell]) ?: errors[cell] } }
         }
-        threads*.start()
-        threads*.join()
-        parent.deadlines.each { if (it.seen) { it.seen.add(Thread.currentThread().id) } } // what stopped a branch stopped this
-        Throwable first = errors.find { !(it instanceof Interruption) } ?: errors[0]
-        if (first) { throw first }
+        cells.each { cell -> inside(cell) { ended(cell, errors[cell]) } }
+        List<Throwable> all = errors.values() - null
+        all.find { !(it instanceof Interruption) } ?: all[0]
     }
 
     private void skipByWhen(Section stage) {
@@ -138,7 +125,7 @@ class Interpreter {
         Throwable error = stageError
         Checker.POST.findAll { section.post[it] }.each { String condition ->
             Throwable own = caught {
-                build.within({ it.post = condition }) {
+                build.within({ it.post = condition; it.deadlines = [] }) { // what was stopped is cleaned up all the same
                     build.event('post', condition: condition)
                     build.script.onScript(section.post[condition]).call()
                 }

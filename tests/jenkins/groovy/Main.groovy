@@ -2,6 +2,7 @@ package jenkinsfile
 
 import groovy.json.JsonOutput
 import groovy.json.JsonSlurperClassic
+import groovy.transform.InheritConstructors
 import org.codehaus.groovy.control.CompilerConfiguration
 
 /** Answers requests, lines of JSON: {"check": [files]} and {"run": {...}}, as runner.py writes them. */
@@ -25,10 +26,10 @@ class Main {
             Checker checker = Checker.of(new File(run.jenkinsfile))
             if (checker.problems) { return [problems: checker.problems*.asMap()] }
             (run.timeouts.keySet() + (run.only ?: []) - checker.stages).each {
-                throw new UsageError("'${it}': no such stage; there are: ${checker.stages.join(', ')}")
+                throw new IllegalArgumentException("'${it}': no such stage; there are: ${checker.stages.join(', ')}")
             }
             return [trace: execute(new Build(run))]
-        } catch (UsageError wrong) {
+        } catch (IllegalArgumentException wrong) {
             return [wrong: wrong.message]
         } catch (Throwable broken) {
             List where = broken.stackTrace.findAll { it.className.startsWith('jenkinsfile.') }.take(10)
@@ -39,59 +40,24 @@ class Main {
     private static Map execute(Build build) {
         CompilerConfiguration settings = new CompilerConfiguration(scriptBaseClass: PipelineScript.name)
         String text = new File(build.run.jenkinsfile).getText('UTF-8')
-        Throwable error = null
-        try {
-            PipelineScript script = new GroovyShell(Main.classLoader, new Binding(), settings).parse(text, Errors.SCRIPT)
-            script.bind(build)
-            script.run()
-            error = new Interpreter(build).run(new ModelReader(script).pipeline(script.pipelineDefinition))
-        } catch (UsageError wrong) {
-            throw wrong
-        } catch (Throwable thrown) {
-            error = thrown
-        }
+        PipelineScript script = new GroovyShell(Main.classLoader, new Binding(), settings).parse(text, Errors.SCRIPT)
+        script.bind(build)
+        script.run()
+        Throwable error = new Interpreter(build: build).run(new ModelReader(script: script).pipeline(script.pipelineDefinition))
         String said = error ? Errors.text(error) : null
         if (said) { build.say("ERROR: ${said}") }
-        build.run.timeouts.keySet().each { String name ->
-            boolean ran = build.trace.stages.any { it.name == name && it.startedMs != null }
-            if (ran && !(name in build.replacedTimeouts)) { throw new UsageError("'${name}' ran, but has no timeout to replace") }
-        }
         [result: Results.worst([build.result, Results.of(error)]), error: said, log: build.log.toString(),
-         stages: build.trace.stages*.asMap(), events: build.trace.events]
+         stages: build.stages*.asMap(), events: build.events]
     }
-}
-
-/** The test asks for what cannot be. */
-class UsageError extends RuntimeException {
-    UsageError(String message) { super(message) }
 }
 
 /** A step failed: the build's result becomes FAILURE. */
-class StepFailure extends RuntimeException {
-    StepFailure(String message) { super(message) }
-}
+@InheritConstructors
+class StepFailure extends RuntimeException { }
 
 /** The build was stopped: by a time limit, or by the person who was asked. */
-class Interruption extends RuntimeException {
-    final Deadline deadline
-
-    Interruption(String message, Deadline deadline = null) {
-        super(message)
-        this.deadline = deadline
-    }
-}
-
-/** The time limit of one `timeout`. It stops each thread once: what runs afterwards, such as `post`, goes on. */
-class Deadline {
-    final double seconds
-    final long at
-    final Set<Long> seen = Collections.synchronizedSet(new HashSet<Long>())
-
-    Deadline(double seconds) {
-        this.seconds = seconds
-        this.at = System.currentTimeMillis() + (long) (seconds * 1000)
-    }
-}
+@InheritConstructors
+class Interruption extends RuntimeException { }
 
 /** Jenkins' results, from best to worst. */
 class Results {
@@ -99,9 +65,7 @@ class Results {
 
     static String worst(Collection<String> results) { (results - [null]).max { ORDER.indexOf(it) } ?: 'SUCCESS' }
 
-    static String of(Throwable error) {
-        error == null ? 'SUCCESS' : error instanceof Interruption ? 'ABORTED' : 'FAILURE'
-    }
+    static String of(Throwable error) { error == null ? 'SUCCESS' : error instanceof Interruption ? 'ABORTED' : 'FAILURE' }
 }
 
 /** Errors in one line. */

@@ -9,7 +9,7 @@ abstract class PipelineScript extends Script {
     void bind(Build build) {
         currentRun = build
         build.script = this
-        steps = new Steps(build)
+        steps = new Steps(build: build)
     }
 
     void pipeline(Closure body) { pipelineDefinition = body }
@@ -17,9 +17,9 @@ abstract class PipelineScript extends Script {
     @Override
     Object getProperty(String name) {
         switch (name) {
-            case 'env': return new EnvironmentView(currentRun)
+            case 'env': return new EnvironmentView(build: currentRun)
             case 'params': return currentRun.params.asImmutable()
-            case 'currentBuild': return new CurrentBuild(currentRun)
+            case 'currentBuild': return new CurrentBuild(build: currentRun)
             case ['binding', 'class', 'metaClass', 'pipelineDefinition']: return super.getProperty(name)
         }
         if (binding.hasVariable(name)) { return binding.getVariable(name) }
@@ -40,18 +40,14 @@ abstract class PipelineScript extends Script {
 
 /** `env` in a Jenkinsfile. */
 class EnvironmentView {
-    private final Build build
-
-    EnvironmentView(Build build) { this.build = build }
+    Build build
 
     Object getProperty(String name) { build.variable(name) }
 }
 
 /** `currentBuild` in a Jenkinsfile. */
 class CurrentBuild {
-    private final Build build
-
-    CurrentBuild(Build build) { this.build = build }
+    Build build
 
     String getCurrentResult() { build.result ?: 'SUCCESS' }
 
@@ -61,23 +57,34 @@ class CurrentBuild {
     }
 }
 
-/** A pipeline or stage as written: its sections, of which most are closures to be evaluated later. */
+/** A pipeline or stage: its sections as written, most of them closures to be evaluated later, and what came of it. */
 class Section {
-    String name
+    String name, label, result, skipped, error
     Object agent
     Closure environment, options, input, when, steps, parameters
-    List<Section> stages
-    /** Of a matrix: its cells, each with a name, its axes and stages of its own. */
-    List<Section> cells
+    /** The stages inside; of a matrix its cells, each with a name, its axes and stages of its own. */
+    List<Section> stages = []
+    boolean matrix
     Map<String, Closure> post = [:]
     Map<String, String> values = [:]
-    StageRecord record
+    Section parent
+    int number
+    Long startedMs
+    String warning = 'SUCCESS'
 
-    List<Section> getInner() { stages ?: cells ?: [] }
+    List<String> getPath() { (parent ? parent.path : []) + [name] }
 
-    Section copy() {
-        new Section(name: name, agent: agent, environment: environment, options: options, input: input, when: when,
-                    steps: steps, post: post, stages: stages?.collect { it.copy() })
+    Map<String, String> getAxes() { (parent ? parent.axes : [:]) + values }
+
+    /** Note a result that no error carries, e.g. of failed tests, for this stage and those around it. */
+    void warn(String worse) {
+        warning = Results.worst([warning, worse])
+        parent?.warn(worse)
+    }
+
+    Map asMap() {
+        [number: number, name: name, path: path, axes: axes, label: label, result: result ?: 'NOT_BUILT',
+         skipped: skipped, error: error, started_ms: startedMs]
     }
 }
 
@@ -110,9 +117,7 @@ class Block {
 
 /** Reads the closures of a checked Jenkinsfile into sections. Only the structure is evaluated here. */
 class ModelReader {
-    private final PipelineScript script
-
-    ModelReader(PipelineScript script) { this.script = script }
+    PipelineScript script
 
     Section pipeline(Closure body) { section(new Section(name: ''), body) }
 
@@ -136,19 +141,20 @@ class ModelReader {
     }
 
     private void matrix(Section stage, Closure body) {
-        List<Section> stages = []
+        Closure inside = null
         List<Map<String, String>> all = [[:]]
         read(body) { name, given ->
-            if (name == 'stages') { stages = this.stages(given[0]); return }
+            if (name == 'stages') { inside = given[0]; return }
             read(given[0]) { axis, inner ->
                 Map fields = [:]
                 read(inner[0]) { field, values -> fields[field] = values }
                 all = all.collectMany { cell -> fields.values.collect { cell + [(fields.name[0]): it as String] } }
             }
         }
-        stage.cells = all.collect { Map values ->
+        stage.matrix = true
+        stage.stages = all.collect { Map values ->
             String name = 'Matrix - ' + values.collect { axis, value -> "${axis} = '${value}'" }.join(', ')
-            new Section(name: name, values: values, stages: stages*.copy())
+            new Section(name: name, values: values, stages: stages(inside))
         }
     }
 

@@ -6,13 +6,9 @@ import org.xml.sax.SAXException
 /** The steps that definitions.json lists, a method for each. */
 class Steps {
     static final Map<String, Integer> SECONDS = [SECONDS: 1, MINUTES: 60, HOURS: 3600, DAYS: 86400]
-    private final Build build
-    private final Source files
+    Build build
 
-    Steps(Build build) {
-        this.build = build
-        this.files = new Source(build)
-    }
+    Source getFiles() { new Source(build: build) }
 
     /** Call a step by its name: step('x') is step(name: 'x'), for the parameter that may come alone. */
     Object call(String name, Object[] given) {
@@ -40,7 +36,7 @@ class Steps {
         context.checkStopped()
         File file = File.createTempFile('script', '.sh', context.temporary)
         file.setText(given.script as String, 'UTF-8')
-        CommandRun run = new CommandRun(build)
+        CommandRun run = new CommandRun(build: build)
         try {
             run.run(['sh', '-xe', file.path])
         } finally {
@@ -52,35 +48,23 @@ class Steps {
     }
 
     void timeout(Map given, Closure body) {
-        String stage = build.context.stage?.name ?: ''
-        Number limit = build.run.timeouts[stage]
-        if (limit != null) { build.replacedTimeouts << stage }
-        Deadline deadline = new Deadline(limit ?: given.time * SECONDS[given.unit ?: 'MINUTES'])
+        double seconds = build.run.timeouts[build.context.stage?.name ?: ''] ?: given.time * SECONDS[given.unit ?: 'MINUTES']
+        long end = System.currentTimeMillis() + (long) (seconds * 1000)
         try {
-            build.within({ it.deadlines << deadline }, body)
+            build.within({ it.deadlines << end }, body)
         } catch (Interruption stopped) {
-            if (stopped.deadline.is(deadline)) { build.event('timeout', seconds: deadline.seconds) }
+            if (System.currentTimeMillis() >= end) { build.event('timeout', seconds: seconds) }
             throw stopped
         }
     }
 
+    /** There is one resource of a label, named LABEL-1, whose property DEVICE is 0, as docs/jenkins declares them. */
     void lock(Map given, Closure body) {
-        List<String> names = build.locks.take(given.resource, given.label, given.quantity ?: 0, build.context)
-        names.each { build.event('lock', resource: it) }
-        try {
-            build.within({ Context inner ->
-                if (!given.variable) { return }
-                inner.overrides[given.variable] = names.join(',')
-                names.eachWithIndex { name, at ->
-                    inner.overrides["${given.variable}${at}" as String] = name
-                    // A resource of a label has the property DEVICE, as docs/jenkins declares them: 0, 1, ...
-                    inner.overrides["${given.variable}${at}_DEVICE" as String] = "${(name - ~/.*-/).toInteger() - 1}" as String
-                }
-            }, body)
-        } finally {
-            names.each { build.event('unlock', resource: it) }
-            build.locks.release(names)
-        }
+        if ((given.quantity ?: 1) != 1) { throw new StepFailure("lock: ${given.quantity} resources wanted, there is 1") }
+        String name = given.resource ?: "${given.label}-1", variable = given.variable
+        build.event('lock', resource: name)
+        Map told = variable ? [(variable): name, (variable + '0'): name, (variable + '0_DEVICE'): '0'] : [:]
+        build.within({ it.overrides.putAll(told) }, body)
     }
 
     void milestone(Map given) {
@@ -164,8 +148,7 @@ class Steps {
         Map<String, Integer> counts = [total: 0, failed: 0, skipped: 0]
         found.each { count(new File(build.context.workspace, it), counts) }
         if (!counts.total && !given.allowEmptyResults) {
-            throw new StepFailure(found ? 'None of the test reports contained any result' :
-                                  'No test report files were found. Configuration error?')
+            throw new StepFailure(found ? 'None of the test reports contained any result' : 'No test report files were found. Configuration error?')
         }
         build.event([files: found] + counts, 'junit')
         if (counts.failed && !given.skipMarkingBuildUnstable) { build.worsen('UNSTABLE') }

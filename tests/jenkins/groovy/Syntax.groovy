@@ -1,25 +1,15 @@
 package jenkinsfile
 
-import org.codehaus.groovy.ast.expr.ClosureExpression
-import org.codehaus.groovy.ast.expr.ConstantExpression
-import org.codehaus.groovy.ast.expr.GStringExpression
-import org.codehaus.groovy.ast.expr.MapExpression
-import org.codehaus.groovy.ast.expr.MethodCallExpression
-import org.codehaus.groovy.ast.expr.TupleExpression
-import org.codehaus.groovy.ast.stmt.BlockStatement
-import org.codehaus.groovy.ast.stmt.ExpressionStatement
-import org.codehaus.groovy.control.CompilationUnit
-import org.codehaus.groovy.control.MultipleCompilationErrorsException
-import org.codehaus.groovy.control.Phases
+import org.codehaus.groovy.ast.expr.*
+import org.codehaus.groovy.ast.stmt.*
+import org.codehaus.groovy.control.*
 import org.codehaus.groovy.control.messages.SyntaxErrorMessage
+import org.codehaus.groovy.runtime.MethodRankHelper
 
 /** One fault of a Jenkinsfile. kind: structure, syntax, or "not run here" for what is right, but nothing that this runner runs. */
 class Problem {
-    String file
+    String file, what, right = '', kind = 'structure'
     int line
-    String what
-    String right = ''
-    String kind = 'structure'
 
     Map asMap() { [file: file, line: line, what: what, right: right, kind: kind] }
 
@@ -79,6 +69,11 @@ class Syntax {
     static String key(Object entry) { constant(entry.keyExpression) }
 
     static Object constant(Object node) { node instanceof ConstantExpression ? node.value : null }
+
+    /** How far apart two names are: ten for a letter. */
+    static int distance(String one, String other) {
+        MethodRankHelper.damerauLevenshteinDistance(one.toList() as Object[], other.toList() as Object[])
+    }
 
     static boolean isText(Object node) { constant(node) instanceof String || node instanceof GStringExpression }
 }

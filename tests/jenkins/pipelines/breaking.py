@@ -22,7 +22,7 @@ def in_smoke(line: str) -> Callable[[Builds], None]:
 
     def of(it: Builds) -> None:
         script = it.child / "scripts" / "smoke"
-        head = 'source "$(dirname "$0")/lib.sh"\n'
+        head = 'source "$(dirname "$(readlink -f "$0")")/lib.sh"\n'
         assert head in script.read_text()
         script.write_text(script.read_text().replace(head, f"{head}{line}\n", 1))
 

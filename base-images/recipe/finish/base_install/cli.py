@@ -29,6 +29,8 @@ from .image import Image
 from .lock import Pin, read_lock
 from .placing import Placing
 from .problem import FAILED, WRONG_USE, Problem, stop
+from .shared import shared_files
+from .version import same_version
 from .wheelhouse import Wheelhouse
 from .wheels import check_wheels
 
@@ -80,8 +82,6 @@ class Pip:
 
 def run(path: Path, wheels: Path | None, base: Path) -> str:
     """Install what the lock has and the environment has not; return what was done. Raises Problem."""
-    if not path.is_file():
-        stop(f"{path}: no such file; mount the lock into the build step", WRONG_USE)
     image, pip = Image(base), Pip(base)
     check_writable(image)
     alone = os.open(image.environment, os.O_RDONLY)  # let go when the program ends, however it does
@@ -91,7 +91,7 @@ def run(path: Path, wheels: Path | None, base: Path) -> str:
     pins = read_lock(path, wheels)
     check_fit(pins, image)
     before = image.versions()
-    missing = {name: pin for name, pin in pins.items() if before.get(name) != pin.version}
+    missing = {name: pin for name, pin in pins.items() if not same_version(before.get(name, ""), pin.version)}
     try:
         if missing:
             add(missing, image, placing, pip)
@@ -126,13 +126,16 @@ def add(missing: dict[str, Pin], image: Image, placing: Placing, pip: Pip) -> No
         wheels = sorted(downloads.iterdir())
         wheelhouse.keep(wheels)
         check_wheels(wheels, image)
+        for phrase in shared_files(wheels, image):
+            print(f"note: {phrase}", file=sys.stderr)
         # By name and not by path, which would leave the path of this folder in the image.
         options += ["--no-index", "--find-links", str(downloads), "--ignore-installed", "--no-warn-script-location"]
         options += ["--root", str(placing.begin())]
         if not pip("install", *options, "-r", write_lock(missing.values(), Path(folder, "all.txt")), alone=True):
             stop("pip could not install the packages (its message stands above); the environment is as it was", FAILED)
     present = image.distributions()
-    placing.place(path for name in missing if name in present for path in image.files_of(present[name]))
+    outdated = (path for name in missing if name in present for path in image.files_of(present[name]))
+    placing.place(path for path in outdated if path in image.added)
 
 
 def write_lock(pins: Iterable[Pin], path: Path) -> str:
@@ -144,7 +147,7 @@ def write_lock(pins: Iterable[Pin], path: Path) -> str:
 def check(path: Path, image: Image, pip: Pip) -> None:
     """Raise Problem when the base is not what it was, or a package misses another."""
     after = image.versions()
-    if moved := sorted(name for name, version in image.held.items() if after.get(name) != version):
+    if moved := sorted(name for name, version in image.held.items() if not same_version(after.get(name, ""), version)):
         stop(f"these packages of the base changed: {', '.join(moved)}; this is a fault of base-install", FAILED)
     if not pip("check"):
         stop(
@@ -158,6 +161,10 @@ def main(base: Path) -> None:
     """Run the program and end with its exit code."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda sent, _: sys.exit(128 + sent))
+    os.umask(0o022)  # the user of the image reads what root installs, and writes none of it
+    if sys.argv[1:] in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        raise SystemExit(0)
     try:
         if len(sys.argv) not in (2, 3) or sys.argv[1].startswith("-"):
             raise Problem("usage: base-install LOCK [WHEELS]", WRONG_USE)

@@ -6,6 +6,7 @@ import re
 from .image import Image
 from .lock import Pin
 from .problem import stop
+from .version import same_version
 
 # What only the base brings, under each name that it is published by.
 GPU_LIBRARIES = (
@@ -45,7 +46,7 @@ def conflict(name: str, version: str, image: Image) -> str:
     """Return in one phrase why the image cannot take the package, or ""."""
     held = image.held.get(name)
     if held is not None:
-        return "" if held == version else f"{name}: the lock asks {version}, the image has {held}"
+        return "" if same_version(held, version) else f"{name}: the lock asks {version}, the image has {held}"
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in image.takes):
         return ""
     if is_gpu_library(name):

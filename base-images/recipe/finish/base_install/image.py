@@ -9,21 +9,14 @@ from importlib import metadata
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
-from packaging.version import InvalidVersion, Version
+
+from .version import normal
 
 # Where a program is found behind the environment's own folder, whatever PATH says while the image is built.
 SYSTEM_PROGRAMS = [Path(folder) for folder in ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")]
 
 # Where base-install works, below the environment: no package may write there.
 WORKING_FOLDER = ".base-install"
-
-
-def normal(version: str) -> str:
-    """Return a version in its normal form, so that 2026.01.2 and 2026.1.2 are one."""
-    try:
-        return str(Version(version))
-    except InvalidVersion:
-        return version
 
 
 class Image:
@@ -58,9 +51,16 @@ class Image:
 
     @cached_property
     def added(self) -> set[Path]:
-        """The files of packages that were added to the base before: only they may be replaced."""
-        packages = self.distributions().items()
-        return {path for name, entry in packages if name not in self.held for path in self.files_of(entry)}
+        """The files of packages that were added to the base before: only they may be replaced.
+
+        A file that a package of the base names too is the base's, whatever another one claims.
+        """
+        found = self.distributions().items()
+        added, own = (
+            {path for name, entry in found if (name in self.held) is held for path in self.files_of(entry)}
+            for held in (False, True)
+        )
+        return added - own
 
     def is_base_file(self, path: Path) -> bool:
         """Tell whether a file is there that no added package brought."""

@@ -8,7 +8,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from .problem import stop
+from .problem import WRONG_USE, stop
+from .version import same_version
 
 RENEW = "make the lock with scripts/lock"
 CARRIED = "file:wheels/"
@@ -41,6 +42,10 @@ def read_lock(path: Path, wheels: Path | None = None) -> dict[str, Pin]:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         stop(f"{path}: not a text in UTF-8 (byte {error.start}); {RENEW}")
+    except FileNotFoundError:
+        stop(f"{path}: no such file; mount the lock into the build step", WRONG_USE)
+    except OSError as error:
+        stop(f"{path}: cannot be read as a lock: {error.strerror}", WRONG_USE)
     pins: dict[str, Pin] = {}
     for raw in re.sub(r"\\\r?\n", " ", text).splitlines():
         line = re.split(r"(?:^|\s)#", raw)[0].strip()
@@ -62,7 +67,7 @@ def read_pin(path: Path, line: str, wheels: Path | None = None) -> Pin | None:
             f"{path}: the option {option} does not belong in a lock, which holds packages alone: take the line out; "
             "where packages come from is said to the build (PIP_INDEX_URL, or a pip.conf as a build secret)"
         )
-    hashes = frozenset(re.findall(r"--hash=sha256:[0-9a-f]{64}(?=\s|$)", line))
+    hashes = frozenset(found.lower() for found in re.findall(r"--hash=sha256:[0-9a-fA-F]{64}(?=\s|$)", line))
     text = re.sub(r"--hash=\S+", "", line).strip()
     try:
         requirement = Requirement(text)
@@ -103,6 +108,6 @@ def merge(path: Path, pins: dict[str, Pin], pin: Pin) -> None:
     """Add a pin. Two versions of one package are an error; the same version twice takes the hashes of both."""
     name = canonicalize_name(pin.name)
     other = pins.get(name, pin)
-    if other.version != pin.version:
+    if not same_version(other.version, pin.version):
         stop(f"{path}: {name} is pinned twice, to {other.version} and {pin.version}; {RENEW}")
     pins[name] = Pin(pin.name, pin.version, pin.hashes | other.hashes, pin.wheel)

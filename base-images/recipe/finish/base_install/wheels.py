@@ -1,7 +1,9 @@
 """What is inside the downloaded wheels, compared with the files, programs and libraries of the image."""
 
 import configparser
+import csv
 import importlib.machinery
+import os
 import re
 import zipfile
 import zlib
@@ -18,9 +20,15 @@ from .soname import soname
 
 # A shared library: its name, what a wheel's own copy carries in it (libcudart-1a2b3c4d.so.12), its first number.
 LIBRARY = re.compile(r"(lib\w+?)(?:[-.]([0-9a-f]{6,}))?\.so(?:\.(\d+)[\d.]*)?")
+STATIC = re.compile(r"(lib\w+?)_static(?:_\w+)?\.a")
+ELF = b"\x7fELF"
+SOURCES = (".py", ".pyi", ".txt", ".json", ".h", ".md")
 FRAMEWORKS = ("tensorflow", "torch", "triton")
-# What a node brings; a copy would be found before it, or beside it.
-DRIVER_LIBRARIES = ("libcuda", "libnvidia-ml")
+# What a node brings; a copy would be found before it, or beside it, also one whose name carries a hash. libcuda.so
+# without a number is for the linker, in folders named stubs, where nothing is loaded from.
+DRIVER_LIBRARY = re.compile(
+    r"lib(?:cuda|cudadebugger|nvcuvid|nvidia-[a-z][a-z0-9-]*?)(?:-[0-9a-f]{8,})?\.so(?:\.\d.*)?"
+)
 METADATA = re.compile(r"[^/]+\.(dist-info|egg-info)")
 # How the file of a module ends (version.py, version.cpython-313-x86_64-linux-gnu.so, version.abi3.so).
 MODULE_ENDS = tuple(sorted(importlib.machinery.all_suffixes(), key=len, reverse=True))
@@ -33,8 +41,8 @@ def check_wheels(paths: list[Path], image: Image) -> None:
     for path in sorted(paths):
         try:
             found += clashes(path, image)
-        except (zipfile.BadZipFile, zlib.error, configparser.Error, NotImplementedError) as error:
-            first = str(error).splitlines()[0]
+        except (zipfile.BadZipFile, zlib.error, configparser.Error, NotImplementedError, MemoryError) as error:
+            first = (str(error).splitlines() or ["not enough memory"])[0]
             stop(f"{path.name}: its hash is right, but it cannot be read as a wheel: {first}", FAILED)
     if found:
         more = f" and {len(found) - LISTED} more" if len(found) > LISTED else ""
@@ -56,15 +64,42 @@ def clashes(path: Path, image: Image) -> Iterator[str]:
             goals.append(goal)
             if goal.parent == image.programs:
                 yield from hidden_program(name, goal.name, image)
-            elif stands_in_the_way(goal, image) and not image.has_file_at(goal, wheel.read(entry)):
+            elif stands_in_the_way(goal, image) and not is_the_same(wheel, entry, goal, image):
                 yield f"{name}: its file {entry.filename} would replace one of the image"
             else:
                 yield from hidden_module(name, goal, image)
-                yield from second_library(name, goal, image, partial(wheel.read, entry))
+                yield from second_library(name, goal, image, partial(library_in, wheel, entry))
         for program in entry_points(wheel):
             yield from hidden_program(name, program, image)
+        yield from claimed(name, wheel, goals, image)
     yield from second_framework(name, goals, image)
     yield from others_metadata(name, goals, image)
+
+
+def is_the_same(wheel: zipfile.ZipFile, entry: zipfile.ZipInfo, goal: Path, image: Image) -> bool:
+    """Tell whether the base has a file with just this content there; the large are read only where sizes agree."""
+    same_size = goal.is_file() and goal.stat().st_size == entry.file_size
+    return same_size and image.has_file_at(goal, wheel.read(entry))
+
+
+def library_in(wheel: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """Return the content of a member that is an ELF file, else b""."""
+    with wheel.open(entry) as member:
+        return wheel.read(entry) if member.read(len(ELF)) == ELF else b""
+
+
+def claimed(name: str, wheel: zipfile.ZipFile, goals: list[Path], image: Image) -> Iterator[str]:
+    """Yield a phrase when the wheel's list of files names one of the base's: it would go when the package does."""
+    for member in wheel.namelist():
+        if not re.fullmatch(r"[^/]+\.dist-info/RECORD", member):
+            continue
+        text = wheel.read(member).decode("utf-8", "replace")
+        for row in csv.reader(text.splitlines()):
+            goal = Path(os.path.normpath(image.packages / row[0])) if row else image.packages
+            goal = goal.parent.resolve() / goal.name
+            if goal not in goals and goal.is_file() and image.is_base_file(goal):
+                yield f"{name}: its RECORD claims {row[0]}, a file of the image"
+                return
 
 
 def stands_in_the_way(goal: Path, image: Image) -> bool:
@@ -137,15 +172,18 @@ def without_end(goal: Path) -> Path | None:
 def second_library(name: str, goal: Path, image: Image, content: Callable[[], bytes]) -> Iterator[str]:
     """Yield a phrase when the wheel bundles a CUDA library that the image has, or one that the driver brings.
 
-    By the name of its file and by the name that it gives itself, which the loader goes by. A copy whose name carries a
-    hash is private to its wheel (auditwheel makes them so), which is fine for the same CUDA: torchvision has such a
-    libcudart.
+    By the name of its file and by the name that it gives itself, which the loader goes by, whatever its file is called.
+    A copy whose name carries a hash is private to its wheel (auditwheel makes them so), which is fine for the same
+    CUDA: torchvision has such a libcudart.
     """
-    if not goal.name.startswith("lib") or ".so" not in goal.name or image.is_base_file(goal):
+    if image.is_base_file(goal) or goal.name.endswith(SOURCES):
         return
-    for known in dict.fromkeys((goal.name, soname(content()))):
-        start, _, number = known.partition(".so")
-        if start in DRIVER_LIBRARIES and number:
+    static = STATIC.fullmatch(goal.name)
+    if static and static[1] in image.cuda_libraries:
+        yield f"{name}: it brings a second {goal.name}, and CUDA libraries come from the image"
+        return
+    for known in filter(None, dict.fromkeys((goal.name, soname(content())))):
+        if DRIVER_LIBRARY.fullmatch(known) and goal.parent.name != "stubs":
             yield f"{name}: it brings {known} as {goal.name}, and the driver's libraries come from the node"
             return
         match = LIBRARY.fullmatch(known)

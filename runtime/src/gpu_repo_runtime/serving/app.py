@@ -68,11 +68,10 @@ def create_app(
     handlers = len(app.exception_handlers)
     app.add_middleware(Direct, answers=answers)
     before = len(app.user_middleware)
-    if extend:
-        hooks.extend(app, service, extend)
+    routed = hooks.extend(app, service, extend) if extend else True
     # The owner's handlers see only what comes through the router, and so does a middleware that was put behind Direct.
     innermost: object = app.user_middleware[-1].cls
-    if len(app.exception_handlers) > handlers or innermost is not Direct:
+    if len(app.exception_handlers) > handlers or innermost is not Direct or not routed:
         answers.clear()
     own = len(app.user_middleware) > before
     if service.tracing:

@@ -24,17 +24,17 @@ class BearerToken:
         self._app, self._expected, self._open = app, f"Bearer {token}".encode(), frozenset(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on what is allowed."""
+        """Pass on what is allowed; a websocket is closed before it is open."""
         if scope["type"] == "lifespan" or (_path(scope) in self._open and scope.get("method") in ("GET", "HEAD")):
             return await self._app(scope, receive, send)
-        if scope["type"] == "http":
-            given = [value for name, value in scope["headers"] if name == b"authorization"]
-            if len(given) == 1 and hmac.compare_digest(_scheme_in_capitals(given[0]), self._expected):
-                return await self._app(scope, receive, send)
-            problem = {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "give a bearer token"}
-            answer = JSONResponse(problem, 401, {"www-authenticate": "Bearer"}, media_type="application/problem+json")
-            return await answer(scope, receive, send)
-        await send({"type": "websocket.close", "code": 1008})
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(given) == 1 and hmac.compare_digest(_scheme_in_capitals(given[0]), self._expected):
+            return await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            return await send({"type": "websocket.close", "code": 1008})
+        problem = {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "give a bearer token"}
+        answer = JSONResponse(problem, 401, {"www-authenticate": "Bearer"}, media_type="application/problem+json")
+        await answer(scope, receive, send)
 
 
 def _path(scope: Scope) -> str:

@@ -8,27 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import device
 from ..words import first_line
+from .choice import Choice
 from .errors import EXIT_DEVICE_LOST, DeviceLost, InputTooLarge, OutOfMemory, PredictionFailed, ServiceError
 
 if TYPE_CHECKING:
     from .service import Service
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """The parameters of a request: inputs share a batch where they are equal, and 1, 1.0 and true are not."""
-
-    parameters: Any
-
-    def __hash__(self) -> int:
-        return hash(repr(self.parameters))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Choice):
-            return NotImplemented
-        return bool(self.parameters == other.parameters) and repr(self.parameters) == repr(other.parameters)
 
 
 @dataclass(frozen=True, eq=False)

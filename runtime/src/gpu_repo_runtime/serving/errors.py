@@ -94,7 +94,7 @@ class ClientGone(ServiceError):
 class QueueFull(ServiceError):
     """The texts do not fit into the queue now."""
 
-    status, code, title = 503, "queue_full", "Too many texts are waiting"
+    status, code, title = 503, "queue_full", "Too many inputs are waiting"
 
 
 class NotReady(ServiceError):
@@ -130,7 +130,7 @@ class DeadlineExceeded(ServiceError):
 class PredictionFailed(ServiceError):
     """The model raised for a text, or its answer cannot be sent."""
 
-    status, code, title = 500, "prediction_failed", "The model failed on a text"
+    status, code, title = 500, "prediction_failed", "The model failed on an input"
 
 
 class StartRefused(RuntimeError):

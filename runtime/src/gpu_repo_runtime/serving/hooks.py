@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.routing import WebSocketRoute
 
 from ..contract import ran, refuse_async
 from ..words import first_line
 from .errors import StartRefused
+from .routes import Routes
 from .service import Service
 from .settings import Settings
 
@@ -43,10 +43,12 @@ def find_hooks(package: str) -> Hooks:
     return Hooks(settings, extend)
 
 
-def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], Any]) -> None:
-    """Call the owner's ``extend``. Raises StartRefused for what would not have the effect that it looks to have."""
-    own = {(route.path, method) for route in app.routes for method in getattr(route, "methods", None) or ()}  # type: ignore[attr-defined]
-    before = len(app.routes)
+def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], Any]) -> bool:
+    """Call the owner's ``extend``; return whether the service's own routes are still what answers their paths.
+
+    Raises StartRefused for what would not have the effect that it looks to have.
+    """
+    ours = Routes(app)
     refuse_async(hook, "extend in service.py")
     if ran(hook(app, service), "extend in service.py") not in (None, app):
         raise StartRefused("extend in service.py: what it returns is not used: change the app that it is given")
@@ -60,12 +62,14 @@ def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], An
             "extend in service.py: on_event and add_event_handler never run beside a lifespan, which loads the model: "
             "write a lifespan around app.router.lifespan_context"
         )
-    for route in app.routes[before:]:
-        if isinstance(route, WebSocketRoute) and not any(map(importlib.util.find_spec, ("websockets", "wsproto"))):
-            raise StartRefused(f"extend in service.py: the websocket {route.path} needs the package websockets")
-        for method in getattr(route, "methods", None) or ():
-            if (path := getattr(route, "path", "")) and (path, method) in own:
-                raise StartRefused(f"extend in service.py: {method} {path} is the service's own: take another path")
+    taken = {(method, one.path) for one in ours.left() for method in one.methods}
+    for one in ours.added():
+        if one.is_websocket and not any(map(importlib.util.find_spec, ("websockets", "wsproto"))):
+            raise StartRefused(f"extend in service.py: the websocket {one.path} needs the package websockets")
+        for method in sorted(one.methods):
+            if (method, one.path) in taken:
+                raise StartRefused(f"extend in service.py: {method} {one.path} is the service's own: take another path")
+    return ours.come_first()
 
 
 def build_middleware(app: FastAPI) -> None:

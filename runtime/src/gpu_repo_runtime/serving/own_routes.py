@@ -7,9 +7,10 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 
+from ..owntypes import names_in
 from .errors import InvalidRequest
 from .middleware import problem
-from .schemas import names_in, reason_of
+from .schemas import reason_of
 
 PLACES = {"body", "query", "path", "header", "cookie"}
 

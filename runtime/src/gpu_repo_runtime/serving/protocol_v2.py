@@ -43,7 +43,7 @@ class OpenInference:
         self._service, self._predictions = service, predictions
         self.inputs = tensors.tensors_of(interface.input, "input")
         self.outputs = tensors.output_tensors_of(interface.output)
-        self._by_field = isinstance(interface.input, type) and issubclass(interface.input, BaseModel)
+        self._by_field = tensors.has_fields(tensors.inside(interface.input))
 
     async def answer(self, request: Request) -> Response:
         """Predict the inputs of a request. Raises ServiceError."""

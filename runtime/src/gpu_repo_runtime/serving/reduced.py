@@ -35,7 +35,7 @@ def reduce(model: Any, form: str) -> Reduced:
         setattr(model, name, value)
     if not before:
         what = "modules of PyTorch with layers for it" if form == "int8" else "modules or arrays of float32"
-        raise NotReduced(f"the attributes of the model are no {what}: leave SERVE_AS={form} out")
+        raise NotReduced(f"the attributes of the model are not {what}: leave SERVE_AS={form} out")
     return Reduced(before, after)
 
 

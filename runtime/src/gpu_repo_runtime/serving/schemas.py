@@ -1,6 +1,5 @@
 """What ``/predict`` takes and gives, and how errors look; all of it appears in ``/docs``."""
 
-from collections.abc import Iterator
 from types import GenericAlias
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -8,6 +7,7 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, create_model
 
 from ..interface import Interface
+from ..owntypes import names_in, unrepeated
 from .errors import InvalidRequest
 from .settings import Settings
 
@@ -63,7 +63,7 @@ class PredictRequest:
         if interface.is_text:
             one = Annotated[one, StringConstraints(min_length=1, max_length=settings.max_text_chars)]
             examples = [text for text in examples if text]
-        as_json = [interface.inputs.dump_python(example, mode="json") for example in examples]
+        as_json = [interface.as_asked(example) for example in examples]
         self.example = {"instances": as_json[: settings.max_texts]}
         many = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
         instances: Any = Annotated[GenericAlias(list, (one,)), many]
@@ -132,7 +132,8 @@ class PredictRequest:
 
     def _held(self, type_: TypeAdapter[Any], value: Any, place: str) -> Any:
         try:
-            return type_.validate_python(value)
+            # A tensor has the name of its field, which may have another one in JSON.
+            return type_.validate_python(value, by_alias=True, by_name=True)
         except ValidationError as error:
             faults = _faults(error)
         raise self.invalid([{**fault, "loc": (place, *fault["loc"])} for fault in faults])
@@ -160,21 +161,10 @@ def to_json(value: Any) -> bytes:
     return pydantic_core.to_json(value, inf_nan_mode="null", bytes_mode="base64")
 
 
-def names_in(schema: Any) -> Iterator[str]:
-    """All names of fields in a JSON schema."""
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-        for part in schema.values():
-            yield from names_in(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            yield from names_in(part)
-
-
 def _faults(error: ValidationError) -> list[Any]:
     return error.errors(include_input=False, include_url=False, include_context=False)
 
 
 def reason_of(fault: Any) -> str:
     """Return why a field is wrong, without a name that the client made up."""
-    return "There is a field that is not known here" if fault["type"] == "extra_forbidden" else fault["msg"]
+    return "There is a field that is not known here" if fault["type"] == "extra_forbidden" else unrepeated(fault)

@@ -17,8 +17,9 @@ from ..words import words_of
 from . import startup, tracing
 from .batcher import Batcher
 from .call import Call, Done
+from .choice import Choice
 from .connection import when_gone
-from .engine import Choice, Engine, Errand
+from .engine import Engine, Errand
 from .errors import (
     ClientGone,
     DeadlineExceeded,

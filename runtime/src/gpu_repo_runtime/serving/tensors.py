@@ -56,7 +56,8 @@ class Tensor:
 
 def tensors_of(type_: Any, name: str) -> list[Tensor] | None:
     """Return the tensors of an Input or Output: one for each field of a pydantic model; None: it is not a tensor."""
-    if isinstance(type_, type) and issubclass(type_, BaseModel):
+    type_ = inside(type_)
+    if has_fields(type_):
         fields = type_.model_fields.items()
         found = [(field, about.is_required(), _tensor(about.annotation, field)) for field, about in fields]
         if any(tensor is None and required for _, required, tensor in found):
@@ -66,9 +67,22 @@ def tensors_of(type_: Any, name: str) -> list[Tensor] | None:
     return [tensor] if tensor else None
 
 
+def inside(type_: Any) -> Any:
+    """Return what stands in JSON for a type: a RootModel is what it holds."""
+    while isinstance(type_, type) and issubclass(type_, RootModel):
+        type_ = type_.model_fields["root"].annotation
+    return type_
+
+
+def has_fields(type_: Any) -> bool:
+    """Whether a type is a pydantic model of fields."""
+    return isinstance(type_, type) and issubclass(type_, BaseModel)
+
+
 def output_tensors_of(type_: Any) -> list[Tensor] | None:
     """Return the tensors of an Output, with a field that is none as JSON; None: no fields, and not a tensor."""
-    if not (isinstance(type_, type) and issubclass(type_, BaseModel)) or issubclass(type_, RootModel):
+    type_ = inside(type_)
+    if not has_fields(type_):
         return tensors_of(type_, "output")
     fields = {name: about.annotation for name, about in type_.model_fields.items() if not about.exclude}
     fields |= {name: about.return_type for name, about in type_.model_computed_fields.items()}

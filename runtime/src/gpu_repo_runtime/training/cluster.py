@@ -28,5 +28,5 @@ def tensorflow_cluster() -> dict[str, Any]:
     try:
         cluster: dict[str, Any] = json.loads(os.environ.get(CONFIG) or "{}")
     except ValueError as error:
-        raise BadConfiguration(f"{CONFIG} is no JSON: {error}") from error
+        raise BadConfiguration(f"{CONFIG} is not JSON: {error}") from error
     return cluster

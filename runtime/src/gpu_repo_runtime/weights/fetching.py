@@ -94,7 +94,7 @@ def transfer(source: Source, path: str, partial: Path, progress: Progress, most:
                         break
                 return size, found.hexdigest()
             except Interrupted as error:
-                silent = 0 if size > before else silent + 1
+                silent = 0 if size > before else silent + error.tries
                 if silent > len(PAUSES_S):
                     raise WeightsError(
                         f"{error}; what has come is kept: the same command goes on with it", AWAY
@@ -169,15 +169,16 @@ T = TypeVar("T")
 
 def patiently(listing: Callable[[], T]) -> T:
     """Return what a source that may be busy says. Raises WeightsError."""
-    for pause in (*PAUSES_S, None):
+    failed = 0
+    while True:
         try:
             return listing()
         except Interrupted as error:
-            if pause is None:
+            failed += error.tries
+            if failed > len(PAUSES_S):
                 raise WeightsError(str(error), AWAY) from None
-            say(f"{error}: once more in {pause} s")
-            time.sleep(pause)
-    raise AssertionError
+            say(f"{error}: once more in {PAUSES_S[failed - 1]} s")
+            time.sleep(PAUSES_S[failed - 1])
 
 
 class _Part:

@@ -12,4 +12,8 @@ class WeightsError(Exception):
 
 
 class Interrupted(Exception):
-    """A transfer broke off and may be taken up where it ended."""
+    """A transfer broke off and may be taken up where it ended. tries: how many of those that are left it counts for."""
+
+    def __init__(self, message: str, tries: int = 1) -> None:
+        super().__init__(message)
+        self.tries = tries

@@ -25,7 +25,13 @@ from .problems import WRONG_USE, WeightsError
 WANTED = "weights.toml"
 _KEYS = {"source", "revision", "files"}
 _EXACT = re.compile(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}")
-_SECRET = re.compile(r"(?i)(^|[&?_-])(sig|signature|token|secret|password|credential)=")
+_SECRET = re.compile(r"(?i)(^|[&?_-])(sig|signature|token|secret|password|passwd|credential|api_?key|key|auth|jwt)=")
+_LOGGED_IN = (
+    "http",
+    "https",
+    "hf",
+    "oci",
+)  # a user alone may be a token; in a bucket it is no login: s3://anonymous@...
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,8 @@ def without_login(source: str) -> str:
 def check_secret(one: Wanted) -> None:
     """Raise WeightsError for a source with a secret in it: both files are committed."""
     parts = urlsplit(one.source)
-    if "://" in one.source and (parts.password or _SECRET.search(parts.query)):
+    named = parts.username and parts.scheme in _LOGGED_IN
+    if "://" in one.source and (parts.password or named or _SECRET.search(parts.query)):
         raise WeightsError(
             f"[{one.name}]: {shown(one.source)} has a password or a signature in it, which git would keep: leave it "
             "out; a login for https:// stands in ~/.netrc, that of a bucket or a registry where their own tools look",

@@ -28,6 +28,8 @@ class Hub:
         self._repository, self.revision = repository, revision or "main"
         self.sums: dict[str, str] = {}
         self._endpoint = (os.environ.get("HF_ENDPOINT") or HUB).rstrip("/")
+        if not re.match(r"https?://\w", self._endpoint):
+            raise WeightsError(f"HF_ENDPOINT={self._endpoint} is no address: write https://HOST", WRONG_USE)
         self._headers = {"User-Agent": "gpu-repo-runtime"}
         if token := _token():
             self._headers["Authorization"] = f"Bearer {token}"

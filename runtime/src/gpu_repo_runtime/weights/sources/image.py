@@ -67,6 +67,8 @@ class Image:
         if path not in self._places:
             raise WeightsError(f"{self._registry.name}@{self.revision} holds no {path}", AWAY)
         place = self._places[path]
+        if start >= place.size:  # an empty file, or one of which all is here: no range asks for nothing
+            return
         if place.spooled is None:
             yield from self._registry.stream(place.digest, place.offset + start, place.size - start)
             return

@@ -7,6 +7,7 @@ import http.client
 import json
 import netrc
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -17,7 +18,9 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 from ..problems import AWAY, WRONG_USE, Interrupted, WeightsError
 from ..progress import say
 
-TIMEOUT_S = 60
+TIMEOUT = "WEIGHTS_TIMEOUT"
+TIMEOUT_S, UPLOADED_S = 20.0, 300.0  # a registry moves what it has taken before it answers
+SILENT_TRIES = 2  # of a silent server one more try is enough: each takes as long as all pauses together
 BLOCK = 1 << 20
 BUSY = (408, 429, 500, 502, 503, 504)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -65,15 +68,28 @@ def ask(url: str, headers: Mapping[str, str] = {}, method: str = "GET", body: An
         plain, body, login | dict(headers) | {"Accept-Encoding": "identity"}, method=method
     )
     try:
-        answer: http.client.HTTPResponse = _OPENER.open(request, timeout=TIMEOUT_S)
+        answer: http.client.HTTPResponse = _OPENER.open(request, timeout=UPLOADED_S if method == "PUT" else timeout())
         return answer
     except urllib.error.HTTPError as error:
         if error.code in BUSY:
             raise Interrupted(f"{plain} answered {error.code} {error.reason}") from None
         raise
     except (OSError, http.client.HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        raise Interrupted(f"{urlsplit(plain).netloc} does not answer: {reason}") from None
+        raise _broken(urlsplit(plain).netloc, "does not answer", getattr(error, "reason", error)) from None
+
+
+def timeout() -> float:
+    """Return the seconds that a server may say nothing. Raises WeightsError."""
+    given = os.environ.get(TIMEOUT) or str(TIMEOUT_S)
+    if not re.fullmatch(r"\d{1,6}(\.\d*)?", given) or not float(given):
+        raise WeightsError(f"{TIMEOUT}={given} is no number of seconds", WRONG_USE)
+    return float(given)
+
+
+def _broken(host: str | None, what: str, reason: object) -> Interrupted:
+    if isinstance(reason, TimeoutError):
+        return Interrupted(f"{host} has said nothing for {timeout():g} s", SILENT_TRIES)
+    return Interrupted(f"{host} {what}: {reason}")
 
 
 def refused(url: str, error: urllib.error.HTTPError, hint: str = "") -> WeightsError:
@@ -110,8 +126,9 @@ def stream(
             mark = answer.headers["ETag"] or answer.headers["Last-Modified"] or ""
             if marks is not None and marks.setdefault(url, mark) != mark and start:
                 raise WeightsError(f"{_plain(url)} changed while it was fetched: run it again", AWAY)
-            skip = 0 if answer.status == 206 else start  # it gives all of it again
-            left = int(answer.headers["Content-Length"]) if answer.headers["Content-Length"] else None
+            skip = _too_early(answer, start, _plain(url))
+            length = answer.headers["Content-Length"] or ""
+            left = int(length) if length.isdecimal() else None
             while block := answer.read(BLOCK):
                 left = None if left is None else left - len(block)
                 if skip < len(block):
@@ -124,7 +141,18 @@ def stream(
             return
         raise refused(url, error, hint) from None
     except (OSError, http.client.HTTPException) as error:
-        raise Interrupted(f"{urlsplit(url).hostname} broke off: {error}") from None
+        raise _broken(urlsplit(url).hostname, "broke off", error) from None
+
+
+def _too_early(answer: http.client.HTTPResponse, start: int, place: str) -> int:
+    """Return how many bytes before those that were asked for an answer gives. Raises WeightsError."""
+    if answer.status != 206:
+        return start  # it gives all of it again
+    told = re.match(r"bytes (\d+)-", answer.headers["Content-Range"] or "")
+    begins = int(told[1]) if told else start
+    if begins > start:
+        raise WeightsError(f"{place} gave the bytes from {begins} on, and was asked for those from {start} on", AWAY)
+    return start - begins
 
 
 class Web:

@@ -1,0 +1,90 @@
+"""The parameters of a request reach its own inputs and no others, whatever the owner's code does with them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+from gpu_repo_runtime.interface import Interface
+from gpu_repo_runtime.serving.app import create_app
+from gpu_repo_runtime.serving.choice import Choice
+from pydantic import BaseModel, Field, PrivateAttr
+
+from tests.runtime.kinds import model
+from tests.runtime.owners import Settings
+
+GREEDY = """
+    from pydantic import BaseModel
+
+    Input = str
+    Output = str
+
+
+    class Parameters(BaseModel):
+        words: list[str] = ["a", "b"]
+
+
+    class Model:
+        examples = ("x",)
+        tolerance = 0.0
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input], parameters: Parameters) -> list[Output]:
+            word = parameters.words.pop()
+            if len(batch) > 1 and "bad" in batch:
+                raise ValueError("one of them")
+            return [f"{text} {word} {len(parameters.words)}" for text in batch]
+"""
+
+
+def test_what_predict_does_to_its_parameters_reaches_no_other_call() -> None:
+    """Neither the next request, nor the next batch of a job, nor the halves of a batch that failed."""
+    with TestClient(create_app(model(GREEDY), Settings(device="cpu"))) as client:
+        for _ in range(2):
+            assert client.post("/predict", json={"instances": ["x"]}).json() == {"predictions": ["x b 1"]}
+        body = {"instances": ["x", "bad", "y"], "parameters": {"words": ["c", "d", "e"]}}
+        assert client.post("/predict", json=body).json() == {"predictions": ["x e 2", "bad e 2", "y e 2"]}
+    interface = Interface(model(GREEDY))
+    given = interface.held_parameters({"words": ["c"]})
+    assert [interface.call(["x"], given), interface.call(["x"], given)] == [["x c 0"]] * 2
+
+
+class Locked(BaseModel):
+    """One that cannot be copied whole."""
+
+    top: int = 1
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)
+
+
+def test_parameters_that_cannot_be_copied_are_taken() -> None:
+    interface = Interface(model(GREEDY))
+    given = Locked()
+    assert interface._own_copy(given).top == 1
+
+
+class Hidden(BaseModel):
+    """What its repr does not show counts all the same."""
+
+    value: int | float | bool | list[float] | dict[str, int] = Field(default=1, repr=False)
+    inner: Hidden | None = Field(default=None, repr=False)
+
+
+DIFFERENT = [
+    ({"value": 1}, {"value": True}),
+    ({"value": 1}, {"value": 1.0}),
+    ({"value": 0.0}, {"value": -0.0}),
+    ({"value": [0.0]}, {"value": [-0.0]}),
+    ({"inner": {"value": 1}}, {"inner": {"value": True}}),
+    ({}, {"value": 1}),  # to model_dump(exclude_unset=True)
+    ({"inner": {}}, {"inner": {"value": 1}}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=str)
+def test_parameters_that_the_owners_code_can_tell_apart_share_no_batch(one: Any, other: Any) -> None:
+    assert Choice(Hidden(**one)) != Choice(Hidden(**other))
+    assert Choice(Hidden(**one)) == Choice(Hidden(**one))
+    assert hash(Choice(Hidden(**one))) == hash(Choice(Hidden(**one)))

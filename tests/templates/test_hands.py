@@ -1,0 +1,80 @@
+"""A child's scripts in the hands of people: called by a link, from elsewhere, in odd shells and read-only checkouts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.sampling import every, sampled
+
+WITHOUT = ("VIRTUAL_ENV", "PYTHONPATH", "RUN_IN", "CDPATH")
+
+
+@pytest.fixture
+def child(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
+    """Return a library in a folder with a space, an accent and a quote, whose .venv is that of these tests."""
+    folder = tmp_path / "thé ' projects" / "child"
+    shutil.copytree(render(AnswerSet("library", "plain")), folder)
+    (folder / ".venv/bin").mkdir(parents=True)
+    program = folder / ".venv/bin/python"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.chmod(0o755)
+    return folder
+
+
+def run(folder: Path, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {k: v for k, v in os.environ.items() if k not in WITHOUT} | environment
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+
+
+def locked(child: Path) -> None:
+    """Let .venv be of the locks, as scripts/setup leaves it."""
+    locks = sorted(child.glob("requirements*.lock"))
+    (child / ".venv/locks").write_bytes(b"".join(lock.read_bytes() for lock in locks))
+
+
+def test_a_link_in_a_folder_of_programs_leads_to_the_child(child: Path, tmp_path: Path) -> None:
+    locked(child)
+    (tmp_path / "bin").mkdir()
+    link = tmp_path / "bin/try-topics"
+    link.symlink_to(child / "scripts/run")
+    done = run(tmp_path, link, "rain", str(child / "README.md"), "-k", "1")
+    assert done.returncode == 0, done.stderr
+    assert "usage: scripts/run TEXT" in run(tmp_path, link, "--help").stdout
+
+
+def test_help_is_there_from_any_folder(child: Path) -> None:
+    assert "usage: scripts/test" in run(child / "src", "../scripts/test", "--help").stdout
+
+
+def test_cdpath_leads_nowhere_else(child: Path, tmp_path: Path) -> None:
+    """A shell that looks for folders elsewhere too: the other one has scripts/ as well."""
+    locked(child)
+    (tmp_path / "other/scripts").mkdir(parents=True)
+    done = run(child, "scripts/run", "rain", "README.md", "-k", "1", CDPATH=str(tmp_path / "other"))
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path / "other") not in done.stdout
+
+
+def test_an_environment_that_is_not_finished_is_named(child: Path) -> None:
+    done = run(child, "scripts/run", "rain", "README.md")
+    assert "scripts/setup did not end" in done.stderr
+    locked(child)
+    assert "did not end" not in run(child, "scripts/run", "rain", "README.md").stderr
+
+
+@pytest.mark.parametrize("verb", sampled(["test", "lint", "smoke"], every(3)))
+def test_a_checkout_that_cannot_be_written_to_is_one_line(child: Path, verb: str) -> None:
+    """A file in the place of build/ refuses root too."""
+    locked(child)
+    (child / "build").write_text("")
+    done = run(child, f"scripts/{verb}")
+    said = f"{verb}: build/ cannot be written to, where the results go: take a checkout that is not read-only\n"
+    assert (done.returncode, done.stderr) == (3, said)
