@@ -148,10 +148,10 @@ def test_what_was_written_down_and_not_locked_is_named(child: Path, capsys: pyte
     (child / "pyproject.toml").write_text(asked)
     assert environment.main([]) == 0
     said = capsys.readouterr().err
-    assert "asks for tqdm>=4, My_Own~=1.0; python_version>'3', which the locks do not hold: run scripts/lock" in said
+    assert "asks for tqdm>=4, My_Own~=1.0; python_version>'3', not in the locks: run scripts/lock" in said
     (child / "requirements-dev.lock").write_text("tqdm==4.1 \\\n    --hash=sha256:1\nmy-own==1.0 \\\n")
     assert environment.main([]) == 0
-    assert "which the locks do not hold" not in capsys.readouterr().err
+    assert "not in the locks" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["[project", "[project]\ndependencies = 3\n", "project = 1\n"])

@@ -224,9 +224,7 @@ def main(words: list[str]) -> int:
             fill(framework, gpu)
         link_project()
         if missing := not_locked():
-            say(
-                f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this"
-            )
+            say(f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this")
         for line in told_gone(Path()).splitlines():
             say(line)
     except SetupError as error:
