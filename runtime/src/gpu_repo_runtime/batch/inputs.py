@@ -287,17 +287,17 @@ def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.Fil
 
 def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
     depth = len(PurePosixPath(folder).parts)
-    for info in infos:
-        if info.type == fs.FileType.Unknown and format_of(info.path) and not _is_hidden(PurePosixPath(info.path).name):
+    seen = [info for info in infos if not any(map(_is_hidden, PurePosixPath(info.path).parts[depth:]))]
+    for info in seen:
+        if info.type == fs.FileType.Unknown and format_of(info.path):
             raise BadConfiguration(
                 f"the input {info.path} is neither a file nor a folder but a pipe, a socket or a device: take it away, "
                 "or copy what it holds to a file"
             )
     return [
         info
-        for info in infos
-        if (info.type == fs.FileType.File or (info.type == fs.FileType.NotFound and os.path.islink(info.path)))
-        and not any(_is_hidden(part) for part in PurePosixPath(info.path).parts[depth:])
+        for info in seen
+        if info.type == fs.FileType.File or (info.type == fs.FileType.NotFound and os.path.islink(info.path))
     ]
 
 

@@ -221,10 +221,11 @@ def _fitting(whole: pa.Table, columns: Columns) -> tuple[pa.Table, list[BadRow]]
         values = whole[field.name]
         array, strange = fitting(values, field)
         if strange is not None:
-            held = "a number that is not exact" if is_number(values.type) else f"a value of {values.type} that does not fit"
+            numbers = is_number(values.type) and is_number(field.type)
+            held = "a number that is not exact" if numbers else f"a value of {values.type} that does not fit"
             reason = f"column {field.name!r} holds {held} where it held {field.type} at first"
-            numbers = whole[ROW].filter(strange if unfit is None else pc.and_not(strange, unfit))
-            bad += [BadRow(row, reason) for row in numbers.to_pylist()]
+            rows = whole[ROW].filter(strange if unfit is None else pc.and_not(strange, unfit))
+            bad += [BadRow(row, reason) for row in rows.to_pylist()]
             unfit = strange if unfit is None else pc.or_(unfit, strange)
         arrays.append(array)
     table = pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])

@@ -12,7 +12,7 @@ from pyarrow import json as pa_json
 from .commontypes import together
 from .exits import BadInput
 from .lines import Line, TooLong, too_long
-from .overflow import has_bound, loses, may_be_too_small
+from .overflow import has_bound, loses, may_be_lost, may_be_too_small
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .values import column
 from .widening import LARGEST, UNFIT, extremes, within
@@ -137,7 +137,7 @@ def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any
 
 
 def _loses(line: Line) -> bool:
-    return isinstance(line, bytes) and loses(line.decode())
+    return isinstance(line, bytes) and may_be_lost(text := line.decode()) and loses(text)
 
 
 def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
