@@ -118,9 +118,18 @@ def test_a_password_holds_no_wildcards(job):
     assert (file.name, other.name) == ("a.jsonl", "a.jsonl")
 
 
-@pytest.mark.parametrize("kind", ["fifo", "socket folder"])
-def test_what_is_neither_file_nor_folder(job, tmp_path, out, capsys, kind):
-    os.mkfifo(tmp_path / "pipe.jsonl")
-    source = tmp_path / "pipe.jsonl" if kind == "fifo" else tmp_path
-    assert job("--input", source, "--output", out.path) == 78
-    assert ("neither a file nor a folder" if kind == "fifo" else "no input") in capsys.readouterr().err
+@pytest.mark.parametrize("way", ["itself", "folder", "wildcard"])
+def test_what_is_neither_file_nor_folder(job, tmp_path, out, capsys, way):
+    """A pipe beside a file as well: whoever named it so expects its rows."""
+    (tmp_path / "in").mkdir()
+    os.mkfifo(tmp_path / "in" / "pipe.jsonl")
+    write_jsonl(tmp_path / "in" / "a.jsonl", ["x"])
+    source = {"itself": "in/pipe.jsonl", "folder": "in", "wildcard": "in/*.jsonl"}[way]
+    assert job("--input", tmp_path / source, "--output", out.path) == 78
+    assert "neither a file nor a folder" in capsys.readouterr().err
+    (tmp_path / "in" / "pipe.jsonl").unlink()
+    for name in ("pipe", "_pipe.jsonl", "_hidden/pipe.jsonl"):
+        (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / "in" / name)
+    if way != "itself":
+        assert job("--input", tmp_path / source, "--output", out.path) == 0, "others than those to read do not matter"

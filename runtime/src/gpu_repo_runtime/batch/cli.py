@@ -62,7 +62,13 @@ def _parser(package: str) -> Parser:
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
     what.add_argument(
-        "--input", nargs="+", required=True, type=address, metavar="PATH", help="files, folders, quoted wildcards, URIs"
+        "--input",
+        nargs="+",
+        action="extend",
+        required=True,
+        type=address,
+        metavar="PATH",
+        help="files, folders, quoted wildcards, URIs",
     )
     what.add_argument(
         "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
@@ -210,7 +216,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 def _add_profile(commands: Any) -> None:
     profile = commands.add_parser("profile", help="show where the time goes on a small input", formatter_class=_Help)
     profile.set_defaults(start=_profile)
-    profile.add_argument("--input", nargs="+", required=True, type=address, metavar="PATH")
+    profile.add_argument("--input", nargs="+", action="extend", required=True, type=address, metavar="PATH")
     profile.add_argument(
         "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not said"
     )

@@ -17,7 +17,7 @@ def common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
         return a
     if types.is_null(a):
         return b
-    for rule in (_common_numbers, _common_decimals, common_texts, _common_times, _common_nested):
+    for rule in (_common_numbers, _common_decimals, common_texts, _common_times, _common_nested, _common_fixed):
         found = rule(a, b)
         if found is not None:
             return found
@@ -89,6 +89,9 @@ def _common_numbers(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 
 
 def _common_decimals(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    # Not the other way round: a column of whole numbers takes fractions, and no type holds these and decimals.
+    if types.is_decimal(a) and a.scale and types.is_integer(b):
+        b = pa.decimal128(20 if b.bit_width == 64 else 10, 0)
     if not types.is_decimal(a) or not types.is_decimal(b):
         return None
     scale = max(a.scale, b.scale)
@@ -118,12 +121,26 @@ def _common_times(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     return None
 
 
+def _common_fixed(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
+    """Return the type for bytes of one length and others."""
+    raw = (types.is_fixed_size_binary, types.is_binary, types.is_large_binary)
+    both = all(any(is_raw(form) for is_raw in raw) for form in (a, b))
+    return pa.large_binary() if both and any(map(types.is_large_binary, (a, b))) else pa.binary() if both else None
+
+
 def _common_nested(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if types.is_struct(a) and types.is_struct(b):
         ours, theirs = {f.name: f.type for f in a}, {f.name: f.type for f in b}
         # In one order, whichever of them came first.
         names = list(ours) if ours.keys() == theirs.keys() else sorted(ours.keys() | theirs.keys())
         return pa.struct([(n, common(ours.get(n, pa.null()), theirs.get(n, pa.null()))) for n in names])
-    if types.is_list(a) and types.is_list(b):
-        return pa.list_(common(a.value_type, b.value_type))
+    if types.is_map(a) and types.is_map(b):
+        return pa.map_(common(a.key_type, b.key_type), common(a.item_type, b.item_type))
+    if _is_list(a) and _is_list(b):
+        large = types.is_large_list(a) or types.is_large_list(b)
+        return (pa.large_list if large else pa.list_)(common(a.value_type, b.value_type))
     return None
+
+
+def _is_list(form: pa.DataType) -> bool:
+    return bool(types.is_list(form) or types.is_large_list(form) or types.is_fixed_size_list(form))

@@ -3,15 +3,16 @@
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, Self
 
 from pyarrow import ArrowException, fs
 
-from .exits import BadConfiguration
+from .exits import BadConfiguration, refusal
 from .inputs import InputFile
 
 # Of all files together: more would take minutes to read before the first row.
@@ -62,8 +63,10 @@ class Checksums:
 class Watch:
     """The files as they were when they were found or first read."""
 
-    def __init__(self) -> None:
+    def __init__(self, checksums: Mapping[str, str] = MappingProxyType({})) -> None:
+        """checksums: those of the files when the job began, by their names, as far as they are known."""
         self._seen: dict[str, State] = {}
+        self._checksums = checksums
 
     def begin(self, file: InputFile) -> InputFile:
         """Note how a file is before it is read, and return it; with its content if it is a small one of a store.
@@ -73,7 +76,7 @@ class Watch:
         seen, content = _looked_at(file, fetched=not file.is_local and file.size <= FETCHED_BYTES)
         if seen is not None:
             self._seen[file.path] = seen
-            _compare(file, _as_found(file, seen), seen)
+            self._compare(file, _as_found(file, seen), seen)
         return replace(file, content=content) if content is not None else file
 
     def check(self, file: InputFile) -> None:
@@ -82,7 +85,34 @@ class Watch:
         now, _ = _looked_at(file)
         if now is None:
             raise BadConfiguration(f"{file.name} was there at the start and is gone now; {_ADVICE}")
-        _compare(file, seen or _as_found(file, now), now)
+        self._compare(file, seen or _as_found(file, now), now)
+
+    def _compare(self, file: InputFile, before: State, now: State) -> None:
+        if before == now:
+            return
+        if self._has_same_content(file, before, now):
+            self._seen[file.path] = now
+            return
+        words = (
+            "its size was {} bytes, now {}",
+            "its time has changed",
+            "it is another file",
+            "its version was {}, now {}",
+        )
+        changes = [word.format(a, b) for word, a, b in zip(words, before, now, strict=True) if a != b]
+        raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
+
+    def _has_same_content(self, file: InputFile, before: State, now: State) -> bool:
+        """Tell whether a file on a disk has another time or inode alone, as one that is copied once more."""
+        known = self._checksums.get(file.name)
+        if not known or before[0] != now[0] or not file.is_local:
+            return False
+        try:
+            with open(file.path, "rb", buffering=0) as stream:
+                same = hashlib.file_digest(stream, "sha256").hexdigest() == known
+        except OSError:
+            return False
+        return same and _on_disk(file) == now
 
     def check_all(self, files: Iterable[InputFile]) -> None:
         """Check all files, several at a time, because each takes a while in an object store."""
@@ -101,18 +131,6 @@ class Watch:
 
 
 _ADVICE = "rows of both would be in one result: start with another --output, or bring the old file back"
-
-
-def _compare(file: InputFile, before: State, now: State) -> None:
-    words = (
-        "its size was {} bytes, now {}",
-        "its time has changed",
-        "it is another file",
-        "its version was {}, now {}",
-    )
-    changes = [word.format(a, b) for word, a, b in zip(words, before, now, strict=True) if a != b]
-    if changes:
-        raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
 
 
 def _as_found(file: InputFile, like: State) -> State:
@@ -137,6 +155,8 @@ def _looked_at(file: InputFile, fetched: bool = False) -> tuple[State | None, by
                 return (stream.size(), modified, 0, told["etag"]), content
     except FileNotFoundError:
         return None, None
+    except OSError as error:
+        raise refusal(file.name, error) from error
     info = file.filesystem.get_file_info(file.path)
     if info.type != fs.FileType.File:
         return None, None

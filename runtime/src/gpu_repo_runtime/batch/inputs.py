@@ -83,6 +83,8 @@ class InputFile:
     def open_stream(self) -> Any:
         """Return the content from the beginning on, of a compressed file what was compressed."""
         codec = COMPRESSED.get(PurePosixPath(self.path.lower()).suffix)
+        if codec and not self.size:
+            raise pa.ArrowInvalid("an archive of 0 bytes, which lacks even its beginning")
         return self.open() if codec is None else Unpacked(lambda: self._unpacked(codec), self.blames)
 
     def _unpacked(self, codec: str) -> Any:
@@ -285,11 +287,17 @@ def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.Fil
 
 def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
     depth = len(PurePosixPath(folder).parts)
+    seen = [info for info in infos if not any(map(_is_hidden, PurePosixPath(info.path).parts[depth:]))]
+    for info in seen:
+        if info.type == fs.FileType.Unknown and format_of(info.path):
+            raise BadConfiguration(
+                f"the input {info.path} is neither a file nor a folder but a pipe, a socket or a device: take it away, "
+                "or copy what it holds to a file"
+            )
     return [
         info
-        for info in infos
-        if (info.type == fs.FileType.File or (info.type == fs.FileType.NotFound and os.path.islink(info.path)))
-        and not any(_is_hidden(part) for part in PurePosixPath(info.path).parts[depth:])
+        for info in seen
+        if info.type == fs.FileType.File or (info.type == fs.FileType.NotFound and os.path.islink(info.path))
     ]
 
 

@@ -24,13 +24,21 @@ from .messages import one_line, say
 from .parameters import as_json, parameters_of
 from .parts import TEXT
 from .plan import NAME as PLAN
-from .plan import Plan, code_fingerprint
+from .plan import Plan, checksums_in, code_fingerprint, weights_fingerprint
 from .predicting import Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
-from .publishing import Damaged, check_ours, check_published, finish, missing_parts, reopen_when_damaged
+from .publishing import (
+    Damaged,
+    check_ours,
+    check_published,
+    finish,
+    missing_parts,
+    published_counts,
+    reopen_when_damaged,
+)
 from .reading import find_columns, first_rows
-from .run import Run
+from .run import Run, judge
 from .settings import Repair, RunOptions
 from .stop import Stop
 from .store import SUCCESS, FinishedElsewhere, Store, open_store
@@ -50,6 +58,8 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
         store, plan, predictor, device_name = _prepare(options)
     if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
         say(f"{options.output} is complete already; nothing to do")
+        counts = published_counts(store)
+        judge(counts["written"] + counts["bad"], counts["bad"], counts["uncounted"], options.max_bad)
         return DONE
     try:
         _work(options, arguments, store, plan, predictor, stop, device_name)
@@ -89,7 +99,7 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
             code_fingerprint(options.package),
             as_json(parameters),
             options.form,
-            weights.digest(interface.model),
+            weights_fingerprint(options.package, weights.digest(interface.model)),
         )
         options.form.check(columns.kept, predictor.schema)
         store.prepare()
@@ -182,9 +192,10 @@ def _work(
     ledger = Ledger(store, partial(plan.wants, shard))
     if ledger.records:
         say(f"going on: {len(ledger.records)} parts are done")
+    sums = checksums_in(store)
     code = JobError.code
     try:
-        Run(plan, ledger, shard, predictor, progress)(stop, options.max_bad)
+        Run(plan, ledger, shard, predictor, progress, Watch(sums))(stop, options.max_bad)
         code = DONE
     except FinishedElsewhere:
         code = DONE
@@ -203,17 +214,20 @@ def _work(
             # Only now: the records that say what is there go when the result is published.
             if store.read(SUCCESS) is not None:
                 return
+            if missing and shard.count * shard.workers == 1:
+                raise JobError(f"{missing[0]} is done and not to be found: does {options.output} list what is new late?")
             if missing:
                 rest = f"{len(missing)} parts or more are missing from others"
                 say(f"shard {name} is done; {rest}, the last one publishes")
                 return
-            Watch().check_all(plan.files)
+            Watch(sums).check_all(plan.files)
             _publish(store, options.output, record.content)
             return
         except Damaged as damage:
             say(f"{damage.found}: made anew")
             repair = Progress(Metrics(None, None, name), device_name)
-            Run(plan, Ledger(store), Repair(parts=damage.parts), predictor, repair)(stop, options.max_bad)
+            damaged = Repair(parts=damage.parts)
+            Run(plan, Ledger(store), damaged, predictor, repair, Watch(sums))(stop, options.max_bad)
             repair.close(True)
     raise JobError(f"parts in {options.output} are lost again and again: does another program write there?")
 

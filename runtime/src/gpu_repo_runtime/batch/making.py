@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ..interface import Interface
 from ..owntypes import sentence
 from .inputs import InputFile, open_filesystem
-from .overflow import has_infinity, may_be_too_large, overflows
+from .overflow import cell_loses, has_bound, loses, may_be_lost
 from .shapes import Taken
 
 # What reading an address may raise besides OSError: a scheme that nobody knows, an address of nothing. And a time of
@@ -61,8 +61,8 @@ class Maker:
         try:
             value = scalar.as_py()
             found = self._made_of(value, file)
-            if file.format != "parquet" and self._too_large(value, found):
-                return Refused("a number that is too large for a double")
+            if file.format != "parquet" and self._has_lost(value, found):
+                return Refused("a number that is too large or too small for a double")
             return found
         except ValidationError as error:
             return Refused(_why(error, self._taken))
@@ -83,13 +83,13 @@ class Maker:
             return Refused(f"no JSON object but {type(row).__name__}")
         return self._of_json(row | self._of_folders(file), file)
 
-    def _too_large(self, value: str | dict[str, str], found: Any) -> bool:
-        """Tell whether an input that is made of text has an infinite number which the text does not have."""
-        text = value if isinstance(value, str) else "\n".join(filter(None, value.values()))
-        if not may_be_too_large(text) or isinstance(found, Refused):
+    def _has_lost(self, value: str | dict[str, str], found: Any) -> bool:
+        """Tell whether an input that is made of text has an infinite number or a 0 which the text does not have."""
+        cells = [value] if isinstance(value, str) else list(filter(None, value.values()))
+        if isinstance(found, Refused) or not any(map(may_be_lost, cells)):
             return False
-        return has_infinity(self._adapter.dump_python(found)) and (
-            "inf" not in text.lower() or (isinstance(value, str) and overflows(value))
+        return has_bound(self._adapter.dump_python(found)) and (
+            loses(value) if isinstance(value, str) else any(map(cell_loses, cells))
         )
 
     def _of_json(self, row: dict[str, Any], file: InputFile) -> Any:

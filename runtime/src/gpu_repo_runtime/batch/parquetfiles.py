@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from .commontypes import without_views
+from .commontypes import is_number, without_views
 from .exits import BadInput
 from .inputs import REQUEST, InputFile
 from .lines import TooLong, too_long
@@ -33,7 +33,9 @@ def parquet_parts(
     """
     try:
         buffer = BUFFER if file.is_local else REQUEST
-        source = pq.ParquetFile(file.open(), memory_map=False, pre_buffer=False, buffer_size=buffer)
+        source = pq.ParquetFile(
+            file.open(), memory_map=False, pre_buffer=False, buffer_size=buffer, page_checksum_verification=True
+        )
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
@@ -49,7 +51,7 @@ def parquet_parts(
     wanted_parts = [index for index in range(first, count) if wanted(index)]
     for index, tables, bad in _read(file, source, columns, parts, wanted_parts):
         start, end = parts.range(index)
-        table, unfit = _checked(tables, columns, limits, file.name)
+        table, unfit = _checked(tables, columns, limits)
         # Not held beside the table, which may be another one.
         tables.clear()
         bad = sorted(bad + unfit, key=lambda b: b.row)
@@ -149,12 +151,12 @@ def _of_inputs(batch: pa.RecordBatch, typed: Taken) -> pa.ChunkedArray:
     return pa.chunked_array([pa.StructArray.from_arrays([batch.column(name) for name in names], names)])
 
 
-def _checked(tables: list[pa.Table], columns: Columns, limits: Limits, name: str) -> tuple[pa.Table, list[BadRow]]:
+def _checked(tables: list[pa.Table], columns: Columns, limits: Limits) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows with text in the schema of a part, and the others as bad rows."""
     if not tables:
         return table_schema(columns).empty_table(), []
     whole = pa.concat_tables(tables)
-    table, bad = _fitting(whole, columns, name)
+    table, bad = _fitting(whole, columns)
     long_ones: list[BadRow] = []
     sizes = _long_rows(table, columns, limits.row_size)
     if sizes.any():
@@ -207,7 +209,7 @@ def _long_rows(table: pa.Table, columns: Columns, most: int) -> np.ndarray:
     return np.where(sizes > most, sizes, 0)
 
 
-def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, list[BadRow]]:
+def _fitting(whole: pa.Table, columns: Columns) -> tuple[pa.Table, list[BadRow]]:
     """Return the rows whose kept columns fit those of the plan, in a type that holds both, and the others."""
     bad: list[BadRow] = []
     arrays = [whole[ROW], whole[TEXT] if columns.typed else whole[TEXT].cast(pa.string())]
@@ -217,15 +219,13 @@ def _fitting(whole: pa.Table, columns: Columns, name: str) -> tuple[pa.Table, li
             arrays.append(arrays[1])
             continue
         values = whole[field.name]
-        try:
-            array, strange = fitting(values, field)
-        except pa.ArrowException as error:
-            held = f"column {field.name!r} holds {values.type}, at first it held {field.type}"
-            raise BadInput(f"{name}: {held}: {error}") from None
+        array, strange = fitting(values, field)
         if strange is not None:
-            reason = f"column {field.name!r} holds a number that is not exact where it held {field.type} at first"
-            numbers = whole[ROW].filter(strange if unfit is None else pc.and_not(strange, unfit))
-            bad += [BadRow(row, reason) for row in numbers.to_pylist()]
+            numbers = is_number(values.type) and is_number(field.type)
+            held = "a number that is not exact" if numbers else f"a value of {values.type} that does not fit"
+            reason = f"column {field.name!r} holds {held} where it held {field.type} at first"
+            rows = whole[ROW].filter(strange if unfit is None else pc.and_not(strange, unfit))
+            bad += [BadRow(row, reason) for row in rows.to_pylist()]
             unfit = strange if unfit is None else pc.or_(unfit, strange)
         arrays.append(array)
     table = pa.table(arrays, names=[ROW, TEXT, *columns.kept.names])

@@ -23,18 +23,61 @@ from .store import SUCCESS, FinishedElsewhere, Store
 NAME = "_plan.json"
 # What a plan says of a file that an option decides.
 _READING = ("delimiter", "encoding", "format", "rows")
-_NO_OPTIONS = {"code": "the code has changed", "weights": "the weights have changed"}
+_NO_OPTIONS = {"code": "the code has changed", "weights": "the weights, or other files beside model.py, have changed"}
+# What tools leave beside code.
+_LEFT_BY_TOOLS = ("__pycache__", ".egg-info", ".dist-info", ".pyc")
 # What a plan does not name where it is so.
 _USUAL = {"output_format": "parquet"}
 
 
 def code_fingerprint(package: str) -> str:
-    """Return the SHA-256 of all Python files of the owner's package and of the runtime."""
+    """Return the SHA-256 of all Python files of the owner's packages and of the runtime."""
+    own, runtime = own_files(package), _files_below(Path(__file__).resolve().parent.parent)
     digest = hashlib.sha256()
-    for folder in (folder_of(package), Path(__file__).resolve().parent.parent):
-        for path in sorted(folder.rglob("*.py"), key=lambda path: path.relative_to(folder).as_posix()):
-            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+    for name, path in [*own.items(), *runtime.items()]:
+        if path.suffix == ".py":
+            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def own_files(package: str) -> dict[str, Path]:
+    """Return the files of the owner's package by their paths in it, and those of the packages beside it in src."""
+    folder = folder_of(package)
+    found = _files_below(folder)
+    if folder.parent.name == "src":
+        others = _files_below(folder.parent)
+        found |= {f"../{name}": path for name, path in others.items() if not path.is_relative_to(folder)}
+    return found
+
+
+def _files_below(folder: Path) -> dict[str, Path]:
+    """Return the files below a folder by their paths in it, in order, without what tools leave there."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: found[name] for name in sorted(found) if not any(map(_is_left, Path(name).parts))}
+
+
+def _is_left(name: str) -> bool:
+    return name.startswith(".") or name.endswith(_LEFT_BY_TOOLS)
+
+
+def data_files(package: str) -> dict[str, str]:
+    """Return the SHA-256 of the files of the owner's packages that are not Python."""
+    return {name: checksum_of(path) for name, path in own_files(package).items() if path.suffix != ".py"}
+
+
+def weights_fingerprint(package: str, locked: str) -> str:
+    """Return what stands for the weights of the lock, whose digest is given, and for the files beside model.py."""
+    beside = data_files(package)
+    return hashlib.sha256(json.dumps([locked, beside]).encode()).hexdigest() if beside else locked
+
+
+def checksum_of(path: Path) -> str:
+    """Return the SHA-256 of a file, "" where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def folder_of(package: str) -> Path:
@@ -133,6 +176,12 @@ class Plan:
                 f"this output was begun otherwise: {'; '.join(changes)}. "
                 "Go on as it was begun, or take another --output (or delete this one)"
             )
+
+
+def checksums_in(store: Store) -> dict[str, str]:
+    """Return the checksums that the plan of an output knows, by the names of the files."""
+    files = _parsed(store.read(NAME) or b"{}").get("files", [])
+    return {file["name"]: file["sha256"] for file in files if file.get("sha256")}
 
 
 def to_json(value: Any) -> bytes:

@@ -103,7 +103,8 @@ class Predictor:
     def _predict_inputs(self, rows: Sorted, inputs: list[Any], batch: Sequence[int], outcome: Outcome) -> None:
         memory = False
         try:
-            answers, unfit = self._caller.answers(inputs)
+            # A copy: what the model does to its list must not reach the halves of a batch that fails.
+            answers, unfit = self._caller.answers(inputs[:])
         except BadConfiguration:
             raise
         # Ctrl-C raises nothing here, see stop.py: what comes is the model's own, sys.exit() too.

@@ -18,7 +18,7 @@ from ..weights import WeightsError, locked
 from .addresses import masked
 from .exits import BadConfiguration
 from .plan import NAME as PLAN
-from .plan import code_fingerprint, folder_of, to_json
+from .plan import checksum_of, code_fingerprint, data_files, folder_of, to_json
 from .store import Store, read_all
 
 RUNS = "_runs"
@@ -142,27 +142,17 @@ def _name_and_version(package: metadata.Distribution) -> tuple[str, str]:
 def locks(package: str) -> dict[str, str]:
     """Return the SHA-256 of the lock files of the repository that the package is in."""
     folder = folder_of(package).parent.parent
-    return {path.name: _sha256(path) for path in sorted(folder.glob("requirements*.lock"))}
+    return {path.name: checksum_of(path) for path in sorted(folder.glob("requirements*.lock"))}
 
 
 def weights(package: str) -> dict[str, str]:
     """Return the SHA-256 of the files of weights.lock, and of those beside model.py that are not Python."""
-    folder = folder_of(package)
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix not in (".py", ".pyc")]
-    beside = {path.relative_to(folder).as_posix(): _sha256(path) for path in paths}
+    beside = data_files(package)
     try:
         lock = locked(package)
     except WeightsError as error:
         raise BadConfiguration(str(error)) from None
     return beside | ({path: file.sha256 for path, file in lock.files().items()} if lock else {})
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
 
 
 def _version(package: str) -> str | None:

@@ -72,6 +72,12 @@ def reopen_when_damaged(store: Store) -> bool:
     return True
 
 
+def published_counts(store: Store) -> dict[str, int]:
+    """Return how many rows a complete output holds, `written` and `bad`, and of the bad ones those `uncounted`."""
+    manifest = json.loads(store.read(MANIFEST) or b"{}")
+    return {key: int(manifest.get(key) or 0) for key in ("written", "bad", "uncounted")}
+
+
 def check_published(store: Store) -> None:
     """Raise Damaged when a complete output lacks files."""
     good, damaged = _published(store)

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ..interface import Interface
 from .commontypes import without_views
-from .exits import BadConfiguration, BadInput
+from .exits import BadConfiguration, BadInput, refusal
 from .inputs import InputFile
 from .parquetfiles import parquet_parts
 from .parts import LINE_COLUMN, ROW, TEXT, Columns, Limits, Part
@@ -43,7 +43,7 @@ def find_columns(files: list[InputFile], interface: Interface, asked: Asked, lim
 
     Raises BadConfiguration when a column is not there.
     """
-    schema = next((found for found in (_schema(file, limits) for file in files) if found is not None), None)
+    schema = _first_schema(files, limits)
     own = set(schema.names) if schema is not None else set()
     folders = {name: None for file in files for name in file.partitions if schema is not None and name not in own}
     if schema is not None:
@@ -53,6 +53,17 @@ def find_columns(files: list[InputFile], interface: Interface, asked: Asked, lim
     if typed and typed.folders and not typed.columns:
         raise BadConfiguration("an input cannot be made of the names of folders alone")
     return replace(columns, typed=typed, folders=frozenset(folders) & set(columns.kept.names))
+
+
+def _first_schema(files: list[InputFile], limits: Limits) -> pa.Schema | None:
+    """Return the columns of the first file that has some, and has rows where one has: without them it has no values."""
+    of_no_rows = None
+    for file in files:
+        found = _schema(file, limits)
+        if found is not None and (file.format != "parquet" or pq.read_metadata(file.open()).num_rows):
+            return found
+        of_no_rows = found if of_no_rows is None else of_no_rows
+    return of_no_rows
 
 
 def _columns(
@@ -80,7 +91,9 @@ def _text_column(asked: Asked) -> str:
 def _with_folders(table: pa.Table, file: InputFile, columns: Columns) -> pa.Table:
     """Return the rows with the kept columns that the folders of their file tell."""
     for name in columns.folders:
-        value = pa.scalar(file.partitions.get(name), pa.string())
+        if name not in file.partitions:
+            raise BadInput(f"{file.name}: no column {name!r}, which the folders of other files tell")
+        value = pa.scalar(file.partitions[name], pa.string())
         table = table.append_column(name, pa.repeat(value, len(table)))
     return table.select([ROW, TEXT, *columns.kept.names])
 
@@ -155,8 +168,8 @@ def errors_named(file: InputFile) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise BadInput(f"{file.name} was there at the start and is gone now") from None
-    except PermissionError as error:
-        raise BadConfiguration(f"{file.name} may not be read: {error}") from None
+    except OSError as error:
+        raise refusal(file.name, error) from error
 
 
 def _kept(field: pa.Field, files: list[InputFile], limits: Limits) -> pa.Field:
@@ -194,7 +207,7 @@ def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
         lines = first_lines(file, limits)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error) and not isinstance(error, PermissionError | FileNotFoundError):
-            raise
+            raise refusal(file.name, error) if isinstance(error, OSError) else error from error
         return None
     if file.format in DELIMITERS:
         return (

@@ -12,7 +12,7 @@ from pyarrow import json as pa_json
 from .commontypes import together
 from .exits import BadInput
 from .lines import Line, TooLong, too_long
-from .overflow import has_infinity, overflows
+from .overflow import has_bound, loses, may_be_lost, may_be_too_small
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .values import column
 from .widening import LARGEST, UNFIT, extremes, within
@@ -86,6 +86,8 @@ def _parse_json_at_once(lines: Sequence[Line], first_row: int, columns: Columns,
     # pyarrow does not mind line ends: two objects on a line and an empty line would look like one object on each.
     if max(block.count(b"}\n{"), block.count(b"}\r\n{")) != len(lines) - 1 or not block.startswith(b"{"):
         raise ValueError("not every line begins and ends an object")
+    if may_be_too_small(block):
+        raise ValueError("a number that may become 0")
     options = pa_json.ParseOptions(explicit_schema=wanted, unexpected_field_behavior="ignore")
     read = pa_json.ReadOptions(use_threads=False, block_size=len(block) + 1)
     table = pa_json.read_json(pa.BufferReader(block), read_options=read, parse_options=options)
@@ -126,16 +128,16 @@ def _parsed(line: Line, row: int, columns: Columns) -> tuple[int, Any, tuple[Any
         return None
     try:
         record = _json_object(line, any_value=columns.typed is not None and columns.typed.line)
-        if any(map(has_infinity, map(record.get, columns.kept.names))) and _overflows(line):
-            raise ValueError("a number that is too large for a double")
+        if any(map(has_bound, map(record.get, columns.kept.names))) and _loses(line):
+            raise ValueError("a number that is too large or too small for a double")
     except (ValueError, RecursionError) as error:
         return BadRow(row, str(error))
     text = line.decode("utf-8-sig") if columns.typed and isinstance(line, bytes) else record.get(columns.text)
     return row, text, tuple(map(record.get, columns.kept.names))
 
 
-def _overflows(line: Line) -> bool:
-    return isinstance(line, bytes) and overflows(line.decode())
+def _loses(line: Line) -> bool:
+    return isinstance(line, bytes) and may_be_lost(text := line.decode()) and loses(text)
 
 
 def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:

@@ -108,7 +108,10 @@ def _counts(manifest: dict[str, Any]) -> list[str]:
     """Say which counts of a manifest are not those of its parts together."""
     sums = {key: sum(part.get(key, 0) for part in _parts(manifest)) for key in ("rows", "written", "bad")}
     wrong = [(key, count) for key, count in sums.items() if manifest.get(key) != count]
-    return [f"its manifest says {manifest.get(key)} {key}, and its parts {count}" for key, count in wrong]
+    found = [f"its manifest says {manifest.get(key)} {key}, and its parts {count}" for key, count in wrong]
+    keys = ("written", "bad", "blank")
+    strange = [part for part in _parts(manifest) if part.get("rows") != sum(part.get(key, 0) for key in keys)]
+    return found + [f"part {part.get('index')} of {part.get('file')} has other rows than it counts" for part in strange]
 
 
 def _inputs(plan: dict[str, Any], manifest: dict[str, Any], files: list[InputFile]) -> list[str]:

@@ -106,8 +106,9 @@ class Outcome:
         self._positions: list[Sequence[int]] = []
         # The values of each key. The model's dicts go away at once: to fill fresh memory with them slows the model.
         self._values: list[list[Any]] = [[] for _ in schema]
-        # Many values at once are converted faster, but lists of numbers take ten times the memory until they are.
-        self._enough = 64 if any(pa.types.is_list(form) for form in schema.types) else 4096
+        # Many values at once are converted faster. But lists of numbers take ten times the memory until they are, and
+        # the model may fill the same array anew for its next batch.
+        self._enough = 1 if any(pa.types.is_nested(form) for form in schema.types) else 4096
 
     def add(self, batch: Sequence[int], answers: Answers) -> None:
         """Take the answers for a batch of the sorted texts. Raises BadConfiguration when some are missing."""

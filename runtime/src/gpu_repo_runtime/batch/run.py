@@ -34,10 +34,11 @@ ENOUGH_ROWS = 1000
 class Run:
     """Does the parts of a shard that no record tells of."""
 
-    def __init__(self, plan: Plan, ledger: Ledger, shard: Shard, predictor: Predictor, progress: Progress) -> None:
+    def __init__(
+        self, plan: Plan, ledger: Ledger, shard: Shard, predictor: Predictor, progress: Progress, watch: Watch
+    ) -> None:
         self._plan, self._ledger, self._shard = plan, ledger, shard
-        self._predictor, self._progress = predictor, progress
-        self._watch = Watch()
+        self._predictor, self._progress, self._watch = predictor, progress, watch
         self._rows = sum(record.written + record.bad for record in ledger.records.values())
         self._bad = progress.bad = sum(record.bad for record in ledger.records.values())
         self._uncounted = sum(record.uncounted for record in ledger.records.values())
@@ -160,10 +161,15 @@ class Run:
         self._judge(max_bad, ENOUGH_ROWS)
 
     def _judge(self, max_bad: float, enough: int) -> None:
-        if self._uncounted and max_bad < 1:
-            raise BadInput(
-                f"{self._uncounted} files or ends of files cannot be read, and nobody knows how many rows they held: "
-                "only --max-bad 1 goes on without them"
-            )
-        if self._rows >= enough and self._bad > max_bad * self._rows:
-            raise BadInput(f"{self._bad:,} of {self._rows:,} rows are bad, more than --max-bad {max_bad:g} allows")
+        judge(self._rows if self._rows >= enough else 0, self._bad, self._uncounted, max_bad)
+
+
+def judge(rows: int, bad: int, uncounted: int, max_bad: float) -> None:
+    """Raise BadInput when more than a share of the rows is bad, or an unknown number of them. rows: 0 for too few."""
+    if uncounted and max_bad < 1:
+        raise BadInput(
+            f"{uncounted} files or ends of files cannot be read, and nobody knows how many rows they held: "
+            "only --max-bad 1 goes on without them"
+        )
+    if rows and bad > max_bad * rows:
+        raise BadInput(f"{bad:,} of {rows:,} rows are bad, more than --max-bad {max_bad:g} allows")

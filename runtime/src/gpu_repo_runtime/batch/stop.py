@@ -40,6 +40,13 @@ class Stop:
         self._thread.start()
         return self
 
+    def again(self) -> None:
+        """Take the signals again, where the model or a library of it has taken them away."""
+        for number in self._before:
+            if signal.getsignal(number) != self._on_signal:
+                signal.signal(number, self._on_signal)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+
     def __exit__(self, *error: object) -> None:
         signal.set_wakeup_fd(self._wakeup)
         for number, handler in self._before.items():
@@ -62,6 +69,7 @@ class Stop:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Raise Stopped when a signal comes in this block, in which the main thread only waits for the input."""
+        self.again()
         self._waiting = True
         try:
             self.between_parts()

@@ -9,7 +9,7 @@ from pyarrow import types
 
 from .commontypes import WHOLE, common, is_number
 from .times import check_times, holds_times
-from .widening import LARGEST, UNFIT, is_declared, is_empty, is_exact, plain, too_large, whole_type, within
+from .widening import LARGEST, UNFIT, is_declared, is_empty, is_exact, is_too_deep, plain, too_large, whole_type, within
 
 _NONE = type(None)
 _FRACTIONS: set[type] = {float, np.float64, np.float32, np.float16, _NONE}
@@ -59,6 +59,8 @@ def column(values: list[Any], field: pa.Field) -> pa.Array:
     target = common(form, found.type)
     if is_empty(target):
         raise TypeError("an empty object, which has no columns")
+    if is_too_deep(target):
+        raise TypeError("lists or objects too deep for Parquet")
     return _cast(found, target)
 
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from .exits import RETRY
+from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, RETRY, SIGNAL
 
 FORWARDED = {signal.SIGTERM, signal.SIGINT}
 # How long threads that the model has left behind may keep a job that is done.
@@ -53,13 +53,15 @@ def die_with(parent: int) -> None:
 
 def _watch(child: int, reader: int, waited_for: set[signal.Signals]) -> int:
     os.set_blocking(reader, False)
-    said, deadline = b"", float("inf")
+    said, deadline, signals = b"", float("inf"), set[int]()
     while True:
         received = signal.sigtimedwait(waited_for, 0.5)
         ended, status = os.waitpid(child, os.WNOHANG)
         said = said or _read(reader)
+        if received:
+            signals.add(received.si_signo)
         if ended:
-            return said[0] if said else _code(os.waitstatus_to_exitcode(status))
+            return said[0] if said else _code(os.waitstatus_to_exitcode(status), signals)
         # Ctrl-C in a terminal reaches all processes there by itself.
         if received and received.si_signo in FORWARDED and received.si_code != _FROM_THE_TERMINAL:
             os.kill(child, received.si_signo)
@@ -77,8 +79,11 @@ def _read(reader: int) -> bytes:
         return b""
 
 
-def _code(code: int) -> int:
-    """Return the exit code for a process that ended before its work; by a signal where a signal ended it."""
+def _code(code: int, signals: set[int]) -> int:
+    """Return the exit code for a process that ended before its work; by a signal where a signal ended it.
+
+    signals: those that came. The codes that a Job gives up at, or does not count, are not the model's to give.
+    """
     if code < 0:
         if -code not in FORWARDED:
             name = signal.Signals(-code).name
@@ -87,8 +92,8 @@ def _code(code: int) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
         os.kill(os.getpid(), -code)
         return 128 - code
-    if code == 0:
-        _say("the process ended with 0 before the job did: look for exit in the model; another try may help")
+    if code in (DONE, BAD_INPUT, BAD_CONFIGURATION) or (code - SIGNAL in FORWARDED and code - SIGNAL not in signals):
+        _say(f"the process ended with {code} before the job did: look for exit in the model; another try may help")
         return RETRY
     return code
 

@@ -6,6 +6,7 @@ ones, and no fractions. What fits depends on the first rows and the value alone,
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from .commontypes import WHOLE, common, common_texts, is_number
 # What pyarrow and Python raise when values do not fit a column.
 UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
 LARGEST = 2**53
+# Groups of Parquet in one another.
+DEEPEST = 90
 _EXACT = {b"exact": b"yes"}
 _DECLARED = {b"declared": b"yes"}
 
@@ -41,8 +44,24 @@ def infer(values: Iterable[Any]) -> tuple[pa.DataType, bool]:
     if kinds == {float}:
         return pa.float64(), False
     if len(kinds) == 1:
-        return pa.array(some).type, False
+        return _nested_type(some), False
     return infer(some[:1])
+
+
+def _nested_type(values: list[Any]) -> pa.DataType:
+    """Return the type of values of one kind: of all, or where lists or objects differ inside, of those that share it."""
+    try:
+        form = pa.array(values).type
+    except UNFIT:
+        form = pa.null()
+        for value in values:
+            with suppress(*UNFIT):
+                form = common(form, pa.array([value]).type)
+        if types.is_null(form):
+            raise
+    if is_too_deep(form):
+        raise TypeError("lists or objects too deep for Parquet")
+    return form
 
 
 def typed(name: str, values: Iterable[Any]) -> pa.Field:
@@ -73,6 +92,18 @@ def is_empty(form: pa.DataType) -> bool:
     return types.is_list(form) and is_empty(form.value_type)
 
 
+def is_too_deep(form: pa.DataType) -> bool:
+    """Tell whether readers of Parquet refuse a type: pyarrow stops at 100 groups, of which a list or map has two."""
+    return _depth(form) > DEEPEST
+
+
+def _depth(form: pa.DataType) -> int:
+    if not types.is_nested(form):
+        return 1
+    below = max((_depth(form.field(number).type) for number in range(form.num_fields)), default=0)
+    return below + (1 if types.is_struct(form) else 2)
+
+
 def within(array: pa.Array | pa.ChunkedArray, field: pa.Field) -> Any:
     """Return the column. Raises ValueError when it holds a number beyond what it may become together with fractions."""
     if types.is_integer(array.type) and array.type.bit_width == 64 and not is_exact(field):
@@ -91,14 +122,20 @@ def extremes(array: pa.Array | pa.ChunkedArray) -> tuple[Any, Any]:
 def fitting(array: pa.ChunkedArray, field: pa.Field) -> tuple[pa.ChunkedArray, pa.ChunkedArray | None]:
     """Return a column that was read with a type of its own, cast to a common one, and which rows are bad (None: none).
 
-    The values of bad rows become null. Raises an ArrowException when there is no common type.
+    The values of bad rows become null: those that no type holds together with the column's.
     """
     form, exact = field.type, is_exact(field)
+    if array.null_count == len(array):
+        return pa.chunked_array([pa.nulls(len(array), form)]), None
     if types.is_dictionary(array.type):
         # A cast would refuse all for one that is not UTF-8.
         array = pa.chunked_array([chunk.dictionary_decode() for chunk in array.chunks], array.type.value_type)
-    # Polars and pandas have other words for text; a part is small enough for any of them.
-    target, bad = (form if common_texts(form, array.type) else common(form, array.type)), None
+    bad: Any = None
+    try:
+        # Polars and pandas have other words for text; a part is small enough for any of them.
+        target = form if common_texts(form, array.type) else common(form, array.type)
+    except pa.ArrowException:
+        return pa.chunked_array([pa.nulls(len(array), form)]), pc.is_valid(array)
     if types.is_integer(form) and types.is_floating(array.type) and exact:
         if types.is_float16(array.type):  # for which pyarrow computes nothing
             array = array.cast(pa.float32())
@@ -117,7 +154,25 @@ def fitting(array: pa.ChunkedArray, field: pa.Field) -> tuple[pa.ChunkedArray, p
             bad = None
         else:
             array = pc.if_else(bad, pa.scalar(None, array.type), array)
-    return (array if array.type.equals(target) else array.cast(target)), bad
+    if array.type.equals(target):
+        return array, bad
+    try:
+        return array.cast(target), bad
+    except pa.ArrowException:
+        found, unfit = _cast_some(array.combine_chunks(), target)
+        return pa.chunked_array([found]), unfit if bad is None else pc.or_(bad, unfit)
+
+
+def _cast_some(array: pa.Array, target: pa.DataType) -> tuple[pa.Array, pa.Array]:
+    """Return an array cast to a type, null where a value does not fit, and where that is: halves of it, and so on."""
+    try:
+        return array.cast(target), pa.repeat(pa.scalar(False), len(array))
+    except pa.ArrowException:
+        if len(array) == 1:
+            return pa.nulls(1, target), pa.array([True])
+    middle = len(array) // 2
+    halves = [_cast_some(half, target) for half in (array[:middle], array[middle:])]
+    return pa.concat_arrays([one for one, _ in halves]), pa.concat_arrays([bad for _, bad in halves])
 
 
 def is_exact(field: pa.Field) -> bool:

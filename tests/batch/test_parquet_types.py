@@ -1,0 +1,128 @@
+"""Columns of Parquet whose types differ between files: each value comes out as it went in, or its row is put aside."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.batch.conftest import write_jsonl
+from tests.batch.test_types import OPTIONS
+from tests.sampling import every, sampled
+
+Case = tuple[pa.Array, pa.Array, list[Any]]
+MONEY = pa.decimal128(10, 2)
+# The column in the first file and in the second, and which of its values no type holds together with the first ones.
+CASES: dict[str, Case] = {
+    "whole numbers among decimals": (pa.array([Decimal("1.25")], MONEY), pa.array([7, 2**62]), []),
+    "few whole numbers among decimals": (pa.array([Decimal("1.25")], MONEY), pa.array([7], pa.int8()), []),
+    "more digits": (pa.array([Decimal("1.25")], MONEY), pa.array([Decimal("0.001")], pa.decimal128(38, 3)), []),
+    "bytes of one length": (pa.array([b"ab"], pa.binary(2)), pa.array([b"abc", None], pa.binary(3)), []),
+    "bytes of any length": (pa.array([b"ab"], pa.binary(2)), pa.array([b"abc"]), []),
+    "large bytes": (pa.array([b"ab"], pa.binary(2)), pa.array([b"abc"], pa.large_binary()), []),
+    "maps": (
+        pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int8())),
+        pa.array([[("a", 1 << 40)]], pa.map_(pa.string(), pa.int64())),
+        [],
+    ),
+    "lists of another library": (pa.array([["a"]]), pa.array([["b", None], []], pa.large_list(pa.string())), []),
+    "lists of one length": (pa.array([[1, 2]], pa.list_(pa.int64(), 2)), pa.array([[1, 2, 3]], pa.list_(pa.int64(), 3)), []),
+    "nothing": (pa.array(["a"]), pa.array([None, None], pa.int64()), []),
+    "numbers among texts": (pa.array(["a"]), pa.array([7, None, 8]), [7, 8]),
+    "texts among numbers": (pa.array([7]), pa.array(["a", None]), ["a"]),
+    "a time without a zone": (
+        pa.array([datetime(2024, 1, 1)], pa.timestamp("us", "UTC")),
+        pa.array([datetime(2024, 1, 2)], pa.timestamp("us")),
+        [datetime(2024, 1, 2)],
+    ),
+    "a time that nanoseconds do not reach": (
+        pa.array([datetime(2024, 1, 1)], pa.timestamp("ns")),
+        pa.array([datetime(1500, 1, 1), datetime(2024, 1, 2)], pa.timestamp("us")),
+        [datetime(1500, 1, 1)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", sampled(CASES, every(2)))
+def test_a_type_of_another_file(job, tmp_path, out, case):
+    first, second, bad = CASES[case]
+    for name, ids in (("a", first), ("b", second)):
+        pq.write_table(pa.table({"text": ["x"] * len(ids), "id": ids}), tmp_path / f"{name}.parquet")
+    assert job("--input", tmp_path / "*.parquet", "--output", out.path, *OPTIONS) == 0
+    given = {("a.parquet", n): v for n, v in enumerate(first.to_pylist())}
+    given |= {("b.parquet", n): v for n, v in enumerate(second.to_pylist())}
+    aside = {(row["file"], row["row"]): given.pop((row["file"], row["row"])) for row in out.quarantined()}
+    assert list(aside.values()) == bad
+    kept = {(row["file"], row["row"]): row["id"] for row in out.rows()}
+    assert kept == {place: getattr(value, "to_pydatetime", lambda v=value: v)() for place, value in given.items()}
+    assert len({str(pq.read_schema(path)) for path in (out.path / "data").iterdir()}) == 1
+
+
+def test_the_first_file_has_no_rows(job, tmp_path, out):
+    """As an empty day that another program has written without knowing the types."""
+    pq.write_table(pa.table({"text": pa.array([], pa.string()), "id": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"text": ["x", "y"], "id": [1, 2]}), tmp_path / "b.parquet")
+    assert job("--input", tmp_path / "*.parquet", "--output", out.path, *OPTIONS) == 0
+    assert [row["id"] for row in out.rows()] == [1, 2]
+    assert not out.quarantined()
+
+
+def test_the_reason_says_which_types_meet(job, tmp_path, out):
+    for name, ids in (("a", pa.array(["a"])), ("b", pa.array([7]))):
+        pq.write_table(pa.table({"text": ["x"], "id": ids}), tmp_path / f"{name}.parquet")
+    assert job("--input", tmp_path / "*.parquet", "--output", out.path, *OPTIONS) == 0
+    [row] = out.quarantined()
+    assert row["reason"] == "column 'id' holds a value of int64 that does not fit where it held string at first"
+    assert '"id":7' in row["raw"].decode().replace(" ", "")
+
+
+def test_a_page_whose_content_is_not_that_of_its_checksum(job, tmp_path, out):
+    """A bit that a disk has turned: without the checksum it is another text, which nobody misses."""
+    source = tmp_path / "a.parquet"
+    table = pa.table({"text": [f"text number {n}" for n in range(100)]})
+    pq.write_table(table, source, compression="none", use_dictionary=False, write_page_checksum=True)
+    content = source.read_bytes()
+    place = content.index(b"text number 50")
+    source.write_bytes(content[:place] + b"fext" + content[place + 4 :])
+    assert job("--input", source, "--output", out.path) == 65
+    assert job("--input", source, "--output", tmp_path / "all", "--on-error", "quarantine", "--max-bad", 1) == 0
+    assert not list((tmp_path / "all" / "data").glob("*/*"))
+    assert "cannot be read" in pq.read_table(tmp_path / "all" / "_quarantine")["reason"][0].as_py()
+
+
+DEEP = 60
+
+
+def nested(levels: int) -> list[Any]:
+    """Return a list in a list, and so on."""
+    value: list[Any] = []
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def test_an_answer_that_readers_of_parquet_refuse(job, model, tmp_path, out, monkeypatch, capsys):
+    monkeypatch.setattr(model, "predict", lambda self, batch: [{"v": nested(DEEP)} for _ in batch])
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
+    assert "too deep for Parquet" in capsys.readouterr().err
+
+
+def test_a_kept_value_that_readers_of_parquet_refuse(job, tmp_path, out):
+    lines = ['{"text": "x", "id": [["a"]]}', f'{{"text": "x", "id": {nested(DEEP)}}}', '{"text": "x", "id": [["b"]]}']
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, *OPTIONS) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+    assert [row["id"] for row in out.rows()] == [[["a"]], [["b"]]]
+
+
+def test_objects_that_differ_inside_share_what_they_can(job, tmp_path, out):
+    """One object of the first rows has a text where the others have numbers: it alone is put aside."""
+    values = ['{"a": 1}', '{"a": "x"}', '{"a": 2, "b": 1}']
+    (tmp_path / "a.jsonl").write_text("".join(f'{{"text": "x", "id": {value}}}\n' for value in values))
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, *OPTIONS) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+    assert [row["id"] for row in out.rows()] == [{"a": 1, "b": None}, {"a": 2, "b": 1}]
