@@ -14,7 +14,10 @@ from .catalog import ImageError
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 PAUSES_S = (2, 10)
 ANSWER_S, COPY_S = 120, 3600
-BUSY = re.compile(r"\b50[0-9]\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b", re.IGNORECASE)
+BUSY = re.compile(
+    r"\b50[0-9]\b|\b429\b|unavailable|too ?many ?requests|timeout|reset by peer|\bEOF\b|temporary failure",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,9 @@ def find(reference: str) -> Manifest | None:
 
 
 def _says_absent(error: ImageError) -> bool:
-    return any(sign in str(error).lower() for sign in ("manifest unknown", "name unknown", "not found"))
+    told = str(error).lower()
+    here = "executable file not found" in told  # a credential helper of this machine, not an image
+    return not here and any(sign in told for sign in ("manifest unknown", "name unknown", "not found"))
 
 
 def tags(repository: str) -> list[str]:
