@@ -35,8 +35,8 @@ def _names(content: bytes) -> Names:
     for kind, _, start, address, _, length in segments:
         if kind == LOAD and STRTAB in tags and address <= tags[STRTAB][0] < address + length:
             place = tags[STRTAB][0] - address + start
-            own = [_text(content, place + at) for at in tags.get(SONAME, [])]
-            return Names(*own[:1] or [""], tuple(_text(content, place + at) for at in tags.get(NEEDED, [])))
+            own, needed = ([_text(content, place + at) for at in tags.get(tag, [])] for tag in (SONAME, NEEDED))
+            return Names(own[0] if own else "", tuple(needed))
     return Names()
 
 
