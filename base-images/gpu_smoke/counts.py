@@ -7,7 +7,7 @@ import re
 from . import mask
 from .gpus import gpu_name, known
 from .verdicts import Context, Finding, finding
-from .witness import BROKEN, mig_on, slurm_without_gpus
+from .witness import BROKEN, mig_on, named_gpus, slurm_without_gpus
 
 
 def uncounted(context: Context) -> Finding | None:
@@ -25,6 +25,8 @@ def uncounted(context: Context) -> Finding | None:
     lost = _lost(context, {device["number"] for device in whole}, usable)
     several = "one of: " if len(lost) > most - len(have) else ""
     evidence = f"CUDA lists {len(have)}, NVML {len(listed)}, {len(usable)} nodes open"
+    if len(named_gpus(context)) == most:
+        evidence += f", NVIDIA_VISIBLE_DEVICES names {most}"
     if masked(context).value is not None:
         evidence += f", CUDA_VISIBLE_DEVICES={masked(context).value}"
     evidence += f"; missing: {several}{'; '.join(lost) or '?'}"
@@ -48,7 +50,8 @@ def _expected(context: Context, whole: int, usable: int) -> int:
     """Return how many GPUs CUDA should list: all, or those of a mask that NVML confirms."""
     named = masked(context)
     if named.value is None:
-        return whole if mig_on(context) else max(whole, usable)
+        given = len(named_gpus(context)) if context.platform.in_container else 0
+        return whole if mig_on(context) else max(whole, usable, given)
     unsure = named.bad or named.mig or mig_on(context) or not whole
     return 0 if unsure else len(named.entries)
 

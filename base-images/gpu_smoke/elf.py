@@ -27,6 +27,8 @@ def classify(path: str) -> FileKind:
         return FileKind("dangling", os.readlink(path)) if os.path.islink(path) else FileKind("missing")
     if os.path.isdir(path):
         return FileKind("directory")
+    if not os.path.isfile(path):
+        return FileKind("not-elf", "a pipe, socket or device")  # opening one may wait for ever
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size

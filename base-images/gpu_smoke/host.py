@@ -62,7 +62,7 @@ class Host:
         except (OSError, ValueError):
             return []
 
-    def opened(self, absolute: str) -> int | str:
+    def opened(self, absolute: str, mode: int = os.O_RDWR) -> int | str:
         """Open a node; return its number, else the errno's name (``EPERM``, ``ENOENT`` ...).
 
         A device is waited for: NVIDIA's driver starts a GPU after a non-blocking open has returned, and tells no error.
@@ -70,7 +70,7 @@ class Host:
         path = self.path(absolute)
         try:
             device = stat.S_ISCHR(os.stat(path).st_mode)
-            return os.open(path, os.O_RDWR | os.O_CLOEXEC | (0 if device else os.O_NONBLOCK))
+            return os.open(path, mode | os.O_CLOEXEC | (0 if device else os.O_NONBLOCK))
         except OSError as error:
             return errno.errorcode.get(error.errno or 0, str(error.errno))
 

@@ -18,6 +18,7 @@ BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
 SAID = {4: "GS401", 9: "GS402", 12: "GS403", 17: "GS401", 18: "GS406"}
 VAGUE = (3, 100, 304, 999)
 NONE = ("", "none", "void")
+MOUNTED = "/var/run/nvidia-container-devices"
 PROHIBITED, EXCLUSIVE = 2, (1, 3)
 
 
@@ -62,8 +63,21 @@ def asked_for_none(context: Context) -> bool:
 
 
 def names_gpus(context: Context) -> bool:
-    """Say whether NVIDIA_VISIBLE_DEVICES names GPUs one by one, as a device plugin does (``all`` comes with images)."""
-    return bool(re.match(r"\s*(GPU-|MIG-|\d|nvidia\.com/|k8s-device-plugin)", visible(context) or ""))
+    """Say whether NVIDIA_VISIBLE_DEVICES names GPUs one by one, as a device plugin does (``all`` comes with images).
+
+    By UUID, by number, by a name of CDI (vendor/class=device), or by the folder into which a plugin mounts their names.
+    """
+    return bool(
+        re.match(rf"\s*(GPU-|MIG-|\d|[\w.-]+/[\w.-]+=|k8s-device-plugin|{MOUNTED}/?\s*$)", visible(context) or "")
+    )
+
+
+def named_gpus(context: Context) -> set[str]:
+    """Return the whole GPUs that NVIDIA_VISIBLE_DEVICES names by UUID or number; none where it names slices too."""
+    value = visible(context) or ""
+    names = context.host.names(MOUNTED) if value.strip().rstrip("/") == MOUNTED else value.split(",")
+    found = {name.strip().lower() for name in names}
+    return found if all(re.fullmatch(r"gpu-[0-9a-f-]+|\d{1,4}", name) for name in found) else set()
 
 
 def slurm_without_gpus(context: Context) -> bool:
@@ -200,11 +214,12 @@ def _by_nodes(context: Context, rc: int, seen: str) -> list[Finding]:
         return []
     if path not in nodes:
         return [finding(context, "GS105", f"{seen}; {path} does not exist", "error")]
-    error = nodes[path]
-    if not error:
-        return []
+    return [_refused(context, seen, path, nodes[path])] if nodes[path] else []
+
+
+def _refused(context: Context, seen: str, path: str, error: str) -> Finding:
     code = statuses.NODES.get(error, "GS113")
-    return [finding(context, code, f"{seen}; open of {path} gives {error}", "error", path=path, value=error)]
+    return finding(context, code, f"{seen}; open of {path} gives {error}", "error", path=path, value=error)
 
 
 def died(context: Context, fault: dict[str, Any], path: str, late: str, **details: Any) -> Finding:
@@ -238,12 +253,20 @@ def mig_on(context: Context) -> bool:
     return any(device.get("mig") for device in context.fact("nvml", "devices") or [])
 
 
+def mig_instances(context: Context) -> list[str]:
+    """Return the MIG instances that NVML shows to this process."""
+    return [uuid for device in context.fact("nvml", "devices") or [] for uuid in device.get("instances") or []]
+
+
 def _no_mig_nodes(context: Context, seen: str) -> Finding | None:
     wanted = context.fact("device-nodes", "mig_caps") or []
     have = context.fact("device-nodes", "caps") or []
-    instances = any(device.get("instances") for device in context.fact("nvml", "devices") or [])
-    if not mig_on(context) or not (wanted or instances) or set(wanted) & set(have):
+    if not mig_on(context) or not (wanted or mig_instances(context)):
         return None
+    if here := {*wanted} & {*have}:
+        refused = context.fact("device-nodes", "refused_caps") or {}
+        # Some are refused to a job that has other instances.
+        return _refused(context, seen, *next(iter(refused.items()))) if len(refused) == len(here) else None
     if not wanted and len(have) > 2:
         return None
     told = ", ".join(wanted[:4]) or "the instances' nodes"

@@ -80,7 +80,9 @@ def find(reference: str) -> Manifest | None:
 
 
 def _says_absent(error: ImageError) -> bool:
-    return any(sign in str(error).lower() for sign in ("manifest unknown", "name unknown", "not found"))
+    told = str(error).lower()
+    here = "executable file not found" in told  # a credential helper of this machine, not an image
+    return not here and any(sign in told for sign in ("manifest unknown", "name unknown", "not found"))
 
 
 def tags(repository: str) -> list[str]:

@@ -85,6 +85,16 @@ WITNESS = [
     Case("runtime-not-nvidia", "NVIDIA_VISIBLE_DEVICES=0 under Docker's own runtime",
          lambda m: no_nodes(m).variables(NVIDIA_VISIBLE_DEVICES="0").file("/.dockerenv"), "GS114", "device-nodes",
          "--gpus all"),
+    Case("plugin-by-volume-mounts", "the device plugin mounts the GPUs' names, the pod runs under runc",
+         lambda m: no_nodes(m).variables(**KUBERNETES, NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")
+         .file("/var/run/nvidia-container-devices/GPU-11111111-1111"), "GS114", "device-nodes",
+         "runtimeClassName: nvidia"),
+    Case("cdi-name-under-runc", "a name of CDI in NVIDIA_VISIBLE_DEVICES under Docker's own runtime",
+         lambda m: no_nodes(m).variables(NVIDIA_VISIBLE_DEVICES="runtime.nvidia.com/gpu=0").file("/.dockerenv"),
+         "GS114", "device-nodes", "--gpus all"),
+    Case("two-named-one-given", "the container was to get two GPUs and has one",
+         lambda m: m.good().variables(NVIDIA_VISIBLE_DEVICES="GPU-11111111-1111,GPU-22222222-1111")
+         .file("/.dockerenv"), "GS121", "driver-init", "1 of 2 are usable", exit=0, cause=False),
     Case("visible-void", "NVIDIA_VISIBLE_DEVICES=void", void("void"), "GS115", "device-nodes",
          "NVIDIA_VISIBLE_DEVICES=all"),
     Case("visible-empty", "NVIDIA_VISIBLE_DEVICES is empty", void(""), "GS115", "device-nodes",
@@ -114,6 +124,13 @@ WITNESS = [
          "device-nodes", "Install and load"),
     Case("mig-without-nodes", "MIG instances without their capability nodes", lambda m: mig(m, CUINIT_RC=100), "GS120",
          "driver-init", "nvidia-caps"),
+    Case("mig-node-refused", "the capability nodes of the MIG instance do not open",
+         lambda m: mig(m, CUINIT_RC=100, OPEN="nvidia-cap66=13,nvidia-cap67=13")
+         and m.file("/dev/nvidia-caps/nvidia-cap66") and m.file("/dev/nvidia-caps/nvidia-cap67"), "GS104",
+         "driver-init", "/dev/nvidia-caps/nvidia-cap66"),
+    Case("mig-given-and-unseen", "the mask names an instance that NVML lists, cuInit gives 100",
+         lambda m: mig(m, CUINIT_RC=100).variables(CUDA_VISIBLE_DEVICES="MIG-00000064-2222-2222-2222-222222222222")
+         and m.file("/dev/nvidia-caps/nvidia-cap66"), "GS328", "driver-init", "nvidia-modprobe -u"),
     Case("address-space", "ulimit -v", lambda m: m.good().set(CUINIT_RC=2).limits(512 << 20), "GS317", "driver-init",
          "ulimit -v unlimited"),
     Case("address-space-304", "ulimit -v, another code", lambda m: m.good().set(CUINIT_RC=304).limits(900 << 20),

@@ -34,8 +34,8 @@ def test_a_model_of_a_plain_image_needs_no_framework(machine: Machine) -> None:
     assert {layer["name"] for layer in result.report["layers"] if layer["state"] != "pass"} == {"framework"}
 
 
-@pytest.mark.parametrize("model", ["Close", "Lists"])
-def test_model_within_tolerance_passes(machine: Machine, model: str) -> None:
+@pytest.mark.parametrize("model", ["Close", "Lists", "ChangesItsBatch"])
+def test_model_that_is_right_on_both_passes(machine: Machine, model: str) -> None:
     machine.good().python_path.append(MODELS)
     result = machine.run("--require", "model", "--model", f"smoke_models:{model}")
     assert result.code == 0, result.text + result.errors
@@ -233,6 +233,15 @@ HARMLESS = {
     "slurm-by-mask": lambda m: m.good().variables(SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="0"),
     "gvisor-with-nvproxy": lambda m: m.good().file("/proc/version", GVISOR),
     "mig-in-a-pod": lambda m: mig(m).file("/dev/nvidia-caps/nvidia-cap66"),
+    "volume-mounts": lambda m: (
+        m.good()
+        .variables(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")
+        .file("/var/run/nvidia-container-devices/GPU-11111111-1111-1111-1111-111111111111")
+    ),
+    "nodes-of-other-slices": lambda m: (
+        mig(m).set(OPEN="nvidia-cap67=1").file("/dev/nvidia-caps/nvidia-cap66")
+        and m.file("/dev/nvidia-caps/nvidia-cap67")
+    ),
     "mig-of-others": lambda m: mig(m).variables(NVIDIA_VISIBLE_DEVICES="MIG-00000064-2222-2222-2222-222222222222"),
     "wide-limit": lambda m: m.good().limits(8 << 30),
     "mps-runs": lambda m: m.good().variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),

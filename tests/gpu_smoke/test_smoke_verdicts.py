@@ -216,8 +216,9 @@ def test_file_kinds(tmp_path: Path) -> None:
     (tmp_path / "wrong-arch").write_bytes(data[:18] + b"\xf3\x00" + data[20:])
     (tmp_path / "wrong-arch-bits").write_bytes(data[:4] + b"\x01" + data[5:])
     (tmp_path / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "not-elf-pipe")
     for path in tmp_path.iterdir():
-        want = path.name.removesuffix("-head").removesuffix("-bits")
+        want = path.name.removesuffix("-head").removesuffix("-bits").removesuffix("-pipe")
         assert elf.classify(str(path)).kind == want, path.name
     assert elf.classify(str(tmp_path / "absent")).kind == "missing"
 

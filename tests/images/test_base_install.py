@@ -269,7 +269,7 @@ def test_a_lock_that_is_no_lock_is_refused(bench: Bench, case: str) -> None:
 def test_comments_continued_lines_and_a_byte_order_mark_are_read(bench: Bench) -> None:
     """What editors and other tools write into a lock is not an error."""
     line = bench.wheel("tool").strip().replace(" --hash", " \\\r\n    --hash")
-    done = bench.install(f"\ufeff# für uns\r\n--require-hashes\r\n{line} # via nothing\r\n")
+    done = bench.install(f"\ufeff# für uns\r\n--require-hashes\r\n{line} # via nothing\r\n{line} \\")
     assert done.returncode == 0, done.stderr
 
 

@@ -98,6 +98,51 @@ def test_a_second_cuda_library_is_found_in_any_form(bench: Bench, case: str) -> 
     refused(bench, bench.wheel("evil", **{member: content}), 1, "evil: ", phrase)
 
 
+def linked_to(folder: Path, *sonames: str) -> bytes:
+    """Return a shared library that is linked to others."""
+    source, made = folder / "user.c", folder / "user"
+    source.write_text("int nothing;\n")
+    others = [folder / soname for soname in sonames]
+    for other in others:
+        other.write_bytes(library(folder, other.name))
+    subprocess.run(["gcc", "-shared", "-fPIC", "-Wl,--no-as-needed", "-o", made, source, *others], check=True)
+    return made.read_bytes()
+
+
+def test_a_package_that_is_linked_to_another_cuda_alone_is_refused(bench: Bench) -> None:
+    """Nothing could load it: onnxruntime-gpu goes on with the processor then, and says so in a log."""
+    other = linked_to(bench.folder, "libc.so.6", "libcublasLt.so.12", "libcudart.so.12")
+    lock = bench.wheel(
+        "engine", "1.31", **{"engine/cpu.so": linked_to(bench.folder, "libc.so.6"), "engine/gpu.so": other}
+    )
+    refused(
+        bench, lock, 1, "engine: its libraries are linked to libcudart.so.12, of CUDA 12, and the image has CUDA 13"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sonames", [["libcudart.so.13"], ["libc.so.6"], ["libcudart-1a2b3c4d.so.12"], ["libcudnn.so.9"]]
+)
+def test_a_package_for_this_cuda_or_for_several_is_taken(bench: Bench, sonames: list[str]) -> None:
+    """bitsandbytes brings a library for each CUDA, and loads its own."""
+    files = {"engine/own.so": linked_to(bench.folder, *sonames)}
+    if "libcudart.so.13" in sonames:
+        files["engine/other.so"] = linked_to(bench.folder, "libcudart.so.12")
+    done = bench.install(bench.wheel("engine", **files))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_password_in_a_lock_is_not_repeated(bench: Bench) -> None:
+    for line in (
+        "tool @ https://user:hunter2@example.com/tool-1.0-py3-none-any.whl",
+        "git+https://user:hunter2@example.com/x",
+    ):
+        done = bench.install(f"{line} {HASH}\n")
+        assert (done.returncode, "hunter2" in done.stdout + done.stderr) == (1, False), done.stderr
+
+
 @pytest.mark.slow
 def test_a_stub_for_the_linker_is_no_driver(bench: Bench) -> None:
     done = bench.install(bench.wheel("compiler", **{"compiler/lib/stubs/libcuda.so": ""}))

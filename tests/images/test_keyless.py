@@ -176,6 +176,28 @@ def test_a_forged_bundle_is_refused_in_one_line(host: str, keys: Path, seal: Sea
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("late_s", [300, 3600])
+def test_what_the_log_took_after_the_certificates_end_counts_for_nothing(
+    host: str, keys: Path, seal: Sealing, monkeypatch: pytest.MonkeyPatch, late_s: int
+) -> None:
+    """The certificate is good for ten minutes; with the key that it leaves behind nobody can sign an hour later."""
+    repository, who = f"{host}/ml-staging/plain-cu13", keys / "keys" / "staging.yml"
+    pushed, authority = image(repository, f"late-{late_s}"), Authority()
+    authority.late_s = late_s
+    with monkeypatch.context() as unseen:
+        unseen.setattr(keyless, "refusal", lambda *_: "")  # whoever forges looks at nothing
+        seal(pushed, other=authority)
+    (keys / "keys" / "trust.json").write_text(authority.trust("http://127.0.0.1:9"))
+    if late_s < 600:
+        signing.check_image(repository, pushed.digest, who)
+    else:
+        with pytest.raises(
+            ImageError, match=r"is not signed by the identity in staging.yml: .*(expired|validity|time)"
+        ):
+            signing.check_image(repository, pushed.digest, who)
+
+
+@pytest.mark.slow
 def test_who_may_not_sign_leaves_nothing(host: str, keys: Path, seal: Sealing) -> None:
     """Another pipeline's token gets a certificate of another identity; without an authority there is none."""
     repository = f"{host}/ml-staging/plain-cu13"

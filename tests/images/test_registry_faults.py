@@ -46,8 +46,31 @@ BUSY = [
     "received unexpected HTTP status: 500 Internal Server Error",
     "toomanyrequests: too many requests",
     "reading manifest v1 in host/ml/x: unknown: slow down",
+    "received unexpected HTTP status: 429",
+    "dial tcp: lookup host: Temporary failure in name resolution",
     "Get https://host/v2/: read tcp: connection reset by peer",
 ]
+
+
+ABSENT = {
+    "reading manifest x in host/y: manifest unknown": True,
+    "name unknown: The repository with name 'y' does not exist in the registry": True,
+    'manifest tagged by "x" is not found': True,
+    "unauthorized: access to the requested resource is not authorized": False,
+    'error getting credentials - err: exec: "docker-credential-x": executable file not found in $PATH': False,
+    "received unexpected HTTP status: 404 was expected, 200 came": False,
+}
+
+
+@pytest.mark.parametrize("fault", ABSENT)
+def test_only_what_says_so_is_absent(skopeo: list[Any], fault: str) -> None:
+    """What is absent is set anew: a promotion must not take a login that does not work for a tag that is free."""
+    skopeo += [fault, fault]
+    if ABSENT[fault]:
+        assert registry.find("host/y:x") is None
+    else:
+        with pytest.raises(ImageError, match="does not answer"):
+            registry.find("host/y:x")
 
 
 @pytest.mark.parametrize("fault", BUSY, ids=str)

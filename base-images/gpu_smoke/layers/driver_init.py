@@ -163,7 +163,8 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
         if own.code in ("GS304", "GS305", "GS307", "GS117"):
             return [own, *found]
     elif rc == 3:
-        own = finding(context, "GS301" if witness.mig_on(context) else "GS302", evidence)
+        nobody_made_any = witness.mig_on(context) and not witness.mig_instances(context)
+        own = finding(context, "GS301" if nobody_made_any else "GS302", evidence)
     elif rc == 500 and context.platform.wsl:
         own = finding(context, "GS329", f"{evidence}; {_wsl_parts(context)}")
     elif rc in _SIMPLE:
@@ -205,11 +206,11 @@ def _no_device(context: Context, rc: int, evidence: str) -> Finding:
         return slurm or finding(context, "GS304", seen, value=masked.value)
     if mig and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
         return finding(context, "GS307", seen)
-    if masked.mig:
+    if masked.mig and not _is_listed(context, masked.mig[0]):
         return finding(context, "GS305", seen, entry=masked.mig[0], problem="does not exist", have=_slices(context))
     if masked.bad:
         return finding(context, "GS305", seen, entry=masked.bad, problem=masked.problem, have=_have(context))
-    if mig:
+    if mig and not witness.mig_instances(context):
         return finding(context, "GS301", seen)
     listed = context.fact("nvml", "count")
     told = f"; NVML lists {listed}" if listed is not None and not context.fact("nvml", "rc") else ""
@@ -225,10 +226,14 @@ def _own_node(context: Context) -> bool:
     return any(re.search(r"nvidia\d+$", path) and error is None for path, error in given.items())
 
 
+def _is_listed(context: Context, instance: str) -> bool:
+    """Say whether NVML lists a MIG instance by this UUID, or by its beginning."""
+    return any(uuid.lower().startswith(instance.lower()) for uuid in witness.mig_instances(context))
+
+
 def _slices(context: Context) -> str:
     """Return the MIG instances that NVML lists, as the end of a fix line."""
-    found = [uuid for device in context.fact("nvml", "devices") or [] for uuid in device.get("instances") or []]
-    return ", ".join(found[:4]) or "see `nvidia-smi -L`"
+    return ", ".join(witness.mig_instances(context)[:4]) or "see `nvidia-smi -L`"
 
 
 def mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:

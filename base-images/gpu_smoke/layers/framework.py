@@ -213,6 +213,9 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
         said = facts.get("said", "")
         code = "GS807" if context.options.framework == "tensorflow" and "dlopen" in said else "GS803"
         return [finding(context, code, f"the driver lists {len(devices)}, the framework 0. {said[:MESSAGE]}".strip())]
+    if facts["devices"] < len(devices):
+        seen = f"the driver lists {len(devices)}, the framework {facts['devices']}. {facts.get('said', '')[:MESSAGE]}"
+        found.append(finding(context, "GS815", seen.strip()))
     archs = facts.get("archs") or []
     for capability in sorted({f"{d.get('major')}.{d.get('minor')}" for d in devices}):
         if archs and not covers(archs, capability):

@@ -16,8 +16,8 @@ ROOM = 1 << 40
 
 
 def facts(context: Context) -> Facts:
-    """Return ``limits``, ``pci``, ``listed`` (GPUs in /proc/driver/nvidia), ``caps``, ``mig``, ``memory_max``."""
-    host = context.host
+    """Return ``limits``, ``pci``, ``listed`` (GPUs in /proc/driver/nvidia), the nodes of MIG, MPS, the memory limit."""
+    host, mig_caps = context.host, _mig_caps(context)
     return {
         "limits": {"as": _limit(resource.RLIMIT_AS), "nofile": _limit(resource.RLIMIT_NOFILE)},
         "memory_max": _number(
@@ -25,7 +25,7 @@ def facts(context: Context) -> Facts:
         ),
         "oom_kills": oom_kills(host),
         "pci": _pci(context), "listed": _listed(context), "caps": host.names("/dev/nvidia-caps"),
-        "mig_caps": _mig_caps(context), "mps": _mps(context),
+        "mig_caps": mig_caps, "refused_caps": _refused_caps(context, mig_caps), "mps": _mps(context),
     }  # fmt: skip
 
 
@@ -73,6 +73,18 @@ def _mig_caps(context: Context) -> list[str]:
         if match:
             found.append(f"nvidia-cap{match.group(1)}")
     return found
+
+
+def _refused_caps(context: Context, wanted: list[str]) -> dict[str, str]:
+    """Return the capability nodes of MIG instances that are here and cannot be read, with the errno's name."""
+    found = {}
+    for name in {*wanted} & {*context.host.names("/dev/nvidia-caps")}:
+        answer = context.host.opened(f"/dev/nvidia-caps/{name}", os.O_RDONLY)
+        if isinstance(answer, int):
+            os.close(answer)
+        else:
+            found[f"/dev/nvidia-caps/{name}"] = answer
+    return dict(sorted(found.items()))
 
 
 def _mps(context: Context) -> Facts:

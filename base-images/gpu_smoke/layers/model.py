@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import importlib.util
 import math
@@ -31,9 +32,9 @@ def probe(context: Context, session: Session) -> Facts:
         session.note(f"import {context.options.model}")
         model_class = _find(context.options.model)
         examples = list(getattr(model_class, "examples", []) or [])
-        facts.update(items=len(examples), tolerance=float(getattr(model_class, "tolerance", TOLERANCE)))
+        facts.update(items=len(examples), tolerance=_tolerance(model_class))
         if examples:
-            on_cpu = _predict(session, model_class, "cpu", examples, facts)
+            on_cpu = _answers(_predict(session, model_class, "cpu", examples, facts), len(examples))
             if _gpu(context):
                 on_gpu = _predict(session, model_class, "cuda", examples, facts)
                 found = differences(on_cpu, on_gpu, facts["tolerance"])
@@ -66,7 +67,25 @@ def _predict(session: Session, model_class: type, device: str, examples: list[An
     load(model, device)
     facts["stage"] = "predict"
     session.note(f"predict() on {device}")
-    return predictions(model, examples)
+    # A copy: a model that changes its batch would be given other examples on the GPU.
+    return predictions(model, copy.deepcopy(examples))
+
+
+def _answers(found: Any, count: int) -> list[Any]:
+    """Return the predictions. Raises TypeError where they are not one for each example: nothing could be compared."""
+    answers = _plain(found)
+    if not isinstance(answers, list) or len(answers) != count:
+        what = f"a list of {len(answers)}" if isinstance(answers, list) else type(found).__name__
+        raise TypeError(f"predict() of {count} examples gave {what}, not a list of {count}")
+    return answers
+
+
+def _tolerance(model_class: type) -> float:
+    """Return what the class allows; one that allows everything, or nothing at all, compares nothing."""
+    value = float(getattr(model_class, "tolerance", TOLERANCE))
+    if not 0 <= value < math.inf:
+        raise ValueError(f"the class's tolerance is {value:g}, not a finite number of 0 or more")
+    return value
 
 
 def load(model: Any, device: str) -> None:

@@ -47,7 +47,7 @@ def read_lock(path: Path, wheels: Path | None = None) -> dict[str, Pin]:
     except OSError as error:
         stop(f"{path}: cannot be read as a lock: {error.strerror}", WRONG_USE)
     pins: dict[str, Pin] = {}
-    for raw in re.sub(r"\\\r?\n", " ", text).splitlines():
+    for raw in re.sub(r"\\\r?(?:\n|$)", " ", text).splitlines():
         line = re.split(r"(?:^|\s)#", raw)[0].strip()
         if not line or line in HARMLESS_OPTIONS:
             continue
@@ -68,7 +68,7 @@ def read_pin(path: Path, line: str, wheels: Path | None = None) -> Pin | None:
             "where packages come from is said to the build (PIP_INDEX_URL, or a pip.conf as a build secret)"
         )
     hashes = frozenset(found.lower() for found in re.findall(r"--hash=sha256:[0-9a-fA-F]{64}(?=\s|$)", line))
-    text = re.sub(r"--hash=\S+", "", line).strip()
+    text = re.sub(r"//[^/@\s]+@", "//...@", re.sub(r"--hash=\S+", "", line).strip())  # a log is no place for passwords
     try:
         requirement = Requirement(text)
     except InvalidRequirement:

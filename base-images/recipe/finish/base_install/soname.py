@@ -1,33 +1,44 @@
-"""Under which name the loader knows a shared library: what it says of itself, whatever its file is called."""
+"""Under which name the loader knows a shared library, and which others it loads with it: what its file says itself."""
 
 import struct
+from typing import NamedTuple
 
-DYNAMIC, STRTAB, SONAME, END = 2, 5, 14, 0
-LOAD = 1
+NEEDED, STRTAB, SONAME, END = 1, 5, 14, 0
+LOAD, DYNAMIC = 1, 2
 
 
-def soname(content: bytes) -> str:
-    """Return the DT_SONAME of a 64-bit little-endian ELF file (System V ABI, dynamic section), or "" without one."""
+class Names(NamedTuple):
+    """A library's own name (DT_SONAME), "" without one, and those of the libraries that it is linked to (DT_NEEDED)."""
+
+    own: str = ""
+    needed: tuple[str, ...] = ()
+
+
+def names(content: bytes) -> Names:
+    """Return the names in a 64-bit little-endian ELF file (System V ABI, dynamic section); none in another file."""
     try:
-        return _soname(content) if content[:6] == b"\x7fELF\x02\x01" else ""
+        return _names(content) if content[:6] == b"\x7fELF\x02\x01" else Names()
     except (struct.error, ValueError):
-        return ""  # cut off or no library: nothing loads it
+        return Names()  # cut off or no library: nothing loads it
 
 
-def _soname(content: bytes) -> str:
+def _names(content: bytes) -> Names:
     table = struct.unpack_from("<Q", content, 32)[0]
     size, count = struct.unpack_from("<HH", content, 54)
     segments = [struct.unpack_from("<IIQQQQ", content, table + index * size) for index in range(count)]
-    tags = {}
+    tags: dict[int, list[int]] = {}
     for _, _, start, _, _, length in (segment for segment in segments if segment[0] == DYNAMIC):
         for tag, value in struct.iter_unpack("<qQ", content[start : start + length // 16 * 16]):
             if tag == END:
                 break
-            tags[tag] = value
-    if SONAME not in tags or STRTAB not in tags:
-        return ""
+            tags.setdefault(tag, []).append(value)
     for kind, _, start, address, _, length in segments:
-        if kind == LOAD and address <= tags[STRTAB] < address + length:
-            place = tags[STRTAB] - address + start + tags[SONAME]
-            return content[place : content.index(b"\0", place)].decode("ascii", "replace")
-    return ""
+        if kind == LOAD and STRTAB in tags and address <= tags[STRTAB][0] < address + length:
+            place = tags[STRTAB][0] - address + start
+            own, needed = ([_text(content, place + at) for at in tags.get(tag, [])] for tag in (SONAME, NEEDED))
+            return Names(own[0] if own else "", tuple(needed))
+    return Names()
+
+
+def _text(content: bytes, place: int) -> str:
+    return content[place : content.index(b"\0", place)].decode("ascii", "replace")

@@ -7,8 +7,7 @@ import os
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from packaging.utils import canonicalize_name, parse_wheel_filename
@@ -16,12 +15,14 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from .fit import WAYS_OUT
 from .image import SYSTEM_PROGRAMS, WORKING_FOLDER, Image
 from .problem import FAILED, stop
-from .soname import soname
+from .soname import Names, names
 
 # A shared library: its name, what a wheel's own copy carries in it (libcudart-1a2b3c4d.so.12), its first number.
 LIBRARY = re.compile(r"(lib\w+?)(?:[-.]([0-9a-f]{6,}))?\.so(?:\.(\d+)[\d.]*)?")
 STATIC = re.compile(r"(lib\w+?)_static(?:_\w+)?\.a")
 ELF = b"\x7fELF"
+# Libraries whose number is that of CUDA: what is linked to them loads with that CUDA alone.
+OF_CUDA = re.compile(r"lib(?:cudart|cublas|cublasLt|nvrtc)\.so\.(\d{2})")
 SOURCES = (".py", ".pyi", ".txt", ".json", ".h", ".md")
 FRAMEWORKS = ("tensorflow", "torch", "triton")
 # What a node brings; a copy would be found before it, or beside it, also one whose name carries a hash. libcuda.so
@@ -52,7 +53,8 @@ def check_wheels(paths: list[Path], image: Image) -> None:
 def clashes(path: Path, image: Image) -> Iterator[str]:
     """Yield in one phrase each what in the wheel the image cannot take."""
     name = canonicalize_name(parse_wheel_filename(path.name)[0])
-    goals = []
+    goals: list[Path] = []
+    linked: set[str] = set()
     with zipfile.ZipFile(path) as wheel:
         for entry in wheel.infolist():
             if entry.is_dir():
@@ -68,10 +70,13 @@ def clashes(path: Path, image: Image) -> Iterator[str]:
                 yield f"{name}: its file {entry.filename} would replace one of the image"
             else:
                 yield from hidden_module(name, goal, image)
-                yield from second_library(name, goal, image, partial(library_in, wheel, entry))
+                library = library_in(wheel, entry, goal, image)
+                linked |= {*library.needed}
+                yield from second_library(name, goal, image, library)
         for program in entry_points(wheel):
             yield from hidden_program(name, program, image)
         yield from claimed(name, wheel, goals, image)
+    yield from other_cuda(name, linked, image)
     yield from second_framework(name, goals, image)
     yield from others_metadata(name, goals, image)
 
@@ -82,10 +87,12 @@ def is_the_same(wheel: zipfile.ZipFile, entry: zipfile.ZipInfo, goal: Path, imag
     return same_size and image.has_file_at(goal, wheel.read(entry))
 
 
-def library_in(wheel: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
-    """Return the content of a member that is an ELF file, else b""."""
+def library_in(wheel: zipfile.ZipFile, entry: zipfile.ZipInfo, goal: Path, image: Image) -> Names:
+    """Return the names in a member that is a shared library, none for another file."""
+    if image.is_base_file(goal) or goal.name.endswith(SOURCES):
+        return Names()
     with wheel.open(entry) as member:
-        return wheel.read(entry) if member.read(len(ELF)) == ELF else b""
+        return names(wheel.read(entry)) if member.read(len(ELF)) == ELF else Names()
 
 
 def claimed(name: str, wheel: zipfile.ZipFile, goals: list[Path], image: Image) -> Iterator[str]:
@@ -169,7 +176,7 @@ def without_end(goal: Path) -> Path | None:
     return goal.with_name(goal.name.removesuffix(end)) if end and goal.name != end else None
 
 
-def second_library(name: str, goal: Path, image: Image, content: Callable[[], bytes]) -> Iterator[str]:
+def second_library(name: str, goal: Path, image: Image, library: Names) -> Iterator[str]:
     """Yield a phrase when the wheel bundles a CUDA library that the image has, or one that the driver brings.
 
     By the name of its file and by the name that it gives itself, which the loader goes by, whatever its file is called.
@@ -182,7 +189,7 @@ def second_library(name: str, goal: Path, image: Image, content: Callable[[], by
     if static and static[1] in image.cuda_libraries:
         yield f"{name}: it brings a second {goal.name}, and CUDA libraries come from the image"
         return
-    for known in filter(None, dict.fromkeys((goal.name, soname(content())))):
+    for known in filter(None, dict.fromkeys((goal.name, library.own))):
         if DRIVER_LIBRARY.fullmatch(known) and goal.parent.name != "stubs":
             yield f"{name}: it brings {known} as {goal.name}, and the driver's libraries come from the node"
             return
@@ -194,6 +201,20 @@ def second_library(name: str, goal: Path, image: Image, content: Callable[[], by
             told = goal.name if known == goal.name else f"{known} (as {goal.name})"
             yield f"{name}: it brings a second {told}, and CUDA libraries come from the image"
             return
+
+
+def other_cuda(name: str, linked: set[str], image: Image) -> Iterator[str]:
+    """Yield a phrase when the wheel's libraries are linked to another CUDA alone: none of them could be loaded.
+
+    A wheel that has them for several CUDAs loads those of the image's.
+    """
+    majors = {int(found[1]): library for library in sorted(linked) if (found := OF_CUDA.fullmatch(library))}
+    if majors and image.cuda_major not in majors:
+        other, library = min(majors.items())
+        yield (
+            f"{name}: its libraries are linked to {library}, of CUDA {other}, and the image has CUDA "
+            f"{image.cuda_major}: ask for a version that is built for it"
+        )
 
 
 def second_framework(name: str, goals: list[Path], image: Image) -> Iterator[str]:

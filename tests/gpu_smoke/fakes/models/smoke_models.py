@@ -50,6 +50,29 @@ class FewerItems(Model):
         return list(batch)[: 2 if self.device == "cuda" else 3]
 
 
+class FewerThanExamples(Model):
+    def predict(self, batch):
+        return list(batch)[:1]
+
+
+class SaysNothing(Model):
+    def predict(self, batch):
+        return None
+
+
+class AllowsAll(Differs):
+    tolerance = float("inf")
+
+
+class ChangesItsBatch(Model):
+    examples = ([1.0], [2.5])
+
+    def predict(self, batch):
+        for one in batch:
+            one[0] *= 2
+        return [one[0] for one in batch]
+
+
 class NoLoad(Model):
     def load(self, device):
         raise FileNotFoundError("weights.bin is not there")
