@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from gpu_repo_runtime import capacity, profiling
-from gpu_repo_runtime.capacity import GIB, USABLE, Measured
+from gpu_repo_runtime.capacity import GIB, USABLE, Measured, Room
+from matplotlib.figure import Figure
 
 from tests.answers import CATALOG, AnswerSet
 from tests.batch.conftest import RUNTIME
@@ -46,13 +48,33 @@ def test_what_the_process_held_before_is_not_the_models():
 
 @pytest.mark.parametrize("measured", [line(4), line(1, 8, 32, each=-0.01)], ids=["one size", "a line that falls"])
 def test_nothing_is_promised_far_beyond_what_was_seen(measured):
-    assert max(room.batch for room in capacity.rooms(measured, GPUS)) == 16 * max(one.size for one in measured)
+    most = 16 * max(one.size for one in measured)
+    assert capacity.rooms(measured, GPUS)[-1] == Room("large", 16.0, most, more=True)
+    assert f"large                   16  {most} or more" in capacity.table(capacity.report(measured, GPUS, "cuda"))
+
+
+def test_what_fits_and_was_nearly_seen_is_said_to_the_input():
+    assert not any(room.more for room in capacity.rooms(line(1, 8, 32), GPUS))
 
 
 def test_costs_follow_from_the_fastest_batch():
     told = capacity.report(line(1, 10), GPUS, "cuda", price=3.6)
     assert told["million_inputs"] == pytest.approx(3.6 / 3600 / 1000 * 1e6)
     assert "a million inputs cost 1.00" in capacity.table(told)
+    cheap = capacity.report([Measured(8, 1e6, GIB)], GPUS, "cuda", price=1.0)
+    assert capacity.table(cheap).endswith("a million inputs cost 0.00028")
+
+
+def test_the_chart_begins_at_nothing_and_its_numbers_do_not_overlap(monkeypatch):
+    """A megabyte more of 47 looked like a wall, and milliseconds in seconds ran into each other."""
+    drawn = []
+    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
+    capacity.chart({"compute": 0.0008, "copy": 0.0}, [Measured(1, 9e3, 47 << 20), Measured(8, 1e4, 48 << 20)])
+    left, rate, memory = drawn[0].axes
+    assert (left.get_xlabel(), rate.get_ylim()[0], memory.get_ylim()[0]) == ("milliseconds", 0, 0)
+    drawn[0].canvas.draw()
+    ends = [label.get_window_extent() for label in left.get_xticklabels() if label.get_text()]
+    assert all(one.x1 < following.x0 for one, following in itertools.pairwise(ends))
 
 
 def test_a_cpu_proves_nothing_of_a_gpu():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import threading
 import time
 import zipfile
 
@@ -142,6 +143,54 @@ def test_a_length_that_is_none_is_no_traceback(project, web) -> None:
     web.headers["/m.bin"] = {"Content-Length": "4, 4", "Connection": "close"}
     project(f'[m]\nsource = "{web.address}/m.bin"\n')
     done("lock")
+
+
+@pytest.mark.parametrize(("name", "code"), [("m.safetensors", 3), ("vocab", 3), ("page.html", 0)])
+def test_a_page_before_a_login_is_not_locked_as_weights(project, web, capsys, name: str, code: int) -> None:
+    web.there[f"/{name}"] = b"\n<!DOCTYPE html><title>Please log in</title>"
+    web.headers[f"/{name}"] = {"Content-Type": "text/html; charset=utf-8"}
+    folder = project(f'[m]\nsource = "{web.address}/{name}"\n')
+    done("lock", code=code)
+    assert ("answered with a web page" in capsys.readouterr().err) == bool(code)
+    assert (folder / "weights.lock").exists() == (not code)
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "/loop.bin"])
+def test_a_way_on_that_leads_nowhere_is_told_without_a_login(project, web, capsys, target: str) -> None:
+    web.moved["/loop.bin"] = target
+    project(f'[m]\nsource = "{web.address}/loop.bin"\n')
+    done("lock", code=3)
+    said = capsys.readouterr().err
+    assert f"answered 302 and leads nowhere that can be followed ({target})" in said
+    assert "netrc" not in said
+
+
+def test_what_came_before_a_cut_is_kept_however_little_it_is(project, web) -> None:
+    """Less than a block each time: a line that breaks off early would begin again for ever."""
+    web.there["/m.bin"] = LARGE
+    web.cuts["/m.bin"] = [100_000, 200_000, 300_000, 100_000, 100_000, 100_000]
+    project(f'[m]\nsource = "{web.address}/m.bin"\n')
+    done("lock")
+    begins = [int(span.removeprefix("bytes=").rstrip("-")) for span in web.ranges("/m.bin") if span]
+    assert begins == [100_000, 300_000, 600_000, 700_000, 800_000, 900_000]
+
+
+def test_what_a_server_says_is_one_line_and_moves_no_cursor(project, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(fetching, "PAUSES_S", ())
+    with socket.create_server(("127.0.0.1", 0)) as odd:
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = odd.accept()
+                with connection:
+                    connection.recv(1000)
+                    connection.sendall(b"\x1b[2JSSH-2.0\r\nweights: all is well\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        project(f'[m]\nsource = "http://127.0.0.1:{odd.getsockname()[1]}/m.bin"\n')
+        done("lock", code=3)
+    [line] = capsys.readouterr().err.splitlines()
+    assert "\\x1b[2JSSH-2.0" in line
 
 
 @pytest.mark.parametrize("given", ["hf-mirror.example.com", "localhost:9", "file:///srv", "https://"])

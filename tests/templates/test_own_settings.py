@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +37,13 @@ VALUES = {
     "X=*": "*",
 }
 
+DOCKER = r"""
+import os, sys
+if sys.argv[1] == "run":
+    print(*sys.argv[1:], end=" \n")
+    print(*(f"{name}={value}" for name, value in os.environ.items()), sep="\0", end="\0")
+"""
+
 
 @pytest.fixture(scope="module")
 def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -44,7 +53,7 @@ def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPath
     programs = folder.parent / "bin"
     programs.mkdir()
     docker = programs / "docker"
-    docker.write_text('#!/bin/bash\n[[ $1 != run ]] || { printf "%s " "$@"; printf "\\n"; env -0; }\n')
+    docker.write_text(f"#!{sys.executable}\n{DOCKER}")  # bash would not show each variable as it got it
     docker.chmod(0o755)
     return folder
 
@@ -105,11 +114,42 @@ def test_a_name_that_the_scripts_use_themselves_disturbs_nothing_and_arrives(chi
     assert "/topic-finder:dev-test" in options, "a setting is taken for a variable of the scripts"
 
 
-def test_a_name_that_bash_keeps_for_itself_is_no_end(child: Path) -> None:
-    """Compose's files often say who the user is."""
-    options, environment = in_container(child, "UID=4711\nGID=4712\n")
-    assert (environment["UID"], environment["GID"]) == ("4711", "4712")
+BASHS_NAMES = [
+    *("UID", "EUID", "PPID", "GROUPS", "RANDOM", "SRANDOM", "SECONDS", "LINENO", "FUNCNAME", "DIRSTACK", "HISTCMD"),
+    *("EPOCHSECONDS", "BASHPID", "BASH_VERSINFO", "BASH_COMPAT", "SHELLOPTS", "OPTIND", "HOSTNAME", "PIPESTATUS"),
+    *("GLOBIGNORE", "EXECIGNORE", "CDPATH", "POSIXLY_CORRECT", "TMOUT", "BASH_ENV"),
+]
+
+
+def test_a_name_that_means_something_to_bash_means_nothing_here_and_arrives(child: Path) -> None:
+    """Compose's files often say who the user is; bash changes some values, refuses others and obeys the rest."""
+    options, environment = in_container(child, "".join(f"{name}=*\n" for name in BASHS_NAMES) + "GID=4712\n")
+    assert {name: environment.get(name) for name in BASHS_NAMES} == dict.fromkeys(BASHS_NAMES, "*")
+    assert environment["GID"] == "4712"
     assert "--env UID " in options
+
+
+def test_a_value_is_bytes_whatever_their_encoding(child: Path) -> None:
+    (child / ".env").write_bytes(b"X=gr\xf6\xdfer\nY='\xe4 # b' # why\nZ=1\n")
+    script = "source scripts/lib.sh; [[ ${X}${Y} == $'gr\\xf6\\xdfer\\xe4 # b' ]] && printenv Z LC_ALL"
+    done = run(child, script, LC_ALL="C.UTF-8")
+    assert (done.stdout, done.stderr) == ("1\nC.UTF-8\n", "")
+
+
+@pytest.mark.parametrize("what", ["link", "locked"])
+def test_settings_that_cannot_be_read_are_told_and_not_passed_over(child: Path, what: str) -> None:
+    """Root reads whatever it likes, so somebody else runs the script, from a folder that all can enter."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(child / "scripts", folder / "scripts")
+        (folder / ".env").symlink_to("/nowhere/.env" if what == "link" else folder / "own")
+        (folder / "own").touch(0)
+        other = ["setpriv", "--reuid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+        command = [*other, "bash", "-c", "source scripts/lib.sh"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    said = "is a link that leads nowhere: /nowhere/.env" if what == "link" else "cannot be read by "
+    assert (done.returncode, done.stderr.startswith(f"bash: .env {said}")) == (2, True), done.stderr
 
 
 def test_a_setting_does_not_stand_in_for_the_build(child: Path) -> None:

@@ -14,6 +14,7 @@ from . import device
 GIB = 1 << 30
 # Of a GPU's memory: the rest is its context, the libraries' own and what the allocator cannot use.
 USABLE = 0.9
+FAR = 16  # times the largest batch that was measured: nothing is said of larger ones
 UNPROVEN = "not measured on an NVIDIA GPU, where libraries take other memory (not yet run on a GPU): try before you buy"
 
 
@@ -28,11 +29,15 @@ class Measured:
 
 @dataclass(frozen=True)
 class Room:
-    """A GPU, or a slice of one, with its memory in GiB, and the largest batch for it (0: not even one input)."""
+    """A GPU, or a slice of one, with its memory in GiB, and the largest batch for it (0: not even one input).
+
+    more: larger ones may fit too, but they are so far beyond what was measured that nothing is said of them.
+    """
 
     name: str
     gib: float
     batch: int
+    more: bool = False
 
 
 def reset_peak(chosen: str) -> None:
@@ -80,9 +85,9 @@ def rooms(measured: Sequence[Measured], gpus: Sequence[tuple[str, float]], befor
     found = []
     for name, gib in gpus:
         left = gib * GIB * USABLE - base
-        # Nothing is said of batches far beyond those that were seen.
-        most = int(left / slope) if slope else 16 * max(sizes)
-        found.append(Room(name, gib, max(0, min(most, 16 * max(sizes))) if left > 0 else 0))
+        seen = FAR * max(sizes)
+        most = 0 if left <= 0 else int(left / slope) if slope else seen
+        found.append(Room(name, gib, min(most, seen), most >= seen))
     return found
 
 
@@ -109,11 +114,13 @@ def table(told: dict[str, Any]) -> str:
     lines += [f"{b['size']:10} {b['rate']:9,.0f} {b['memory'] / 2**20:10,.0f} MiB" for b in told["batches"]]
     if told["gpus"]:
         lines += ["", f"{'GPU':20} {'GiB':>5}  largest batch"]
-        lines += [f"{g['name']:20} {g['gib']:5g}  {g['batch'] or 'does not fit'}" for g in told["gpus"]]
+        rooms = [(g, f"{g['batch']} or more" if g["more"] else g["batch"] or "does not fit") for g in told["gpus"]]
+        lines += [f"{g['name']:20} {g['gib']:5g}  {batch}" for g, batch in rooms]
         fitting = told["smallest_gpu"] or "none of these"
         lines += ["", f"the fastest batch ({told['best_batch']}) fits into: {fitting}"]
     if told["million_inputs"] is not None:
-        lines += [f"a million inputs cost {told['million_inputs']:.2f}"]
+        cost = told["million_inputs"]
+        lines += [f"a million inputs cost {cost:.2f}" if cost >= 0.1 else f"a million inputs cost {cost:.2g}"]
     return "\n".join([*lines, *([told["note"]] if told["note"] else [])])
 
 
@@ -123,15 +130,21 @@ def chart(seconds: dict[str, float], measured: Sequence[Measured]) -> bytes:
 
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    left.barh(list(seconds)[::-1], list(seconds.values())[::-1])
-    left.set(xlabel="seconds", title="where the time goes")
+    short = max(seconds.values(), default=0.0) < 1
+    left.barh(list(seconds)[::-1], [value * (1000 if short else 1) for value in seconds.values()][::-1])
+    left.set(xlabel="milliseconds" if short else "seconds", title="where the time goes")
     sizes = [one.size for one in measured]
     right.plot(sizes, [one.rate for one in measured], marker="o", label="inputs/s")
     right.set(xlabel="batch size", ylabel="inputs/s", title="batch size", xscale="log")
     right.set_xticks(sizes, [str(size) for size in sizes])
+    right.minorticks_off()
+    right.set_ylim(0, 1.1 * max(one.rate for one in measured))
     memory = right.twinx()
     memory.plot(sizes, [one.memory / 2**20 for one in measured], marker="s", color="tab:orange", linestyle="--")
     memory.set_ylabel("peak memory, MiB (dashed)")
+    memory.set_ylim(
+        0, 1.1 * max([1, *(one.memory / 2**20 for one in measured)])
+    )  # else a megabyte more looks like a wall
     content = io.BytesIO()
     figure.savefig(content, format="png", dpi=120)
     return content.getvalue()

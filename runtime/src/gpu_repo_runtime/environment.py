@@ -93,6 +93,8 @@ def without_framework(lock: str) -> str:
 
 def fill(framework: str, gpu: bool) -> None:
     """Let .venv hold what the locks name and nothing else; `framework` takes the place of the locked one."""
+    if framework and (links := os.environ.get("PIP_FIND_LINKS")):  # uv has another name for it, and commas
+        os.environ.setdefault("UV_FIND_LINKS", ",".join(links.split()))
     tried = ("pip", "install", "--dry-run", "--no-deps", "--quiet", "--python", PYTHON)
     if framework and ran(UV, *tried, framework):  # before anything is taken out of .venv
         raise SetupError(f"{framework} cannot be had: take a version that pip finds here; .venv is as it was")

@@ -55,10 +55,7 @@ def inputs_of(model: Any, given: Path | None) -> tuple[list[Any], Predict]:
     Requests choose no parameters here: a model that takes some gets their defaults.
     """
     try:
-        lines = [] if given is None else given.read_text(encoding="utf-8-sig").splitlines()
-        found = (
-            list(getattr(model, "examples", ())) if given is None else [json.loads(one) for one in lines if one.strip()]
-        )
+        found = list(getattr(model, "examples", ())) if given is None else _lines(given)
     except (OSError, ValueError, TypeError) as error:
         raise ProfileError(f"--input {given}: {error}" if given else f"Model.examples: {error}") from error
     if not found:
@@ -74,6 +71,17 @@ def inputs_of(model: Any, given: Path | None) -> tuple[list[Any], Predict]:
         return interface.examples() if given is None else interface.held(found), interface.call
     except (ContractError, TypeError) as error:
         raise ProfileError(str(error)) from error
+
+
+def _lines(file: Path) -> list[Any]:
+    """Return the values of a file of JSON Lines. Raises OSError, or ValueError with the number of the line."""
+    found = []
+    for number, line in enumerate(file.read_text(encoding="utf-8-sig").split("\n"), 1):
+        try:
+            found += [json.loads(line)] if line.strip() else []
+        except ValueError as error:
+            raise ValueError(f"line {number} is no JSON: {error}") from None
+    return found
 
 
 def measure(predict: Predict, chosen: str, size: int, inputs: Sequence[Any]) -> capacity.Measured:

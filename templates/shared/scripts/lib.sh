@@ -14,7 +14,8 @@ fail() { say "${*:2}"; exit "$1"; }
 # stands: quotes around all of it go, and a comment behind a space. What the caller exported wins, then the last line.
 _settings="" _given=() _kept=() built="" # whatever the environment says
 read_settings() {
-    local _line _number=0 _name _value _own="" _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
+    local _line _number=0 _name _value _own="" _theirs _bashs LC_ALL=C _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
+    _theirs=" $(compgen -e | tr '\n' ' ')" _bashs=" $(compgen -v | tr '\n' ' ')"
     while IFS= read -r _line || [[ -n $_line ]]; do
         _number=$((_number + 1)) _line=${_line#$'\xef\xbb\xbf'}
         [[ $_line =~ ^[[:space:]]*(#.*)?$ ]] && continue
@@ -26,19 +27,23 @@ read_settings() {
         fi
         case $_name in HOME | IFS | PATH | PYTHONPATH) fail 2 ".env, line $_number: $_name is for the scripts to set" ;; esac
         # What was exported before is the caller's, unless an earlier line of the file exported it.
-        [[ " $_settings " == *" $_name "* ]] || printenv "$_name" >/dev/null || _own+=" $_name "
+        [[ " $_settings " == *" $_name "* || $_theirs == *" $_name "* ]] || _own+=" $_name "
         _settings+=" $_name"
         [[ $_own == *" $_name "* ]] || continue
-        case $_name in BASHOPTS | BASH_VERSINFO | EUID | PPID | SHELLOPTS | UID) _kept+=("$_name=$_value") ;; *) _given+=("$_name=$_value") ;; esac
+        # What means something to bash is for the command alone.
+        if [[ $_bashs == *" $_name "* || $_name =~ ^(BASH.*|.*IGNORE|CDPATH|POSIXLY_CORRECT|TMOUT|FUNCNAME|PIPESTATUS)$ ]]; then _kept+=("$_name=$_value")
+        else _given+=("$_name=$_value")
+        fi
     done <.env
 }
 trim() { [[ $1 =~ ^[[:space:]]*(.*[^[:space:]])?[[:space:]]*$ ]] && printf '%s' "${BASH_REMATCH[1]}"; }
-if [[ -f .env || -p .env ]]; then read_settings; fi
+[[ ! -L .env || -e .env ]] || fail 2 ".env is a link that leads nowhere: $(readlink .env)"
+if [[ -f .env || -p .env ]]; then { [[ -r .env ]] || fail 2 ".env cannot be read by $(id -un 2>/dev/null || id -u)"; } && read_settings; fi
 set_given() { for _one in ${_given[@]+"${_given[@]}"}; do export "${_one?}"; done; }
 set_given
 
 # become COMMAND...: with each setting as .env says it, also what bash keeps for itself and what these scripts call theirs.
-become() { set_given && exec env ${_kept[@]+"${_kept[@]}"} "$@"; }
+become() { set_given && { [[ -z ${_kept[*]-} ]] || exec env "${_kept[@]}" "$@"; } && exec -- "$@"; }
 
 make_build() { # the folders of reports and proofs
     { mkdir -p build/{test-results,proof} && [[ -w build/test-results && -w build/proof ]]; } 2>/dev/null ||
@@ -79,7 +84,7 @@ from_wheel() {
         wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) || true
     [[ $(tail -c 22 "$wheel" 2>/dev/null | head -c 2) == PK ]] || # so ends a whole archive
         fail 1 "wheels/ holds no runtime, or a part of it: 'git checkout HEAD -- wheels' brings it back, 'git lfs pull' where git keeps it elsewhere"
-    exec env PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
+    exec env ${_kept[@]+"${_kept[@]}"} PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
 }
 
 find_python() { # of this machine

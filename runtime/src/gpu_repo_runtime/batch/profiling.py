@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from .. import capacity, device
 from ..capacity import Measured, peak, reset_peak
 from .calling import Caller
 from .combining import parts_together, units_of
-from .exits import DONE
+from .exits import DONE, BadInput
 from .formats import as_bytes
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, import_model, load_model
@@ -58,6 +60,8 @@ def profile_job(options: ProfileOptions) -> int:
     begin = time.perf_counter()
     rows = _read(files, columns, options.rows)
     seconds = {"input": time.perf_counter() - begin}
+    if not sum(len(part) for part in rows):
+        raise BadInput("there is no good row in the input to profile with")
     predictor = Predictor(caller, chosen, options.batch_sizes[-1], RESERVED)
     _predict(predictor, rows)
     kinds, table = device.traced(lambda: _predict(predictor, rows), chosen, folder)
@@ -68,7 +72,7 @@ def profile_job(options: ProfileOptions) -> int:
     _write(folder, outcomes)
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
-    measured = [_measure(caller, chosen, size, rows) for size in options.batch_sizes]
+    measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in options.batch_sizes]
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
     (folder / "profile.json").write_bytes(to_json(told))
     _print(seconds, capacity.table(told), table, sum(len(part) for part in rows))
@@ -113,6 +117,17 @@ def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Meas
     _predict(predictor, rows)
     rate = sum(len(part) for part in rows) / (time.perf_counter() - begin)
     return Measured(predictor.batch_size.smallest, rate, peak(chosen))
+
+
+def _enough(rows: list[Sorted], size: int, columns: Columns) -> list[Sorted]:
+    """Return the parts that fill a batch of that size; where none does, the largest with its rows repeated."""
+    full = [part for part in rows if len(part) >= size]
+    largest = max(rows, key=len, default=None)
+    if full or largest is None or not len(largest):
+        return full or rows
+    table = largest.part.table
+    repeated = pa.concat_tables([table] * -(-size // len(largest)))
+    return [Sorted.of(replace(largest.part, table=repeated, bad=[]), columns.typed)]
 
 
 def _print(seconds: dict[str, float], sizes: str, table: str, count: int) -> None:

@@ -96,10 +96,9 @@ def transfer(source: Source, path: str, partial: Path, progress: Progress, most:
             except Interrupted as error:
                 silent = 0 if size > before else silent + error.tries
                 if silent > len(PAUSES_S):
-                    raise WeightsError(
-                        f"{error}; what has come is kept: the same command goes on with it", AWAY
-                    ) from None
-                say(f"{error}: going on at {amount(size)}")
+                    kept = "; what has come is kept: the same command goes on with it" if size else ""
+                    raise WeightsError(f"{error}{kept}", AWAY) from None
+                say(f"{error}: " + (f"going on at {amount(size)}" if size else "once more"))
                 time.sleep(PAUSES_S[max(0, silent - 1)])
             except OSError as error:
                 raise WeightsError(f"{partial} cannot be written: {error.strerror}", AWAY) from None

@@ -9,8 +9,9 @@ PAUSE_S = 10.0
 
 
 def say(message: str) -> None:
-    """Say what is done, as the scripts do."""
-    print(f"weights: {message}", file=sys.stderr, flush=True)
+    """Say what is done, as the scripts do: in one line, whatever a server or the name of a file brings into it."""
+    line = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in " ".join(message.splitlines()))
+    print(f"weights: {line}", file=sys.stderr, flush=True)
 
 
 def amount(size: float) -> str:

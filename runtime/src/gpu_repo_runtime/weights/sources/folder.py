@@ -17,7 +17,7 @@ class Disk:
 
     def __init__(self, place: Path, asked: str) -> None:
         if not place.is_dir():
-            raise WeightsError(f"there is no folder {asked} ({place})", AWAY)
+            raise WeightsError(f"there is no folder {asked}" + (f" ({place})" if str(place) != asked else ""), AWAY)
         self.place = place
 
     def listing(self) -> dict[str, int | None]:

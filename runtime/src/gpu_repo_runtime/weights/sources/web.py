@@ -22,6 +22,7 @@ TIMEOUT = "WEIGHTS_TIMEOUT"
 TIMEOUT_S, UPLOADED_S = 20.0, 300.0  # a registry moves what it has taken before it answers
 SILENT_TRIES = 2  # of a silent server one more try is enough: each takes as long as all pauses together
 BLOCK = 1 << 20
+CLOSED = (401, 403, 404, 407)  # 404: many hide what is not for everybody
 BUSY = (408, 429, 500, 502, 503, 504)
 _THIS_MACHINE = ("localhost", "127.0.0.1", "[::1]", "::1")
 
@@ -93,8 +94,11 @@ def _broken(host: str | None, what: str, reason: object) -> Interrupted:
 
 
 def refused(url: str, error: urllib.error.HTTPError, hint: str = "") -> WeightsError:
-    """Return the error for an answer that another try does not change."""
-    return WeightsError(f"{_plain(url)} answered {error.code} {' '.join(str(error.reason).split())}{hint}", AWAY)
+    """Return the error for an answer that another try does not change. hint: what opens a place that is closed."""
+    why = " ".join(str(error.reason).split())
+    if error.code // 100 == 3:
+        why, hint = f"and leads nowhere that can be followed ({error.headers['Location'] or 'no address'})", ""
+    return WeightsError(f"{_plain(url)} answered {error.code} {why}{hint if error.code in CLOSED else ''}", AWAY)
 
 
 def _plain(url: str) -> str:
@@ -127,21 +131,36 @@ def stream(
             if marks is not None and marks.setdefault(url, mark) != mark and start:
                 raise WeightsError(f"{_plain(url)} changed while it was fetched: run it again", AWAY)
             skip = _too_early(answer, start, _plain(url))
-            length = answer.headers["Content-Length"] or ""
-            left = int(length) if length.isdecimal() else None
-            while block := answer.read(BLOCK):
-                left = None if left is None else left - len(block)
+            for number, block in enumerate(_blocks(answer, urlsplit(url).hostname)):
+                if not number and not start:
+                    _check_page(answer, block, _plain(url), hint)
                 if skip < len(block):
                     yield block[skip:]
                 skip = max(0, skip - len(block))
-            if left:
-                raise Interrupted(f"{urlsplit(url).hostname} broke off with {left} bytes to come")
     except urllib.error.HTTPError as error:
         if error.code == 416 and start:
             return
         raise refused(url, error, hint) from None
     except (OSError, http.client.HTTPException) as error:
         raise _broken(urlsplit(url).hostname, "broke off", error) from None
+
+
+def _blocks(answer: http.client.HTTPResponse, host: str | None) -> Iterator[bytes]:
+    """Yield an answer as it comes: of one that breaks off in the middle of a block nothing is lost."""
+    length = answer.headers["Content-Length"] or ""
+    left = int(length) if length.isdecimal() else None
+    while left != 0 and (block := answer.read1(BLOCK if left is None else min(BLOCK, left))):
+        left = None if left is None else left - len(block)
+        yield block
+    if left:
+        raise Interrupted(f"{host} broke off with {left} bytes to come")
+
+
+def _check_page(answer: http.client.HTTPResponse, block: bytes, place: str, hint: str) -> None:
+    """Raise WeightsError where a page for people comes instead of a file, as before a login."""
+    told = answer.headers.get_content_type() == "text/html" and not place.lower().endswith((".html", ".htm"))
+    if told and block.lstrip()[:9].lower().startswith((b"<!doctype", b"<html")):
+        raise WeightsError(f"{place} answered with a web page, perhaps that of a login, and with no file{hint}", AWAY)
 
 
 def _too_early(answer: http.client.HTTPResponse, start: int, place: str) -> int:
