@@ -19,11 +19,7 @@ from tests.templates.test_child import run
 from tests.templates.test_starting_model import OTHERS, SAID
 
 # Cosines of the first sentence of SAID with the others, by sentence-transformers in PyTorch.
-<<<<<<< HEAD
-CLOSE = [1.0, 0.0748, 0.8358, 0.0306, 0.8545, 0.0063, 0.0392]
-=======
 CLOSE = [1.0, 0.0748, 0.8358, 0.0306, 0.8545, 0.0063, 0.0392, 0.3812]
->>>>>>> h-owner
 ASKED = """
 import json, sys
 import numpy as np
@@ -92,10 +88,6 @@ def test_the_encoder_of_the_readme_works(
     git(child, "init", "--quiet")
     run(child, "scripts/setup", *(["--framework", torch_build] if framework == "torch" else []))
     text = section(child)
-<<<<<<< HEAD
-    run(child, "scripts/setup", *(["--framework", torch_build] if framework == "torch" else []))
-=======
->>>>>>> h-owner
     follow(child, text, made(text, tmp_path, torch_build) if "/bin/pip install" in text else None)
     run(child, "scripts/weights", "lock")
     run(child, "scripts/lock")
