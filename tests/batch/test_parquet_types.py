@@ -30,7 +30,11 @@ CASES: dict[str, Case] = {
         [],
     ),
     "lists of another library": (pa.array([["a"]]), pa.array([["b", None], []], pa.large_list(pa.string())), []),
-    "lists of one length": (pa.array([[1, 2]], pa.list_(pa.int64(), 2)), pa.array([[1, 2, 3]], pa.list_(pa.int64(), 3)), []),
+    "lists of one length": (
+        pa.array([[1, 2]], pa.list_(pa.int64(), 2)),
+        pa.array([[1, 2, 3]], pa.list_(pa.int64(), 3)),
+        [],
+    ),
     "nothing": (pa.array(["a"]), pa.array([None, None], pa.int64()), []),
     "numbers among texts": (pa.array(["a"]), pa.array([7, None, 8]), [7, 8]),
     "texts among numbers": (pa.array([7]), pa.array(["a", None]), ["a"]),
@@ -64,7 +68,8 @@ def test_a_type_of_another_file(job, tmp_path, out, case):
 
 def test_the_first_file_has_no_rows(job, tmp_path, out):
     """As an empty day that another program has written without knowing the types."""
-    pq.write_table(pa.table({"text": pa.array([], pa.string()), "id": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    empty = pa.array([], pa.string())
+    pq.write_table(pa.table({"text": empty, "id": empty}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"text": ["x", "y"], "id": [1, 2]}), tmp_path / "b.parquet")
     assert job("--input", tmp_path / "*.parquet", "--output", out.path, *OPTIONS) == 0
     assert [row["id"] for row in out.rows()] == [1, 2]

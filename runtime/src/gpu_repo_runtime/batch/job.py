@@ -215,7 +215,7 @@ def _work(
             if store.read(SUCCESS) is not None:
                 return
             if missing and shard.count * shard.workers == 1:
-                raise JobError(f"{missing[0]} is done and not to be found: does {options.output} list what is new late?")
+                raise JobError(f"{missing[0]} is done and cannot be found: does {options.output} list new files late?")
             if missing:
                 rest = f"{len(missing)} parts or more are missing from others"
                 say(f"shard {name} is done; {rest}, the last one publishes")

@@ -49,7 +49,7 @@ def infer(values: Iterable[Any]) -> tuple[pa.DataType, bool]:
 
 
 def _nested_type(values: list[Any]) -> pa.DataType:
-    """Return the type of values of one kind: of all, or where lists or objects differ inside, of those that share it."""
+    """Return the type of values of one kind: of all, or of those that share one where they differ inside."""
     try:
         form = pa.array(values).type
     except UNFIT:
