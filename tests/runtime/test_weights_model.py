@@ -191,7 +191,7 @@ def test_a_job_does_not_go_on_with_other_weights(owner: Make, tmp_path: Path, ca
     assert cli.main(["lock"]) == 0
     assert cli.main(["fetch"]) == 0
     assert run(package, tmp_path / "out") != 0
-    assert "the weights have changed" in capsys.readouterr().err
+    assert "the weights, or other files beside model.py, have changed" in capsys.readouterr().err
 
 
 def test_the_job_without_its_weights_ends_in_one_line(owner: Make, tmp_path: Path, monkeypatch, capsys) -> None:

@@ -139,7 +139,7 @@ def test_a_value_is_bytes_whatever_their_encoding(child: Path) -> None:
 @pytest.mark.parametrize("what", ["link", "locked"])
 def test_settings_that_cannot_be_read_are_told_and_not_passed_over(child: Path, what: str) -> None:
     """Root reads whatever it likes, so somebody else runs the script, from a folder that all can enter."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
         shutil.copytree(child / "scripts", folder / "scripts")
