@@ -3,5 +3,6 @@
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[1:1] = [str(ROOT / "tools"), str(ROOT / "runtime" / "src"), str(ROOT / "base-images")]
+sys.path[1:1] = [str(Path(__file__).resolve().parent.parent / "tools")]
+
+import with_runtime  # noqa: E402, F401 - found by the line above

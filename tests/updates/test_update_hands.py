@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -236,3 +237,15 @@ def test_ctrl_c_before_it_began_is_one_line(tmp_path: Path) -> None:
     paths = os.pathsep.join([str(tmp_path), str(ROOT / "runtime" / "src")])
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (130, "update: stopped before it began, nothing was changed\n")
+
+
+PROGRAMS = ["hooks/safe_update.py", "hooks/fleet.py", "hooks/release_check.py", "tools/new.py"]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_ctrl_c_while_a_program_of_ours_imports_is_one_line(program: str, tmp_path: Path) -> None:
+    (tmp_path / "copier").mkdir()
+    (tmp_path / "copier" / "__init__.py").write_text("raise KeyboardInterrupt\n")
+    command, paths = [sys.executable, str(ROOT / program), "--help"], {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=os.environ | paths, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "stopped by Ctrl-C\n")

@@ -4,7 +4,7 @@ import sys
 from types import TracebackType
 
 
-def _stopped(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def stopped(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """Tell in one line that somebody pressed Ctrl-C; the exit is still that of a program ended by it."""
     if issubclass(kind, KeyboardInterrupt):
         print("stopped by Ctrl-C", file=sys.stderr)
@@ -13,4 +13,4 @@ def _stopped(kind: type[BaseException], error: BaseException, trace: TracebackTy
 
 
 if sys.argv[:1] == ["-m"]:  # a program of this package begins, and is not imported by an owner's
-    sys.excepthook = _stopped
+    sys.excepthook = stopped

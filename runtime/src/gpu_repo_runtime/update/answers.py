@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,9 @@ SOURCE = re.compile(r"(?m)^_src_path:.*(?:\n[ \t]+.*)*")
 FOLLOWED = re.compile(r"(?m)^_commit:.*(?:\n[ \t]+.*)*")
 HASH = re.compile(r"(?m)^# The template's commit: ([0-9a-f]{40,64})$")
 KEY = re.compile(r"(\w[\w-]*):")
-BEHIND = re.compile(r"[ \t]+(#.*)$")
+COMMENT = re.compile(r"(?:^|(?<=[ \t]))#")
+Place = tuple[str, str]
+END: Place = ("", "")
 
 
 def read_answers(child: Path) -> dict[str, Any]:
@@ -80,30 +84,50 @@ def with_own_keys(text: str, child: str, asked: set[str]) -> str:
 
 
 def with_own_comments(text: str, child: str, rendered: str) -> str:
-    """Return answers with the comments of the child's own, each above the key that it was above or behind.
+    """Return answers with the comments of the child's own, each above the line that it was above or behind.
 
-    `rendered` are the answers as the template wrote them, whose comments are the template's.
+    Where that line is gone it stands above the key, and at the end where that is gone too. `rendered` are the answers
+    as the template wrote them, whose comments are the template's.
     """
-    known = {line.strip() for line in rendered.splitlines()}
-    own: dict[str, list[str]] = {}  # the key that they belong to, "" at the end
+    known = {comment for _, comment, _ in placed(rendered)}
+    there = {place for place, _, _ in placed(text) if place}
+    own: dict[Place, list[str]] = {}
     waiting: list[str] = []
-    for row in child.splitlines():
-        key, behind = KEY.match(row), BEHIND.search(row)
-        if row.lstrip().startswith("#"):
-            waiting += [] if row.strip() in known or HASH.match(row) else [row.strip()]
-        elif key:
-            own[key[1]] = waiting + ([behind[1]] if behind and is_comment(row, behind.start()) else [])
+    for place, comment, _ in placed(child):
+        waiting += [comment] if comment and comment not in known and not HASH.match(comment) else []
+        if place:
+            key = (place[0], "")
+            own.setdefault(place if place in there else key if key in there else END, []).extend(waiting)
             waiting = []
     rows = []
-    for row in text.splitlines():
-        key = KEY.match(row)
-        rows += [*(own.pop(key[1], []) if key else []), row]
-    return "\n".join([*rows, *(comment for left in [*own.values(), waiting] for comment in left)]) + "\n"
+    for place, _, row in placed(text):
+        indent = row[: len(row) - len(row.lstrip())]
+        rows += [*(f"{indent}{comment}" for comment in (own.pop(place, []) if place else [])), row]
+    return "\n".join([*rows, *own.get(END, []), *waiting]) + "\n"
 
 
-def is_comment(row: str, start: int) -> bool:
-    """Tell whether what begins at `start` is a comment for YAML, and no part of the value."""
-    try:
-        return bool(yaml.safe_load(row) == yaml.safe_load(row[:start]))
-    except yaml.YAMLError:
-        return False
+def placed(text: str) -> Iterator[tuple[Place | None, str, str]]:
+    """Give the place of each row (its key, and what a row of its value holds), its comment, and the row itself.
+
+    A row of a text in several lines has no place, and nothing in it is a comment.
+    """
+    spans = [(t.start_mark.index, t.end_mark.index) for t in yaml.scan(text) if isinstance(t, yaml.ScalarToken)]
+    starts = [first for first, _ in spans]
+
+    def inside(at: int) -> bool:
+        number = bisect_right(starts, at) - 1
+        return number >= 0 and at < spans[number][1]
+
+    key, at = "", 0
+    for row in text.removesuffix("\n").split("\n"):
+        begins = [at + found.start() for found in COMMENT.finditer(row)]
+        behind = next((place - at for place in begins if not inside(place)), len(row))
+        content, comment = row[:behind].strip(), row[behind:].strip()
+        found = KEY.match(row)
+        within = inside(at) and at not in starts
+        if found and not within:
+            key = found[1]
+            yield (key, ""), comment, row
+        else:
+            yield (key, content) if content and not within else None, comment, row
+        at += len(row) + 1

@@ -25,10 +25,11 @@ def moved_path(path: str, old: str, new: str) -> str:
 def move_package(trees: Trees, old: str, new: str) -> Outcome:
     """Move the package of the owner, and of what it is compared with, to its new name. Raises UpdateError."""
     source, target = trees.result / "src" / old, trees.result / "src" / new
-    if target.exists():
+    moved_by_hand = target.is_dir() and not source.exists()
+    if target.exists() and not moved_by_hand:
         raise UpdateError(f"src/{new} is here already: move it away first, or choose another package_name")
     check_movable(trees, old)
-    if not source.is_dir():
+    if not source.is_dir() and not moved_by_hand:
         return Outcome(
             f"src/{old}/", "at risk", f"it is not here, so nothing was moved: call your package {new} yourself"
         )
@@ -40,6 +41,8 @@ def move_package(trees: Trees, old: str, new: str) -> Outcome:
     trees.theirs = moved | trees.theirs  # what is rendered under the new name already counts more
     trees.theirs = {path: entry for path, entry in trees.theirs.items() if not path.startswith(f"src/{old}/")}
     trees.touched |= {path for path in trees.ours if path.startswith(f"src/{new}/")}
+    if moved_by_hand:
+        return Outcome(f"src/{new}/", "kept", f"you moved the package here from src/{old}/")
     os.rename(source, target)
     return Outcome(f"src/{new}/", "updated", f"the package moved here from src/{old}/ with every file in it")
 
@@ -54,6 +57,21 @@ def check_movable(trees: Trees, old: str) -> None:
     if link or module:
         what = f"{link} is a link" if link else f"{module} is a submodule"
         raise UpdateError(f"{what}, and an update moves nothing through it: put a plain folder there first")
+
+
+def lost_package(child: Path, answers: Mapping[str, Any]) -> list[Outcome]:
+    """Return that the package has another name in src/ than in the answers, where no history tells how that came."""
+    name, source = package(answers), child / "src"
+    if not name or not source.is_dir() or git(child, "ls-files", "--", f"src/{name}"):
+        return []
+    others = sorted({place.parent.name for place in source.glob("*/*.py") if place.parent.name.isidentifier()})
+    if not others:
+        return []
+    note = (
+        f"the answers call the package {name}, and src/ has {' and '.join(others)}: scripts/update "
+        f"--answer package_name={others[0]} gives the template the name that is here; another --answer then moves it"
+    )
+    return [Outcome(f"src/{name}/", "at risk", note)]
 
 
 def left_behind(child: Path, old: str) -> list[Outcome]:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,7 @@ from .answers import (
     with_own_keys,
     with_source_of,
 )  # fmt: skip
+from .by_hand import Recorded, recorded
 from .checkout import as_committed, check_seen, submodules, with_windows_endings
 from .file_states import Entry, Trees, entries, entry_at
 from .git_calls import UpdateError, as_nobody, call, git, without_password
@@ -32,7 +34,7 @@ from .outcome import ORDER, Outcome, outcomes
 from .ownership import owners_in
 from .scratch_tree import check_clean, scratch, scratch_folder
 from .start import Start, choose, followed
-from .switch import left_behind, merge_seeds, move_package, package, uses_of
+from .switch import left_behind, lost_package, merge_seeds, move_package, package, uses_of
 from .template_versions import Release, Template, release, template_of, version_of
 from .words import why
 from .write_back import check_room
@@ -70,10 +72,11 @@ class Trial:
 
     def patch(self) -> str:
         """Return the whole change as a patch, without passwords in it."""
-        return without_password(git(self.tree, "diff", "--binary", "--no-ext-diff", "HEAD", self.commit_tree()))
+        plain = ("--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/")
+        return without_password(git(self.tree, "diff", "--binary", *plain, "HEAD", self.commit_tree()))
 
 
-def check_given(given: dict[str, str], questions: tuple[str, ...]) -> None:
+def check_given(given: dict[str, Any], questions: tuple[str, ...]) -> None:
     """Raise UpdateError for an answer to a question that the template does not ask."""
     for name in given:
         if name not in questions:
@@ -89,7 +92,7 @@ def render_old(template: Template, start: Start, answers: dict[str, Any], folder
 
 
 def render_new(
-    template: Template, start: Start, tag: str, text: str, given: dict[str, str], old: Path, folder: Path
+    template: Template, start: Start, tag: str, text: str, given: dict[str, Any], old: Path, folder: Path
 ) -> None:
     """Update a copy of the old render, which nobody edited, with Copier; `text` are the child's answers."""
     shutil.copytree(old, folder, symlinks=True)
@@ -106,8 +109,17 @@ def asked_in(template: Template, *commits: str) -> set[str]:
     return {line.split(":")[0] for text in texts for line in text.splitlines() if line[:1].isalpha() and ":" in line}
 
 
+def before_hands(child: Path, template: Template, start: Start, text: str, tag: str | None) -> Recorded:
+    """Return what the child's files were rendered with, and what was answered by hand since."""
+    asked = asked_in(template, *{start.commit, tag or start.commit})
+    with scratch_folder() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with as_nobody():
+            return recorded(child, text, asked, partial(render_old, template, start), folder)
+
+
 @contextmanager
-def trial(child: Path, to: str | None = None, given: dict[str, str] | None = None) -> Iterator[Trial | None]:
+def trial(child: Path, to: str | None = None, given: dict[str, Any] | None = None) -> Iterator[Trial | None]:
     """Make the update in a scratch work tree and give the result; None when there is nothing to do.
 
     `child` must be clean: the root of a repository, or a folder in one. Raises UpdateError, and changes nothing there.
@@ -119,21 +131,24 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
     text = (child / ANSWERS).read_text(encoding="utf-8")
     template = template_of(answers["_src_path"])
     start = followed(template, answers["_commit"], text)
-    for note in filter(None, (template.found_by(), start.note)):
-        print(f"update: {note}", file=sys.stderr)
     tag = choose(template, start, to)
-    if tag is None and not given:
+    before = before_hands(child, template, start, text, tag)
+    for note in filter(None, (template.found_by(), start.note, before.note)):
+        print(f"update: {note}", file=sys.stderr)
+    if tag is None and not given and not before.note and not lost_package(child, answers):
         yield None
         return
     tag = tag or template.known.get(version_of(start.name) or None, start.commit)  # type: ignore[arg-type]
     new = release(answers["_src_path"], tag)
     check_given(given, new.questions)
+    given = {name: value for name, value in before.changed.items() if name in new.questions} | given
+    answers = before.answers
     with scratch(child) as tree, scratch_folder() as place, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with as_nobody():
-            trees = rendered(template, start, new, text, answers, given, tree, place)
+            trees = rendered(template, start, new, text, before, given, tree, place)
             extra = switch(template, start, new, answers, given, trees, place) if given else []
-            found = outcomes(trees)
+            found = [*outcomes(trees), *([] if given else lost_package(child, answers))]
             if given:
                 found = with_uses(trees, answers, [*found, *extra], child)
             found = [told_unseen(trees, outcome) for outcome in found]
@@ -147,17 +162,17 @@ def trial(child: Path, to: str | None = None, given: dict[str, str] | None = Non
 
 
 def rendered(
-    template: Template, start: Start, new: Release, text: str, answers: dict[str, Any], given: dict[str, str],
+    template: Template, start: Start, new: Release, text: str, before: Recorded, given: dict[str, Any],
     tree: Path, folder: Path,
 ) -> Trees:  # fmt: skip
     """Return the three states of each file. Raises UpdateError where Copier stops."""
     try:
-        render_old(template, start, answers, folder / "old")
-        render_new(template, start, new.tag, text, given, folder / "old", folder / "new")
+        render_old(template, start, before.answers, folder / "old")
+        render_new(template, start, new.tag, before.text, given, folder / "old", folder / "new")
     except UpdateError:
         raise
     except Exception as error:
-        raise UpdateError(why(error, answers, new.tag)) from error
+        raise UpdateError(why(error, before.answers | given, new.tag)) from error
     windows = with_windows_endings(tree)
     base, ours, theirs = entries(folder / "old"), entries(tree, windows), entries(folder / "new")
     if ANSWERS in theirs:
@@ -170,7 +185,7 @@ def rendered(
 
 
 def switch(
-    template: Template, start: Start, new: Release, answers: dict[str, Any], given: dict[str, str], trees: Trees,
+    template: Template, start: Start, new: Release, answers: dict[str, Any], given: dict[str, Any], trees: Trees,
     folder: Path,
 ) -> list[Outcome]:  # fmt: skip
     """Let other answers move the package and reach the seeds; return what is to be told of it. Raises UpdateError."""
@@ -197,7 +212,7 @@ def with_uses(trees: Trees, answers: dict[str, Any], found: list[Outcome], child
 
 
 def with_resets(
-    found: list[Outcome], before: dict[str, Any], given: dict[str, str], after: dict[str, Any]
+    found: list[Outcome], before: dict[str, Any], given: dict[str, Any], after: dict[str, Any]
 ) -> list[Outcome]:
     """Return the outcomes, and at risk the answers that the new version does not take and Copier replaced unasked."""
     changed = [n for n in before if n in after and not same_answer(before[n], after[n])]
