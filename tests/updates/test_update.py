@@ -95,10 +95,10 @@ def recorded(child: Child) -> dict[str, object]:
 def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, object]:
     """Return the answers to questions that nobody is asked and that came after the release: their defaults.
 
-    A child from before there was a choice keeps every component.
+    A service from before there was a choice keeps every component.
     """
     unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
-    unasked["components"] = list(COMPONENTS)
+    unasked["components"] = list(COMPONENTS) if now["project_type"] == "service" else []
     return {name: default for name, default in unasked.items() if name in now and name not in before}
 
 

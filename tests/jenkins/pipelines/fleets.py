@@ -39,7 +39,7 @@ class Fleet:
         self.bare = {name: self._child(name, edits) for name, edits in EDITS.items()}
         release_second(self.template)
         self.source = folder / "parent"
-        for room in ("hooks", "runtime", "base-images/image_tools"):
+        for room in ("hooks", "tools", "runtime", "base-images/image_tools"):
             shutil.copytree(ROOT / room, self.source / room, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "base-images" / "catalog.yml", self.source / "base-images")
         (self.source / "Makefile").write_text(
