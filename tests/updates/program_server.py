@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import tempfile
-import time
 import traceback
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,21 +47,11 @@ def be_program(request: dict[str, Any]) -> NoReturn:
     os._exit(code)
 
 
-def forked() -> int:
-    """Fork. A test of limits beside this one may have taken every process for a moment: that passes."""
-    for _ in range(300):
-        try:
-            return os.fork()
-        except BlockingIOError:
-            time.sleep(0.1)
-    return os.fork()
-
-
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Run one request in a fork; return its exit code and what it printed."""
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "stdout"), Path(folder, "stderr")
-        child = forked()
+        child = os.fork()
         if child == 0:
             for path, number in ((out, 1), (err, 2)):
                 os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)

@@ -193,6 +193,18 @@ def test_a_cell_stops_at_its_limits_with_all_that_it_started(command, limits, re
     assert left.stdout == "", "processes of the cell are left"
 
 
+def test_the_kernel_holds_the_number_of_processes_of_a_root_and_the_machine_keeps_its_own(tmp_path):
+    """A watcher alone came too late: a fork bomb had the machine's last number before it was seen."""
+    if reason := isolation.why_not("namespace"):
+        pytest.skip(f"tests cannot be kept apart {isolation.WAYS['namespace']}: {reason}")
+    limit = Path("/proc/sys/kernel/pid_max")
+    before = limit.read_text()
+    code, words = run_in_cell(tmp_path, "namespace", f"cat {limit}; echo 99999 >{limit}")
+    held = tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 14)
+    assert (code != 0, words.splitlines()[0]) == (True, "4096" if held else before.strip()), words
+    assert limit.read_text() == before, "the machine's own limit changed"
+
+
 @pytest.mark.slow
 def test_tests_of_a_hostile_child_reach_nothing_and_only_planned_commits_are_pushed(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, {"evil": {"test.sh": HOSTILE.format(folder=tmp_path, mark=MARK)}, "good": {}}, started=True)
