@@ -333,3 +333,23 @@ def test_a_key_that_is_a_text_becomes_a_file_that_ends_with_the_step(child: Path
     assert not Path(path).exists()
     unsigned = run(child, f"{ROOT}/base-images/with-login bash -c 'echo ${{SIGN:-none}}'", **login, SIGNING_KEY="")
     assert unsigned.stdout == "none\n"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "tries"), [("received unexpected HTTP status: 503 Service Unavailable", 3), ("access denied", 1)]
+)
+def test_a_registry_that_is_busy_is_asked_for_the_base_image_again(child: Path, complaint: str, tries: int) -> None:
+    """A refusal is final, and what Docker said of it is told."""
+    log = child.parent / "pulls"
+    fails = f'echo "{complaint}" >&2; exit 1'
+    stand_in(child, "docker", f'case $1 in image) exit 1 ;; pull) echo >>"{log}"; {fails} ;; esac')
+    done = run(child, "scripts/build", REGISTRY_PAUSES="0 0")
+    assert done.returncode == 3, done.stderr
+    assert f"({complaint}): docker login" in done.stderr
+    assert len(log.read_text()) == tries
+
+    log.unlink()
+    later = f'[[ $(wc -l <"{log}") == 2 ]] || {{ {fails}; }}'
+    stand_in(child, "docker", f'case $1 in image) exit 1 ;; pull) echo >>"{log}"; {later} ;; esac')
+    done = run(child, "scripts/build", REGISTRY_PAUSES="0 0")
+    assert done.returncode == (0 if tries > 1 else 3), done.stderr

@@ -70,9 +70,9 @@ def make_child(
             package = answers.package_name
             text = f"from {package}.model import Model\n\n\ndef test_it_has_examples():\n    assert Model.examples\n"
             (child / "tests" / "test_quick.py").write_text(text)
-            project = child / "pyproject.toml"  # promises the Python that every machine of these tests has
-            here = f'  "Programming Language :: Python :: 3.{sys.version_info.minor}",\n'
-            project.write_text(re.sub(r'(  "Programming Language :: Python :: .*",\n)+', here, project.read_text()))
+        project = child / "pyproject.toml"  # promises the Python that every machine of these tests has
+        here = f'  "Programming Language :: Python :: 3.{sys.version_info.minor}",\n'
+        project.write_text(re.sub(r'(  "Programming Language :: Python :: .*",\n)+', here, project.read_text()))
         git(child, "init", "--quiet", "--initial-branch=main")
         commit(child, "Start from the template")
         return child
