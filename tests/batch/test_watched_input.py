@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -42,6 +43,24 @@ def at_call(model, monkeypatch, number: int, change: Callable[[], object]) -> No
         return predict(self, batch)
 
     monkeypatch.setattr(model, "predict", changing)
+
+
+def test_a_copy_that_is_touched_while_it_is_compared_goes_on(job, model, tmp_path, out, monkeypatch):
+    """As rsync does it: the content first, its time when all is there."""
+    source = write_jsonl(tmp_path / "a.jsonl", texts(60))
+    digest, touched = hashlib.file_digest, iter(range(1, 4))
+
+    def touching(stream, name):
+        found = digest(stream, name)
+        if (second := next(touched, None)) is not None:
+            os.utime(source, (second, second))
+        return found
+
+    at_call(model, monkeypatch, 3, lambda: replaced(source, source.read_bytes()))
+    monkeypatch.setattr(hashlib, "file_digest", touching)
+    assert job("--input", source, "--output", out.path, "--part-rows", 10) == 0
+    assert next(touched, None) is None, "nothing was compared"
+    assert [row["text"] for row in out.rows()] == texts(60)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -176,11 +176,13 @@ class TestScripts:
 
     def test_build_says_how_to_get_the_base_image(self, library, tmp_path):
         fake = tmp_path / "docker"
-        fake.write_text('#!/bin/sh\n[ "$1" = info ]\n')
+        fake.write_text('#!/bin/sh\n[ "$1" = info ] || { echo pull access denied >&2; exit 1; }\n')
         fake.chmod(0o755)
         text = run(library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
-        assert "make images IMAGE=plain-cu13 REGISTRY=registry.example.com/ml" in text, text
-        assert len(text.strip().splitlines()) == 1, text
+        pulls, refusal = text.strip().splitlines()
+        assert "pulling registry.example.com/ml/plain-cu13:" in pulls, text
+        assert "(pull access denied)" in refusal, text
+        assert "make images IMAGE=plain-cu13 REGISTRY=registry.example.com/ml" in refusal, text
 
     def test_without_docker_build_says_so(self, library, tmp_path):
         fake = tmp_path / "docker"

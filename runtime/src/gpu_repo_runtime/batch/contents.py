@@ -21,6 +21,8 @@ _BLOCK = 1 << 20
 # An object of this size or less is fetched by one request, at the moment at which its version is looked at.
 FETCHED_BYTES = 1 << 20
 _SECOND = 1_000_000_000
+# How often a file that changes while its content is compared is compared again.
+_LOOKS = 10
 State = tuple[int, int, int, str]
 
 
@@ -90,8 +92,8 @@ class Watch:
     def _compare(self, file: InputFile, before: State, now: State) -> None:
         if before == now:
             return
-        if self._has_same_content(file, before, now):
-            self._seen[file.path] = now
+        if (same := self._copied(file, before, now)) is not None:
+            self._seen[file.path] = same
             return
         words = (
             "its size was {} bytes, now {}",
@@ -102,17 +104,28 @@ class Watch:
         changes = [word.format(a, b) for word, a, b in zip(words, before, now, strict=True) if a != b]
         raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
 
-    def _has_same_content(self, file: InputFile, before: State, now: State) -> bool:
-        """Tell whether a file on a disk has another time or inode alone, as one that is copied once more."""
+    def _copied(self, file: InputFile, before: State, now: State) -> State | None:
+        """Return the state of a file on a disk that has another time or inode alone, as one that is copied once more.
+
+        None for another content, and for a file that does not come to rest.
+        """
         known = self._checksums.get(file.name)
-        if not known or before[0] != now[0] or not file.is_local:
-            return False
-        try:
-            with open(file.path, "rb", buffering=0) as stream:
-                same = hashlib.file_digest(stream, "sha256").hexdigest() == known
-        except OSError:
-            return False
-        return same and _on_disk(file) == now
+        if not known or not file.is_local:
+            return None
+        for _ in range(_LOOKS):
+            if before[0] != now[0]:
+                return None
+            try:
+                with open(file.path, "rb", buffering=0) as stream:
+                    if hashlib.file_digest(stream, "sha256").hexdigest() != known:
+                        return None
+            except OSError:
+                return None
+            after = _on_disk(file)
+            if after is None or after == now:
+                return after
+            now = after  # copied yet again, or its time set, while it was read
+        return None
 
     def check_all(self, files: Iterable[InputFile]) -> None:
         """Check all files, several at a time, because each takes a while in an object store."""
@@ -167,7 +180,11 @@ def _on_disk(file: InputFile) -> State | None:
     info = file.filesystem.get_file_info(file.path)
     if info.type != fs.FileType.File:
         return None
-    return int(info.size or 0), int(info.mtime_ns or 0), os.stat(file.path).st_ino, ""
+    try:
+        inode = os.stat(file.path).st_ino
+    except FileNotFoundError:  # deleted between the two looks
+        return None
+    return int(info.size or 0), int(info.mtime_ns or 0), inode, ""
 
 
 def _told(stream: Any) -> dict[str, str]:
