@@ -170,21 +170,23 @@ def test_update_to_the_work_tree_equals_a_fresh_render(
 
 
 @pytest.mark.release
+@pytest.mark.parametrize("framework", ["plain", "torch", "tensorflow"])
 @pytest.mark.parametrize("project_type", TYPES)
 @pytest.mark.parametrize("version", [*RELEASED, "the work tree"])
-def test_own_tests_of_an_updated_child_pass(family: Family, tmp_path: Path, version: str, project_type: str) -> None:
-    answers = AnswerSet(project_type, "plain")
+def test_own_tests_of_an_updated_child_pass(
+    family: Family, tmp_path: Path, version: str, project_type: str, framework: str, request: pytest.FixtureRequest
+) -> None:
+    answers = AnswerSet(project_type, framework)
+    build = ["--framework", request.getfixturevalue("torch_build")] if framework == "torch" else []
     child = start(family, tmp_path / "child", family.work_tree if version == "the work tree" else version, answers)
     package = f"src/{answers.package_name}"
     child.edit({name: child.read(name) + OWNER for name in ("Dockerfile", f"{package}/model.py", "README.md")})
     child.updated("--vcs-ref", family.next if version == "the work tree" else family.work_tree)
     assert child.unmerged() == set()
     child.commit("Update")
-    for verb in ("setup", "test"):
-        done = subprocess.run(
-            [child.path / "scripts" / verb], cwd=child.path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{version} {answers.id}: scripts/{verb} fails: {done.stdout}{done.stderr}"
+    for script in (["scripts/setup", *build], ["scripts/test"]):
+        done = subprocess.run(script, cwd=child.path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{version} {answers.id}: {script[0]} fails: {done.stdout}{done.stderr}"
 
 
 def retire(name: str) -> Callable[[str], str]:
