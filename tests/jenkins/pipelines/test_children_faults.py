@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.answers import TYPES
+from tests.conftest import git
 from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
 from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said, with_the_check_of
 from tests.jenkins.pipelines.conftest import commit
@@ -105,7 +106,10 @@ def version_is_out(it: Builds) -> dict[str, Any]:
     if it.child.name.startswith("library"):
         (it.index.folder / f"{it.child.name.replace('-', '_')}-0.1.0-py3-none-any.whl").write_bytes(b"another")
         return {}
+    (next(it.child.glob("src/*/model.py")).parent / "another.py").write_text('"""Another."""\n')
+    commit(it.child, "Another")
     assert it.run(branch="another", only=[IMAGE]).result == "SUCCESS"
+    git(it.child, "reset", "--quiet", "--hard", "HEAD~1")
     staging = it.repository.replace("ml/", "ml-staging/")
     [waiting] = it.waiting("another").values()
     it.registry.copy(staging, waiting, it.repository, "v0.2.0")
