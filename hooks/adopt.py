@@ -93,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
         answers = options.answer + split(options.answers)
         check_answers(answers, questions(ROOT))
         given = dict(answer.split("=", 1) for answer in answers)
-        place = Path(os.path.abspath(Path(options.repository).expanduser()))
+        place = Path(os.path.abspath(os.path.expanduser(options.repository)))
         wish = Wish(place, options.to, given, frozenset(options.take.split()), options.template, options.version)
         with passing_files():
             done = adopt(wish, options.dry_run)

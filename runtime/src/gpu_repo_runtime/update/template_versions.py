@@ -123,15 +123,17 @@ def address_of(source: str) -> str:
     for short, host in SHORT.items():
         if source.startswith(short):
             return f"{host}{source.removeprefix(short).lstrip('/').removesuffix('.git')}.git"
-    place = Path(source).expanduser()
+    place = Path(os.path.expanduser(source))
     return str(place.resolve()) if place.exists() else source.removeprefix("git+")
 
 
 @contextmanager
 def cached(address: str) -> Iterator[Path]:
     """Give the bare repository that keeps what was fetched from an address, for this process alone."""
-    own = os.environ.get("COPIER_CACHE_DIR")
-    folder = Path(own) if own else Path(user_cache_dir("copier", appauthor=False))
+    try:
+        folder = Path(os.environ.get("COPIER_CACHE_DIR") or user_cache_dir("copier", appauthor=False))
+    except RuntimeError:  # HOME is unset, and the system does not know the user
+        folder = temporary(None)
     key = sha256(without_password(address).encode(errors="surrogateescape")).hexdigest()[:32]
     try:
         folder.mkdir(parents=True, exist_ok=True)

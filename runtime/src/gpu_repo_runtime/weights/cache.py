@@ -15,18 +15,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .home import in_home
 from .lockfile import LOCK, File, Lock, misses, sha256_of
 from .lockfile import write as write_lock
-from .problems import AWAY, WeightsError
+from .problems import AWAY, WRONG_USE, WeightsError
 from .progress import say
 
 
 def default_root() -> Path:
-    """Return where weights are kept: WEIGHTS_CACHE, else gpu-repo/weights in the user's cache."""
+    """Return where weights are kept: WEIGHTS_CACHE, else gpu-repo/weights in the user's cache.
+
+    Raises WeightsError where the user has no home folder.
+    """
     if own := os.environ.get("WEIGHTS_CACHE"):
-        return Path(own).expanduser().absolute()
+        return Path(os.path.expanduser(own)).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base and Path(base).is_absolute() else Path.home() / ".cache") / "gpu-repo" / "weights"
+    cache = Path(base) if base and Path(base).is_absolute() else in_home(".cache")
+    if cache is None:
+        raise WeightsError(
+            f"there is no place for weights: HOME is not set and user {os.getuid()} has no home folder; let "
+            "WEIGHTS_CACHE name a folder for them",
+            WRONG_USE,
+        )
+    return cache / "gpu-repo" / "weights"
 
 
 class Cache:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin
 
+from .home import in_home
 from .problems import AWAY, WRONG_USE, Interrupted, WeightsError
 from .sources import web
 
@@ -158,8 +159,9 @@ def _login(host: str) -> str:
     user, password = os.environ.get("REGISTRY_USER"), os.environ.get("REGISTRY_PASSWORD")
     if user and password:
         return base64.b64encode(f"{user}:{password}".encode()).decode()
-    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
-    for file in (os.environ.get("REGISTRY_AUTH_FILE"), folder / "config.json"):
+    own = os.environ.get("DOCKER_CONFIG")
+    config = Path(own, "config.json") if own else in_home(".docker", "config.json")
+    for file in (os.environ.get("REGISTRY_AUTH_FILE"), config):
         try:
             known = json.loads(Path(file).read_text(encoding="utf-8")) if file else {}
             auths, names = known.get("auths", {}), (host, f"https://{host}", *_HUB.get(host, ()))

@@ -48,9 +48,9 @@ def find(package: str) -> Folder | None:
     own = place.parent if place.parent.name == FOLDER else place.parent / FOLDER
     if given := os.environ.get(PLACE):
         return Folder(_held(Path(given), lock), lock)
-    cache = Cache(default_root())
     if not misses(own, lock):
         return Folder(own, lock)
+    cache = Cache(default_root())
     if cache.has(lock):
         return Folder(cache.place_of(lock), lock)
     raise WeightsError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,4 +52,4 @@ def open_source(source: str, revision: str, files: tuple[str, ...], root: Path) 
         raise WeightsError(f"{source}: take hf://, oci://, s3://, gs://, https://, pypi: or a folder", WRONG_USE)
     from .folder import Disk
 
-    return Disk((root / Path(source).expanduser()).resolve(), source)
+    return Disk((root / os.path.expanduser(source)).resolve(), source)

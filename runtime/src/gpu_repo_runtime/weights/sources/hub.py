@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from ..home import in_home
 from ..problems import WRONG_USE, WeightsError
 from . import web
 
@@ -71,8 +72,10 @@ class Hub:
 def _token() -> str:
     if token := os.environ.get("HF_TOKEN", "").strip():
         return token
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
+    cache = os.environ.get("XDG_CACHE_HOME") or in_home(".cache")
+    home = os.environ.get("HF_HOME") or (cache and Path(cache, "huggingface"))
+    file = os.environ.get("HF_TOKEN_PATH") or (home and Path(home, "token"))
     try:
-        return Path(os.environ.get("HF_TOKEN_PATH") or Path(home, "token")).read_text(encoding="utf-8").strip()
+        return Path(file).read_text(encoding="utf-8").strip() if file else ""
     except OSError:
         return ""

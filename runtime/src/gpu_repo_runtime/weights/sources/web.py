@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
+from ..home import in_home
 from ..problems import AWAY, WRONG_USE, Interrupted, WeightsError
 from ..progress import say
 
@@ -206,7 +207,10 @@ class Web:
 
 def _netrc(host: str) -> dict[str, str]:
     """Return the header that stands for the login of a host; curl and pip read the same file."""
-    place = Path(os.environ.get("NETRC") or Path.home() / ".netrc")
+    own = os.environ.get("NETRC")
+    place = Path(own) if own else in_home(".netrc")
+    if place is None:
+        return {}
     try:
         found = netrc.netrc(str(place)).hosts.get(host)
     except FileNotFoundError:
