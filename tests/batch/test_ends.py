@@ -94,6 +94,20 @@ def test_a_model_that_ends_the_process_while_it_loads(build, arguments, does):
     assert "ends the process while it loads" in said
 
 
+@pytest.mark.parametrize(
+    "does",
+    ["sys.stderr.close()", "sys.stdout = sys.stderr = None", "sys.stderr = open(os.devnull, 'w'); sys.stderr.close()"],
+)
+def test_a_model_that_takes_the_standard_error_away_does_not_silence_the_job(build, arguments, does):
+    job = build(load=does, predict="raise ValueError('no')")
+    ended, said = end(job.start_anew(*arguments))
+    assert ended == 65, said
+    assert "a.jsonl, row 7: ValueError: no" in said
+    ended, said = end(job.start_anew(*arguments, "--on-error", "skip"))
+    assert ended == 0, said
+    assert "complete: 29 of 30 rows" in said
+
+
 def test_a_copy_that_the_model_forks_does_no_work(build, arguments, tmp_path):
     ended, said = end(build(predict="os.fork()").start(*arguments))
     assert ended == 0, said

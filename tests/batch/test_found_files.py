@@ -133,3 +133,39 @@ def test_what_is_neither_file_nor_folder(job, tmp_path, out, capsys, way):
         os.mkfifo(tmp_path / "in" / name)
     if way != "itself":
         assert job("--input", tmp_path / source, "--output", out.path) == 0, "others than those to read do not matter"
+
+
+@pytest.mark.parametrize("nothing", ["typo*/*.jsonl", "empty", "other", "other/notes.md"])
+def test_each_input_has_to_have_something(job, source, tmp_path, out, capsys, nothing):
+    """A month that was not downloaded would make half a result look whole."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.md").write_text("not data")
+    assert job("--input", source, tmp_path / nothing, "--output", out.path) == 78
+    assert f"no input in {tmp_path / nothing}: " in capsys.readouterr().err
+    assert not out.path.exists()
+
+
+def test_links_out_of_the_input_are_files_of_their_own(job, tmp_path, out):
+    """As git-annex and DVC keep files: those of the same content are links to one."""
+    store = write_jsonl(tmp_path / "store.jsonl", ["the same"])
+    for year in (1, 2):
+        (tmp_path / "in" / f"year={year}").mkdir(parents=True)
+        (tmp_path / "in" / f"year={year}" / "a.jsonl").symlink_to(store)
+    for _ in range(2):
+        assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "year,text") == 0
+    assert [(row["year"], row["text"]) for row in out.rows()] == [("1", "the same"), ("2", "the same")]
+    twice = Output(tmp_path / "twice")
+    inputs = (tmp_path / "in", tmp_path / "in" / "year=1" / "a.jsonl", tmp_path / "in" / "year=2")
+    assert job("--input", *inputs, "--output", twice.path) == 0
+    assert len(twice.rows()) == 2, "a path that is named twice"
+    with_store = Output(tmp_path / "with_store")
+    assert job("--input", tmp_path / "in", store, "--output", with_store.path) == 0
+    assert len(with_store.rows()) == 1, "all are the file that the input holds itself"
+
+
+def test_a_folder_that_several_links_lead_to_is_read_once(job, source, tmp_path, out):
+    for name in ("current", "latest"):
+        (tmp_path / name).symlink_to(source)
+    assert job("--input", tmp_path / "current", tmp_path / "latest", source, "--output", out.path) == 0
+    assert sorted(row["text"] for row in out.rows()) == sorted(NAMES)

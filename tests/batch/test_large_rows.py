@@ -167,10 +167,10 @@ class Model:
         return [{"size": len(one.image)} for one in batch]
 """
 PART = 8 * MIB
-ROWS = 700
+ROWS = 1000
 # What three parts of 8 MiB need, with what is made of them meanwhile and what the allocators keep; no more than a third
 # of what all rows would need.
-MOST = 200 * MIB
+MOST = 260 * MIB
 
 
 def write_large(kind: str, path: Path, count: int) -> Path:

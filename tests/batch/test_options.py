@@ -140,6 +140,50 @@ def test_a_column_of_the_file_counts_more_than_its_folder(job, tmp_path, out):
     assert [row["id"] for row in out.rows()] == [0, 1]
 
 
+def test_a_text_is_not_the_name_of_a_folder(job, tmp_path, out, capsys):
+    (tmp_path / "in" / "city=Ulm").mkdir(parents=True)
+    write_jsonl(tmp_path / "in" / "city=Ulm" / "a.jsonl", ["x", "y"])
+    assert job("--input", tmp_path / "in", "--output", out.path, "--column", "city") == 78
+    assert "an input cannot be made of the names of folders alone" in capsys.readouterr().err
+
+
 def test_what_is_refused_leaves_no_folders(job, tmp_path, out):
     assert job("--input", tmp_path / "nothing", "--output", out.path) == 78
-    assert not list(out.path.iterdir())
+    assert not out.path.exists()
+
+
+@pytest.mark.parametrize("written", ["s3:/bucket/out", "gs:/bucket/out", "hdfs:/out", "memory:/out"])
+def test_an_address_with_one_slash_is_no_folder(job, tmp_path, monkeypatch, capsys, written):
+    monkeypatch.chdir(tmp_path)
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    for arguments in (("--input", source, "--output", written), ("--input", written, "--output", "out")):
+        assert job(*arguments) == 78
+        assert f"{written.partition(':')[0]}: in an address needs two slashes" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+    assert job("--input", source, "--output", f"./{written}") == 0, "a folder of this name"
+
+
+def test_a_file_address_as_hadoop_writes_it(job, tmp_path, out):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert job("--input", f"file:{source}", "--output", f"file:{out.path}") == 0
+    assert [row["text"] for row in out.rows()] == ["x"]
+
+
+def test_a_name_with_a_comma_is_quoted(job, tmp_path, out, capsys):
+    (tmp_path / "a.jsonl").write_text('{"text": "x", "a,b": 1, "a": 2, "b": 3}\n')
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", '"a,b",a') == 0
+    assert [(row["a,b"], row["a"]) for row in out.rows()] == [(1, 2)]
+    assert job("--input", tmp_path / "a.jsonl", "--output", tmp_path / "other", "--keep", '"a,b') == 78
+    assert "is no list of names" in capsys.readouterr().err
+
+
+def test_a_folder_that_was_deleted_is_named(job, tmp_path, out, monkeypatch, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    try:
+        assert job("--input", source, "--output", out.path) == 78
+    finally:
+        monkeypatch.chdir(tmp_path)
+    assert "the folder that the job was started in was deleted" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import decimal
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -212,3 +213,32 @@ def test_another_format_is_another_plan(job, cities, out, capsys):
     said = capsys.readouterr().err
     assert "--output-format was parquet, now csv" in said
     assert "--partition-by was ['city'], now not said" in said
+
+
+@pytest.mark.parametrize("name", ["_x", ".x", "_"])
+def test_folders_that_readers_pass_over_are_refused(job, tmp_path, out, capsys, name):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "t", name: "v"}) + "\n")
+    options = ("--keep", name, "--partition-by", name)
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 78
+    assert f"readers pass over folders whose names begin with {name[0]}" in capsys.readouterr().err
+
+
+def test_folders_are_escaped_as_hive_does(job, tmp_path, out):
+    """Of %C3%BC, Hive and Spark make two characters; so what is not ASCII stands as it is."""
+    values = ["ü", "日本", "a/b", "a%b", "é=ö", "\x7f", "a\nb", "😀", "a b"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": "t", "stadt": v, "größe": v}) + "\n" for v in values))
+    options = ("--keep", "stadt,größe", "--partition-by", "stadt,größe")
+    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 0
+
+    def hive(name: str) -> str:
+        """Return a folder's name as Hive and Spark read it: each %XX is one character."""
+        return re.sub("%([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), name)
+
+    folders = [path.relative_to(out.path / "data").parts[:2] for path in (out.path / "data").rglob("*.parquet")]
+    assert {hive(first) for first, _ in folders} == {f"stadt={value}" for value in values}
+    assert {hive(second) for _, second in folders} == {f"größe={value}" for value in values}
+    read = ds.dataset(out.path / "data", format="parquet", partitioning="hive").to_table()
+    assert sorted(read["stadt"].to_pylist()) == sorted(values)
+    again = type(out)(tmp_path / "again")
+    assert job("--input", out.path / "data", "--output", again.path, "--column", "label", "--keep", "größe") == 0
+    assert sorted(row["größe"] for row in again.rows()) == sorted(values)

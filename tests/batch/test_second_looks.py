@@ -141,3 +141,27 @@ def test_a_part_whose_rows_are_not_those_it_counts(job, tmp_path, out, capsys):
     (out.path / "_manifest.json").write_text(json.dumps(manifest))
     assert job.main("check", "--output", str(out.path)) == 1
     assert "has other rows than it counts" in capsys.readouterr().out
+
+
+def test_a_message_with_half_a_character_is_put_aside_too(job, model, tmp_path, out, monkeypatch):
+    """As of a file whose name is no UTF-8."""
+    predict = model.predict
+
+    def fails(self, batch):
+        if "bad" in batch:
+            raise ValueError("no file " + os.fsdecode(b"caf\xe9.png"))
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", fails)
+    source = write_jsonl(tmp_path / "a.jsonl", ["good", "bad", "good"])
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5) == 0
+    assert [row["reason"] for row in out.quarantined()] == ["ValueError: no file caf\\udce9.png"]
+
+
+def test_records_that_a_kill_has_left_go_at_the_next_start(job, tmp_path, out):
+    command = ("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path)
+    assert job(*command) == 0
+    (out.path / "_records").mkdir()
+    (out.path / "_records" / "part-00000-000000.json").write_text("{}")
+    assert job(*command) == 0
+    assert not (out.path / "_records").exists()

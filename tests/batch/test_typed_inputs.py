@@ -166,6 +166,25 @@ def test_images_by_path(made, tmp_path, out, name, way):
     assert bad["reason"] == f"there is no file {paths[2]}"
 
 
+@pytest.mark.parametrize(
+    "address", ["../secret.png", "a/../../secret.png", "{outside}", "file://{outside}", "memory://x"]
+)
+def test_addresses_stay_in_the_root(made, tmp_path, out, address):
+    """Who writes the data does not choose what else of the machine is read."""
+    folder = tmp_path / "pictures"
+    folder.mkdir()
+    (folder / "dark.png").write_bytes(PICTURES["dark.png"])
+    outside = tmp_path / "secret.png"
+    outside.write_bytes(PICTURES["bright.png"])
+    address = address.format(outside=outside)
+    source = write(tmp_path / "a.jsonl", [{"image": "dark.png"}, {"image": f"{folder}/dark.png"}, {"image": address}])
+    options = ("--files", "image", "--root", folder, "--on-error", "quarantine", "--max-bad", 0.5)
+    assert made(IMAGE)("--input", source, "--output", out.path, *options) == 0
+    assert [row["labels"] for row in out.rows()] == [["dark"]] * 2
+    [bad] = out.quarantined()
+    assert bad["reason"] == f"the file {address} is outside of --root"
+
+
 def test_images_as_bytes_and_as_datasets_have_them(made, tmp_path, out):
     (tmp_path / "a.png").write_bytes(PICTURES["dark.png"])
     pq.write_table(pa.table({"image": list(PICTURES.values())}), tmp_path / "bytes.parquet")

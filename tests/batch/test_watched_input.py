@@ -116,3 +116,45 @@ def test_an_object_that_is_replaced_while_it_is_read(job, model, tmp_path, out, 
     assert job("--input", "memory://changing", "--output", out.path, "--part-rows", 10) == 78
     assert "its size was" in capsys.readouterr().err
     assert not out.complete
+
+
+@pytest.mark.parametrize("way", ["another file", "in place"])
+def test_another_content_of_the_same_size_and_time_is_another_input(job, tmp_path, out, capsys, way):
+    """As cp -p, rsync -t, archives and the layers of an image leave it."""
+    source = write_jsonl(tmp_path / "a.jsonl", ["row"] * 30)
+    arguments = ("--input", source, "--output", out.path, "--part-rows", 10)
+    assert job(*arguments, "--shard", "0/2") == 0
+    before, content = source.stat(), source.read_text()
+    if way == "another file":
+        source.unlink()
+    source.write_text(content.replace("row", "ROW"))
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert job(*arguments, "--shard", "1/2") == 78
+    assert "1 input files changed: a.jsonl" in capsys.readouterr().err
+    source.write_text(content)
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert job(*arguments, "--shard", "1/2") == 0
+    assert {row["text"] for row in out.rows()} == {"row"}
+
+
+def test_another_content_of_the_same_size_and_time_is_noticed_during_the_run(
+    job, model, tmp_path, out, monkeypatch, capsys
+):
+    source = write_jsonl(tmp_path / "a.jsonl", ["row"] * 30)
+    before = source.stat()
+
+    def change():
+        source.write_text(source.read_text().replace("row", "ROW"))
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    at_call(model, monkeypatch, 2, change)
+    assert job("--input", source, "--output", out.path, "--part-rows", 10) == 78
+    assert "a.jsonl has changed during the run" in capsys.readouterr().err
+    assert not out.complete
+
+
+def test_rights_that_change_during_the_run_change_nothing(job, model, tmp_path, out, monkeypatch):
+    source = write_jsonl(tmp_path / "a.jsonl", ["row"] * 30)
+    monkeypatch.setattr(job.module("contents"), "CHECKED_BYTES", 0)
+    at_call(model, monkeypatch, 2, lambda: source.chmod(0o600))
+    assert job("--input", source, "--output", out.path, "--part-rows", 10) == 0

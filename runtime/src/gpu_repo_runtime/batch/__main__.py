@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..allocator import keep_memory
 from ..cores import fit_threads
 from .exits import BAD_CONFIGURATION, SIGNAL
-from .streams import open_closed, outlive_readers
+from .streams import open_closed, outlive_readers, put_back
 from .watched import die_with, watched
 
 
@@ -34,6 +34,7 @@ def start(package: str, arguments: Sequence[str]) -> int:
             print("job: stopped by Ctrl-C; start the same command again", file=sys.stderr)
             return SIGNAL + signal.SIGINT
         finally:
+            put_back()
             sys.stdout.flush()
 
     if "JOB_PARENT" in os.environ:

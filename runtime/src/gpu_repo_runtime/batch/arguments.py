@@ -5,10 +5,12 @@ import codecs
 import io
 import math
 import os
+import re
 from collections.abc import Callable
 
 from .encodings import InUtf8
 
+_ONE_SLASH = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 # What a 64-bit number, a float and Arrow all hold.
 LARGEST = 1 << 53
 
@@ -55,6 +57,13 @@ def address(text: str) -> str:
 
     A relative path is one of JOB_FOLDER, where that is set: scripts/run sets it to the folder it is called from.
     """
+    begin = _ONE_SLASH.match(text)
+    if begin and begin["scheme"].lower() == "file":
+        # As Hadoop and Java write it.
+        return "file://" + text[begin.end("scheme") + 1 :]
+    if begin:
+        folder = f"{begin[0].rstrip('/')} in an address needs two slashes: {begin['scheme']}://..."
+        raise argparse.ArgumentTypeError(f"{text!r}: {folder} (a folder of this name is ./{text})")
     return not_blank(text) if "://" in text else os.path.join(os.environ.get("JOB_FOLDER", ""), not_blank(text))
 
 

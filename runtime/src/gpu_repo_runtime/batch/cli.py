@@ -1,6 +1,7 @@
 """The command line: `run` predicts, `merge` completes shards, `check` compares, `train` learns, `profile` measures."""
 
 import argparse
+import csv
 import os
 import sys
 import traceback
@@ -13,11 +14,12 @@ from .arguments import above_zero, address, delimiter, encoding, not_blank, posi
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
 from .formats import FORMATS, Form
 from .inputs import Dialect
-from .messages import shown
+from .messages import say, shown
 from .parts import Limits
 from .reading import Asked
 from .settings import RunOptions, Shard, find_shard
 from .stop import Stop
+from .streams import put_back
 from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
@@ -38,20 +40,30 @@ def main(package: str, arguments: Sequence[str]) -> int:
     except SystemExit as ended:
         return int(ended.code or 0)
     try:
+        _check_folder()
         return int(options.start(options, arguments))
     except JobError as error:
-        print(shown(f"job: {error}"), file=sys.stderr)
+        say(str(error))
         return error.code
     except OSError as error:
         if is_refused(error):
-            print(shown(f"job: {error}; no other try helps: look at the permissions and names"), file=sys.stderr)
+            say(f"{error}; no other try helps: look at the permissions and names")
             return BAD_CONFIGURATION
-        print(shown(f"job: {error}; another try may help"), file=sys.stderr)
+        say(f"{error}; another try may help")
         return RETRY
     except (Exception, SystemExit):
+        put_back()
         print(masked(traceback.format_exc()), file=sys.stderr)
-        print("job: an error that the job does not know (above); another try may help", file=sys.stderr)
+        say("an error that the job does not know (above); another try may help")
         return RETRY
+
+
+def _check_folder() -> None:
+    """Raise BadConfiguration when the current folder was deleted: nothing is relative to it, and Python asks for it."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise BadConfiguration("the folder that the job was started in was deleted: start it in another one") from None
 
 
 def _parser(package: str) -> Parser:
@@ -139,7 +151,10 @@ def _asked(options: argparse.Namespace, keep: list[str] | None) -> Asked:
 
 
 def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name for name in text.split(",") if name]
+    try:
+        return None if text is None else [name for name in next(csv.reader([text], strict=True), []) if name]
+    except csv.Error as error:
+        raise BadConfiguration(f"{text!r} is no list of names: {error}") from None
 
 
 def _kept(options: argparse.Namespace) -> list[str] | None:
@@ -161,9 +176,12 @@ def device_name(text: str) -> str:
 
 
 def _add_merge(commands: Any) -> None:
-    merge = commands.add_parser("merge", help="check that all shards are done and publish the result")
+    merge = commands.add_parser(
+        "merge", help="check that all shards are done and publish the result", formatter_class=_Help
+    )
     merge.set_defaults(start=_merge)
     merge.add_argument("--output", required=True, type=address, metavar="FOLDER")
+    merge.add_argument("--max-bad", type=share, default=0.1, help="refuse when more than this share of rows is bad")
 
 
 def _add_check(commands: Any) -> None:
@@ -254,7 +272,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from .job import merge_job
 
-    return merge_job(options.output)
+    return merge_job(options.output, options.max_bad)
 
 
 def _check(options: argparse.Namespace, arguments: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ import datetime
 import decimal
 import io
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -28,6 +29,7 @@ MOST_FOLDERS = 1000
 _NAME_BYTES = 255
 # Rows that are Python's objects at the same time.
 _AT_ONCE = 1024
+_ASCII = re.compile(r"[\x00-\x7f]+")
 _PAGE_BYTES = 1 << 20
 _LARGE = 8 << 20
 _BYTES = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary)
@@ -44,6 +46,11 @@ class Form:
     def check(self, kept: pa.Schema, result: pa.Schema) -> None:
         """Raise BadConfiguration when a column for folders is not there or its values are not names."""
         for name in self.folders:
+            if name.startswith(("_", ".")):
+                raise BadConfiguration(
+                    f"--partition-by: readers pass over folders whose names begin with {name[0]}, as those of {name!r} "
+                    "would"
+                )
             field = next((schema.field(name) for schema in (kept, result) if name in schema.names), None)
             if field is None:
                 known = ", ".join([*kept.names, *result.names])
@@ -167,7 +174,7 @@ def _by_folder(table: pa.Table, names: Sequence[str]) -> dict[str, pa.Table]:
     for name in names:
         encoded = _texts(table[name], name).dictionary_encode("encode")
         values = encoded.dictionary
-        found = np.array([f"{quote(name, safe='')}={_folder(text, name)}/" for text in values.to_pylist()], object)
+        found = np.array([f"{_escaped(name)}={_folder(text, name)}/" for text in values.to_pylist()], object)
         codes = codes * max(1, len(found)) + encoded.indices.to_numpy()
         there, codes = np.unique(codes, return_inverse=True)
         folders = np.array([folders[n // max(1, len(found))] + found[n % len(found)] for n in there], object)
@@ -195,9 +202,14 @@ def _folder(text: str | None, name: str) -> str:
     """Return a value as part of a folder's name, as Hive, Spark and pyarrow read it. Raises BadInput when too long."""
     if text is None:
         return NO_VALUE
-    escaped = quote(text, safe=" ")
+    escaped = _escaped(text, " ")
     if text == NO_VALUE:
         escaped = "%5F" + escaped[1:]
-    if len(quote(name, safe="")) + 1 + len(escaped) > _NAME_BYTES:
+    if len(f"{_escaped(name)}={escaped}".encode()) > _NAME_BYTES:
         raise BadInput(f"--partition-by: a value of {name!r} is too long for a folder's name: {text[:60]} ...")
     return escaped
+
+
+def _escaped(text: str, safe: str = "") -> str:
+    """Return a text as Hive escapes it: of what is behind % it makes one character, so that is for ASCII alone."""
+    return _ASCII.sub(lambda found: quote(found[0], safe=safe), text)

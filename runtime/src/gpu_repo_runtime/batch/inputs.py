@@ -18,6 +18,7 @@ from .addresses import behind_password, masked
 from .archives import Gunzipped, Unpacked
 from .exits import BadConfiguration
 from .messages import say
+from .samefiles import once, real_path
 from .wildcards import as_regex, folders_of, say_folders
 
 FORMATS = {
@@ -54,7 +55,8 @@ PLAIN = Dialect()
 class InputFile:
     """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
 
-    0 stands for what is not known. most: how many rows of it are read, where not all are. content: of a small object,
+    0 stands for what is not known. changed: when a disk has last written anything of it, in ns, which no program can
+    set. most: how many rows of it are read, where not all are. content: of a small object,
     which was fetched at once.
     """
 
@@ -65,6 +67,7 @@ class InputFile:
     format: str
     filesystem: fs.FileSystem = field(compare=False, repr=False)
     inode: int = 0
+    changed: int = 0
     dialect: Dialect = PLAIN
     most: int | None = None
     content: bytes | None = field(default=None, compare=False, repr=False)
@@ -120,9 +123,10 @@ class InputFile:
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return what has to stay the same between two starts."""
-        known = {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
+        """Return what has to stay the same between two starts, or else the content has to be the same."""
+        known: dict[str, Any] = {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
         said = {key: value for key, value in asdict(self.dialect).items() if value}
+        known |= {"inode": self.inode, "changed": self.changed} if self.inode else {}
         return known | said | ({} if self.most is None else {"rows": self.most})
 
 
@@ -152,43 +156,38 @@ def find_files(
     """Return the files of all locations (paths, folders, wildcards, URIs), sorted by name, each once.
 
     form: parquet, jsonl, csv, tsv or txt for all files; None takes each file's from its name. output: the folder that
-    is written, whose files are not read. Raises BadConfiguration when there is nothing to read.
+    is written, whose files are not read. Raises BadConfiguration where a location has nothing to read.
     """
-    found: dict[tuple[str, str], InputFile] = {}
-    left_out = again = 0
+    found = [file for location in locations for file in _of_location(location, form, output, dialect)]
+    found = [found[place] for place in once([(file.filesystem, file.path) for file in found])]
+    return sorted(_with_clear_names(found), key=lambda file: file.name)
+
+
+def _of_location(location: str, form: str | None, output: str | None, dialect: Dialect) -> list[InputFile]:
+    """Return the files of one location. Raises BadConfiguration when there are none: half an input is not the input."""
+    filesystem, base, infos = _list(location)
+    found = []
     unread: Counter[str] = Counter()
-    for location in locations:
-        filesystem, base, infos = _list(location)
-        for info in _outside(infos, filesystem, base, output):
-            own = form or format_of(info.path)
-            if own is None:
-                left_out += 1
-                unread[PurePosixPath(info.path).suffix] += 1
-                continue
-            if info.type == fs.FileType.NotFound:
-                raise BadConfiguration(
-                    f"the input {info.path} is a link that leads nowhere: fetch what it stands for, or take it away"
-                )
-            real = _real(filesystem, info.path)
-            if (filesystem.type_name, real) in found:
-                again += 1
-                # Of two paths the one that is not a link counts, in whatever order they come.
-                if real != info.path:
-                    continue
-            name = str(PurePosixPath(info.path).relative_to(base))
-            modified = int(info.mtime_ns or 0)
-            inode = os.stat(info.path).st_ino if isinstance(filesystem, fs.LocalFileSystem) else 0
-            found[filesystem.type_name, real] = InputFile(
-                name, info.path, int(info.size or 0), modified, own, filesystem, inode, dialect
+    for info in _outside(infos, filesystem, base, output):
+        own = form or format_of(info.path)
+        if own is None:
+            unread[PurePosixPath(info.path).suffix] += 1
+            continue
+        if info.type == fs.FileType.NotFound:
+            raise BadConfiguration(
+                f"the input {info.path} is a link that leads nowhere: fetch what it stands for, or take it away"
             )
+        name = str(PurePosixPath(info.path).relative_to(base))
+        disk = os.stat(info.path) if isinstance(filesystem, fs.LocalFileSystem) else None
+        inode, changed = (disk.st_ino, disk.st_ctime_ns) if disk else (0, 0)
+        size, modified = int(info.size or 0), int(info.mtime_ns or 0)
+        found.append(InputFile(name, info.path, size, modified, own, filesystem, inode, changed, dialect))
     if not found:
-        what = f"{left_out} files there, none named {', '.join(FORMATS)}; --format says what they are"
-        raise BadConfiguration(f"no input in {' '.join(locations)}: {what if left_out else 'no files there'}")
+        what = f"{unread.total()} files there, none named {', '.join(FORMATS)}; --format says what they are"
+        raise BadConfiguration(f"no input in {location}: {what if unread else 'no files there'}")
     if unread[".json"]:
         say(f"{unread['.json']} files named .json are not read: --format jsonl if each of their lines is an object")
-    if again:
-        say(f"{again} more paths lead to files that are read already: each is read once")
-    return sorted(_with_clear_names(list(found.values())), key=lambda file: file.name)
+    return found
 
 
 def format_of(path: str) -> str | None:
@@ -250,11 +249,11 @@ def _outside(infos: list[fs.FileInfo], filesystem: fs.FileSystem, base: str, out
     other, path = open_filesystem(output)
     if other.type_name != filesystem.type_name:
         return infos
-    root = PurePosixPath(_real(other, path))
-    start = PurePosixPath(_real(filesystem, base))
+    root = PurePosixPath(real_path(other, path))
+    start = PurePosixPath(real_path(filesystem, base))
     kept = []
     for info in infos:
-        real = PurePosixPath(_real(filesystem, info.path))
+        real = PurePosixPath(real_path(filesystem, info.path))
         if not real.is_relative_to(root):
             kept.append(info)
         elif start == root and real.relative_to(root).parts[0] == "data":
@@ -265,10 +264,6 @@ def _outside(infos: list[fs.FileInfo], filesystem: fs.FileSystem, base: str, out
                 raise BadConfiguration(f"the input {info.path} is in the output {output}: take another --output")
             kept.append(info)
     return kept
-
-
-def _real(filesystem: fs.FileSystem, path: str) -> str:
-    return os.path.realpath(path) if isinstance(filesystem, fs.LocalFileSystem) else path
 
 
 def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.FileInfo]:

@@ -33,12 +33,13 @@ from .publishing import (
     check_ours,
     check_published,
     finish,
+    judge_published,
     missing_parts,
-    published_counts,
     reopen_when_damaged,
+    tidy,
 )
 from .reading import find_columns, first_rows
-from .run import Run, judge
+from .run import Run
 from .settings import Repair, RunOptions
 from .stop import Stop
 from .store import SUCCESS, FinishedElsewhere, Store, open_store
@@ -58,8 +59,8 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
         store, plan, predictor, device_name = _prepare(options)
     if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
         say(f"{options.output} is complete already; nothing to do")
-        counts = published_counts(store)
-        judge(counts["written"] + counts["bad"], counts["bad"], counts["uncounted"], options.max_bad)
+        tidy(store)
+        judge_published(store, options.max_bad)
         return DONE
     try:
         _work(options, arguments, store, plan, predictor, stop, device_name)
@@ -69,8 +70,6 @@ def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int
 
 
 def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
-    store = open_store(options.output)
-    check_ours(store, options.output)
     files = find_files(options.input, options.format, options.output, options.dialect)
     interface = import_model(options.package)
     columns = find_columns(files, interface, options.asked, options.limits)
@@ -83,6 +82,8 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = choose_device(options.device)
+    store = open_store(options.output)
+    check_ours(store, options.output)
     with Checksums(files) as checksums:
         load_model(interface.model, device_name)
         # Nothing that is loaded by now goes away: the garbage collector need not walk through it again and again.
@@ -107,8 +108,11 @@ def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
     return store, plan, predictor, device_name
 
 
-def merge_job(output: str) -> int:
-    """Check that every part of all shards is there and publish the result; return 0. Raises JobError."""
+def merge_job(output: str, max_bad: float) -> int:
+    """Check that every part of all shards is there and publish the result; return 0. Raises JobError.
+
+    max_bad: the share of bad rows, 0 to 1, that the result may lack.
+    """
     store = open_store(output, make=False)
     plan = store.read(PLAN)
     if plan is None:
@@ -119,12 +123,13 @@ def merge_job(output: str) -> int:
     if store.read(SUCCESS) is not None:
         check_published(store)
         say(f"{output} is complete already")
+        judge_published(store, max_bad)
         return DONE
     if missing:
         some = ", ".join(missing[:5])
         raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
     store.prepare()
-    _publish(store, output, None)
+    _publish(store, output, None, max_bad)
     return DONE
 
 
@@ -208,20 +213,40 @@ def _work(
         say(progress.line())
         with contextlib.suppress(FinishedElsewhere, OSError):
             record.end(code, progress.rows)
+    try:
+        _complete(options, store, plan, predictor, stop, device_name, name, record)
+    except JobError as error:
+        with contextlib.suppress(OSError):
+            record.end(error.code, progress.rows)
+        raise
+
+
+def _complete(
+    options: RunOptions,
+    store: Store,
+    plan: Plan,
+    predictor: Predictor,
+    stop: Stop,
+    device_name: str,
+    name: str,
+    record: RunRecord,
+) -> None:
+    """Publish the result when nothing is missing; parts that were lost meanwhile are made anew."""
+    sums = checksums_in(store)
     for _ in range(REPAIRS):
         try:
             missing = missing_parts(store, len(plan.units))
             # Only now: the records that say what is there go when the result is published.
             if store.read(SUCCESS) is not None:
                 return
-            if missing and shard.count * shard.workers == 1:
+            if missing and not options.shard.numbers:
                 raise JobError(f"{missing[0]} is done and cannot be found: does {options.output} list new files late?")
             if missing:
                 rest = f"{len(missing)} parts or more are missing from others"
                 say(f"shard {name} is done; {rest}, the last one publishes")
                 return
             Watch(sums).check_all(plan.files)
-            _publish(store, options.output, record.content)
+            _publish(store, options.output, record.content, options.max_bad)
             return
         except Damaged as damage:
             say(f"{damage.found}: made anew")
@@ -232,9 +257,9 @@ def _work(
     raise JobError(f"parts in {options.output} are lost again and again: does another program write there?")
 
 
-def _publish(store: Store, output: str, current: dict[str, Any] | None) -> None:
+def _publish(store: Store, output: str, current: dict[str, Any] | None, max_bad: float) -> None:
     try:
-        counts = finish(store, provenance(store, current))
+        counts = finish(store, provenance(store, current), max_bad)
     except FinishedElsewhere:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""

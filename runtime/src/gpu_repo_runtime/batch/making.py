@@ -1,6 +1,7 @@
 """Inputs of an owner's model, made of the values of a table or of lines of JSON."""
 
 import json
+import os
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
@@ -166,14 +167,14 @@ def _fraction(text: str) -> float | Decimal:
 
 
 def _place(address: str, root: str | None, file: InputFile) -> tuple[fs.FileSystem, str]:
-    if "://" in address:
-        return open_filesystem(address)
-    if address.startswith("/"):
-        return (file.filesystem if root is None else open_filesystem(root)[0]), address
-    if root is None:
-        return file.filesystem, str(PurePosixPath(file.path).parent / address)
-    filesystem, folder = open_filesystem(root)
-    return filesystem, str(PurePosixPath(folder) / address)
+    """Return where an address leads. Raises ValueError when that is outside of the root."""
+    filesystem, folder = (file.filesystem, str(PurePosixPath(file.path).parent)) if not root else open_filesystem(root)
+    there, path = open_filesystem(address) if "://" in address else (filesystem, f"{PurePosixPath(folder) / address}")
+    if root:
+        inside = PurePosixPath(os.path.normpath(path)).is_relative_to(os.path.normpath(folder))
+        if not inside or there.type_name != filesystem.type_name:
+            raise ValueError(f"the file {address} is outside of --root")
+    return there, path
 
 
 def _why(error: ValidationError, taken: Taken) -> str:

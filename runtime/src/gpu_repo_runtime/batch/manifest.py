@@ -117,6 +117,10 @@ class Ledger:
         found = [record for content in read_all(store, RECORDS, names) if (record := _read(content)) is not None]
         self.records, self.damaged = intact(store, found)
 
+    def of_all(self) -> "Ledger":
+        """Return the finished parts of all workers as they are now."""
+        return Ledger(self._store)
+
     def write(
         self,
         part: Part,
@@ -135,7 +139,7 @@ class Ledger:
         contents = form.files(table, part.name)
         if bad and quarantine:
             rows = [
-                {"file": file.name, "row": row, "count": b.count, "reason": masked(b.reason), "raw": b.raw}
+                {"file": file.name, "row": row, "count": b.count, "reason": _stored(b.reason), "raw": b.raw}
                 for b in bad
                 for file, row in [part.origin(b.row)]
             ]
@@ -206,3 +210,8 @@ def _read(content: bytes) -> Record | None:
 
 def _seal(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record).encode()).hexdigest()
+
+
+def _stored(reason: str) -> str:
+    """Return a reason as a column holds it: a message may name a file of which half a character is all that is left."""
+    return masked(reason).encode("utf-8", "backslashreplace").decode()

@@ -21,6 +21,10 @@ from .settings import Shard
 from .store import SUCCESS, FinishedElsewhere, Store
 
 NAME = "_plan.json"
+# What a copy with the same time, or another disk, has otherwise.
+NOT_OF_CONTENT = ("inode", "changed")
+# Where one of them differs, the content tells whether a file is the same.
+_OF_A_DISK = ("modified", *NOT_OF_CONTENT)
 # What a plan says of a file that an option decides.
 _READING = ("delimiter", "encoding", "format", "rows")
 _NO_OPTIONS = {"code": "the code has changed", "weights": "the weights, or other files beside model.py, have changed"}
@@ -161,7 +165,7 @@ class Plan:
             content = store.read(NAME)
         there = _parsed(content or b"{}")
         before = {file["name"]: file for file in there.get("files", [])}
-        if any(before.get(file["name"], {}).get("modified") != file["modified"] for file in own["files"]):
+        if any(_is_in_doubt(before.get(file["name"], {}), file) for file in own["files"]):
             _add_checksums(own, checksums())
         other_mode = there | {"on_error": self.on_error}
         goes_on = there.get("on_error") == "fail" != self.on_error and store.read(SUCCESS) is None
@@ -213,9 +217,13 @@ def _other_reading(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [*dict.fromkeys(found), *(["--limit is another one"] if limited else [])]
 
 
+def _is_in_doubt(before: dict[str, Any], now: dict[str, Any]) -> bool:
+    return any(before.get(key) != now.get(key) for key in _OF_A_DISK)
+
+
 def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
     """Tell whether a file is the same: by its time, or by its content where that is known of both."""
-    passing = ("modified", "sha256", *_READING)
+    passing = (*_OF_A_DISK, "sha256", *_READING)
     if {k: v for k, v in before.items() if k not in passing} != {k: v for k, v in now.items() if k not in passing}:
         return False
     known = before.get("sha256") and now.get("sha256")

@@ -11,6 +11,7 @@ from typing import Any
 from .. import device
 from .exits import BadConfiguration
 from .messages import say
+from .streams import put_back
 
 LINE_SECONDS = 30
 METRICS_SECONDS = 15
@@ -137,6 +138,7 @@ class Progress:
 
 def _bar() -> Any:
     """Return a bar, None where the standard error is not a terminal. What draws it is not imported for nothing."""
+    put_back()
     if not sys.stderr.isatty():
         return None
     from tqdm import tqdm

@@ -18,7 +18,7 @@ from ..weights import WeightsError, locked
 from .addresses import masked
 from .exits import BadConfiguration
 from .plan import NAME as PLAN
-from .plan import checksum_of, code_fingerprint, data_files, folder_of, to_json
+from .plan import NOT_OF_CONTENT, checksum_of, code_fingerprint, data_files, folder_of, to_json
 from .store import Store, read_all
 
 RUNS = "_runs"
@@ -58,7 +58,7 @@ def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
     """Return the whole story of the result: its plan and every start that worked on it."""
     runs = [run for content in read_all(store, RUNS, sorted(store.sizes(RUNS))) if (run := _parsed(content))]
     plan = json.loads(store.read(PLAN) or b"{}")
-    files = plan.pop("files", [])
+    files = [{key: one for key, one in file.items() if key not in NOT_OF_CONTENT} for file in plan.pop("files", [])]
     story = current or (runs[-1] if runs else {})
     told = ("command", "folder", "code", "image", "versions", "packages", "locks", "weights", "device")
     few = {"start", "end", "exit_code", "rows", "shard", "command", "device", "code"}

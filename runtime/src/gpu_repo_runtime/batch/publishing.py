@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .budget import judge
 from .commontypes import common_schema
 from .exits import BadConfiguration, BadInput, JobError
 from .formats import as_bytes
@@ -72,10 +73,11 @@ def reopen_when_damaged(store: Store) -> bool:
     return True
 
 
-def published_counts(store: Store) -> dict[str, int]:
-    """Return how many rows a complete output holds, `written` and `bad`, and of the bad ones those `uncounted`."""
+def judge_published(store: Store, max_bad: float) -> None:
+    """Raise BadInput when more than a share of the rows of a complete output was bad."""
     manifest = json.loads(store.read(MANIFEST) or b"{}")
-    return {key: int(manifest.get(key) or 0) for key in ("written", "bad", "uncounted")}
+    written, bad, uncounted = (int(manifest.get(key) or 0) for key in ("written", "bad", "uncounted"))
+    judge(written + bad, bad, uncounted, max_bad)
 
 
 def check_published(store: Store) -> None:
@@ -126,17 +128,21 @@ def _published(store: Store) -> tuple[dict[Number, Record] | None, dict[Number, 
         return None, {}
 
 
-def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
+def finish(store: Store, provenance: dict[str, Any], max_bad: float) -> dict[str, int]:
     """Publish the result when every part is there and return the counts of rows, written and bad ones.
 
     Several workers may do this at the same time: each step can be repeated, and the temporary folder goes before the
     records, so that whoever reads too few of them cannot write any more. Raises FinishedElsewhere then, JobError when
-    records do not fit, Damaged when a file is not what was written.
+    records do not fit, Damaged when a file is not what was written, BadInput when more than the share `max_bad` of all
+    rows is bad.
     """
     ledger = Ledger(store)
     records = [record for _, record in sorted(ledger.records.items())]
+    counts = _counts(records)
     try:
         _check_rows(records)
+        if not ledger.damaged:
+            judge(counts["written"] + counts["bad"], counts["bad"], counts.get("uncounted", 0), max_bad)
     except JobError:
         # The records go when the result is published: then some of them were gone already.
         if store.read(SUCCESS) is not None:
@@ -151,14 +157,22 @@ def finish(store: Store, provenance: dict[str, Any]) -> dict[str, int]:
         records = _of_one_schema(store, ledger, records)
     _check_content(store, records)
     _check_no_others(store, records)
-    counts = {key: sum(getattr(record, key) for record in records) for key in ("rows", "written", "bad")}
-    counts |= {"uncounted": uncounted} if (uncounted := sum(record.uncounted for record in records)) else {}
     store.write(MANIFEST, to_json({**counts, "parts": [record.published() for record in records]}))
     store.write("_provenance.json", to_json({**provenance, **counts}))
     store.write(SUCCESS, b"")
+    tidy(store)
+    return counts
+
+
+def tidy(store: Store) -> None:
+    """Take away what a complete output needs no more, also where a kill has come between."""
     store.tidy(TEMPORARY)
     store.tidy(RECORDS)
-    return counts
+
+
+def _counts(records: list[Record]) -> dict[str, int]:
+    counts = {key: sum(getattr(record, key) for record in records) for key in ("rows", "written", "bad")}
+    return counts | ({"uncounted": uncounted} if (uncounted := sum(record.uncounted for record in records)) else {})
 
 
 def _check_rows(records: list[Record]) -> None:

@@ -50,7 +50,7 @@ def find_columns(files: list[InputFile], interface: Interface, asked: Asked, lim
         schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in folders)])
     columns = _columns(schema, files, interface, asked, limits)
     typed = columns.typed and replace(columns.typed, folders=frozenset(folders) & {c for _, c in columns.typed.fields})
-    if typed and typed.folders and not typed.columns:
+    if (typed and typed.folders and not typed.columns) or (not typed and columns.text in folders):
         raise BadConfiguration("an input cannot be made of the names of folders alone")
     return replace(columns, typed=typed, folders=frozenset(folders) & set(columns.kept.names))
 

@@ -7,6 +7,7 @@ from contextlib import closing
 
 from .ahead import ahead
 from .arrowmemory import ArrowMemory
+from .budget import Budget, judge
 from .combining import parts_together
 from .contents import Watch
 from .exits import BadInput
@@ -27,8 +28,6 @@ from .widening import without_notes
 WRITES_WAITING = 1
 # While a part of more bytes is computed, the next one is read and no other one behind it.
 LARGE = 8 << 20
-# The share of bad rows is judged from here on, so that one bad row at the beginning is not all of them.
-ENOUGH_ROWS = 1000
 
 
 class Run:
@@ -50,8 +49,10 @@ class Run:
     def __call__(self, stop: Stop, max_bad: float) -> None:
         """Do all parts. Raises Stopped, BadInput or another JobError; what is written by then is kept.
 
-        max_bad: the share of bad rows, 0 to 1, from which on the input as a whole is bad.
+        max_bad: the share of bad rows, 0 to 1, from which on the whole input is bad. Who publishes judges for several.
         """
+        alone = self._shard.count * self._shard.workers == 1
+        budget = Budget(self._plan.files, max_bad, None if alone else self._bad_of_all)
         with ArrowMemory() as memory, ThreadPoolExecutor(1, "writer") as writer:
 
             def is_large(rows: Sorted) -> bool:
@@ -62,13 +63,17 @@ class Run:
             waiting: deque[Future[Record]] = deque()
             try:
                 with closing(ahead(map(self._sorted, self._parts()), 1, is_large)) as parts:
-                    while self._go_on(parts, writer, waiting, stop, max_bad):
+                    while self._go_on(parts, writer, waiting, stop, budget, max_bad):
                         while len(waiting) > WRITES_WAITING or (waiting and waiting[0].done()):
                             waiting.popleft().result()
             finally:
                 while waiting:
                     waiting.popleft().result()
-        self._judge(max_bad, 1)
+        if alone:
+            judge(self._rows, self._bad, self._uncounted, max_bad)
+
+    def _bad_of_all(self) -> int:
+        return sum(record.bad for record in self._ledger.of_all().records.values())
 
     def _go_on(
         self,
@@ -76,6 +81,7 @@ class Run:
         writer: ThreadPoolExecutor,
         waiting: deque[Future[Record]],
         stop: Stop,
+        budget: Budget,
         max_bad: float,
     ) -> bool:
         """Do the next part; return False when there is none."""
@@ -85,7 +91,10 @@ class Run:
             return False
         outcome = self._predictor.run(rows, stop, self._progress.add)
         bad = outcome.bad_rows()
-        self._count(rows.part, bad, max_bad)
+        self._count(rows.part, bad)
+        judge(0, 0, self._uncounted, max_bad)
+        with stop.waiting():
+            budget.look(self._rows, self._bad)
         waiting.append(writer.submit(self._write, rows.part, outcome, bad))
         return True
 
@@ -139,7 +148,7 @@ class Run:
         versions = {file.name: tag for file in part.files if (tag := self._watch.tag(file))}
         return self._ledger.write(part, table, bad, quarantine, wider, versions, self._plan.form)
 
-    def _count(self, part: Part, bad: list[BadRow], max_bad: float) -> None:
+    def _count(self, part: Part, bad: list[BadRow]) -> None:
         if bad:
             # What looks bad may be two files in one.
             self._watch.check_all(part.files)
@@ -158,18 +167,3 @@ class Run:
         self._progress.bad = self._bad
         self._progress.batch_size = self._predictor.batch_size.smallest
         self._progress.through(before + part.through * (after - before))
-        self._judge(max_bad, ENOUGH_ROWS)
-
-    def _judge(self, max_bad: float, enough: int) -> None:
-        judge(self._rows if self._rows >= enough else 0, self._bad, self._uncounted, max_bad)
-
-
-def judge(rows: int, bad: int, uncounted: int, max_bad: float) -> None:
-    """Raise BadInput when more than a share of the rows is bad, or an unknown number of them. rows: 0 for too few."""
-    if uncounted and max_bad < 1:
-        raise BadInput(
-            f"{uncounted} files or ends of files cannot be read, and nobody knows how many rows they held: "
-            "only --max-bad 1 goes on without them"
-        )
-    if rows and bad > max_bad * rows:
-        raise BadInput(f"{bad:,} of {rows:,} rows are bad, more than --max-bad {max_bad:g} allows")

@@ -31,10 +31,25 @@ class Lasting:
         except OSError:
             self._drop()
 
+    def close(self) -> None:
+        """Go on: it is the job's, whatever the model does with it."""
+        self.flush()
+
     def _drop(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)
+
+
+_KEPT: dict[str, Lasting] = {}
+
+
+def put_back() -> None:
+    """Put back what the model, or a library of it, has taken away of the standard output and error."""
+    for name, stream in _KEPT.items():
+        found = getattr(sys, name)
+        if found is None or getattr(found, "closed", False):
+            setattr(sys, name, stream)
 
 
 def open_closed() -> None:
@@ -52,4 +67,5 @@ def outlive_readers() -> None:
     """Go on when the standard output or error cannot be written any more."""
     # A name of a file may be one that the locale has no signs for.
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    sys.stdout, sys.stderr = Lasting(sys.stdout), Lasting(sys.stderr)
+    _KEPT.update(stdout=Lasting(sys.stdout), stderr=Lasting(sys.stderr))
+    sys.stdout, sys.stderr = _KEPT["stdout"], _KEPT["stderr"]
