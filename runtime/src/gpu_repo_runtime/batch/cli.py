@@ -5,6 +5,7 @@ import csv
 import os
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -162,9 +163,9 @@ def _kept(options: argparse.Namespace) -> list[str] | None:
 
 
 def _without_twice(option: str, names: list[str] | None) -> list[str] | None:
-    twice = [name for name in names or () if (names or []).count(name) > 1]
+    twice = next((name for name, times in Counter(names or ()).items() if times > 1), None)
     if twice:
-        raise BadConfiguration(f"{option} names {twice[0]!r} twice")
+        raise BadConfiguration(f"{option} names {twice!r} twice")
     return names
 
 

@@ -112,13 +112,22 @@ def common_texts(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
 def _common_times(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
     if types.is_timestamp(a) and types.is_timestamp(b) and (a.tz is None) == (b.tz is None):
         # Another zone is another way to write the same moment.
-        return pa.timestamp(max(a.unit, b.unit, key=_UNITS.index), a.tz)
+        return pa.timestamp(_unit(a, b), a.tz)
     if types.is_duration(a) and types.is_duration(b):
         return pa.duration(max(a.unit, b.unit, key=_UNITS.index))
     if types.is_time(a) and types.is_time(b):
         unit = max(a.unit, b.unit, key=_UNITS.index)
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     return None
+
+
+def _unit(a: pa.DataType, b: pa.DataType) -> str:
+    """Return the unit for timestamps: the finer one, but nanoseconds only for a column that began with them.
+
+    They end in the year 2262, and what is far away, as "never" is in most databases, would not fit any more.
+    """
+    finer: str = max(a.unit, b.unit, key=_UNITS.index)
+    return "us" if finer == "ns" != a.unit else finer
 
 
 def _common_fixed(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:

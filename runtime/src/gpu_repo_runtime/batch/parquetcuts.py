@@ -1,6 +1,6 @@
 """Where the parts of a Parquet file end, as its metadata and first rows tell: no other row has to be read for that."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -33,8 +33,10 @@ def cut(file: InputFile, source: pq.ParquetFile, names: Iterable[str], limits: L
     A part has less than limits.rows rows where they are large: each row group has a size of its own.
     """
     metadata = source.metadata
-    there = [name for name in names if name in source.schema_arrow.names]
-    columns = [n for n in range(metadata.num_columns) if _is_in(metadata.schema.column(n).path, there)]
+    own = set(source.schema_arrow.names)
+    there = [name for name in names if name in own]
+    read = set(there)
+    columns = [n for n in range(metadata.num_columns) if _is_in(metadata.schema.column(n).path, read)]
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     rows = [group.num_rows for group in groups]
     sizes = [sum(group.column(n).total_uncompressed_size for n in columns) for group in groups]
@@ -48,8 +50,10 @@ def cut(file: InputFile, source: pq.ParquetFile, names: Iterable[str], limits: L
     return Cut(_ends(rows, means, limits, total), pieces)
 
 
-def _is_in(path: str, names: Sequence[str]) -> bool:
-    return any(path == name or path.startswith(f"{name}.") for name in names)
+def _is_in(path: str, names: Set[str]) -> bool:
+    """Tell whether a path is that of a column, whose name may have dots, or leads into one."""
+    words = path.split(".")
+    return any(".".join(words[:count]) in names for count in range(1, len(words) + 1))
 
 
 def _ends(rows: Sequence[int], means: Sequence[float], limits: Limits, total: int) -> list[int]:

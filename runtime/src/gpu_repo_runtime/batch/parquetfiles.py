@@ -1,5 +1,6 @@
 """Parts of a Parquet file. A row group without a wanted part is not read; the others are read batch by batch."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 from .commontypes import is_number, without_views
 from .exits import BadInput
 from .inputs import REQUEST, InputFile
+from .int96 import MICROSECONDS, Timestamps, columns_of
 from .lines import TooLong, too_long
 from .ordering import as_raw
 from .parquetcuts import Cut, cut
@@ -34,8 +36,15 @@ def parquet_parts(
     try:
         buffer = BUFFER if file.is_local else REQUEST
         source = pq.ParquetFile(
-            file.open(), memory_map=False, pre_buffer=False, buffer_size=buffer, page_checksum_verification=True
+            file.open(),
+            memory_map=False,
+            pre_buffer=False,
+            buffer_size=buffer,
+            page_checksum_verification=True,
+            **MICROSECONDS,
         )
+        long = [name for name in columns_of(source.schema) if name in columns.names]
+        times = Timestamps(file.open(), long, columns.kept)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
@@ -49,7 +58,7 @@ def parquet_parts(
     parts = cut(file, source, columns.names, limits, total)
     count = len(parts.ends)
     wanted_parts = [index for index in range(first, count) if wanted(index)]
-    for index, tables, bad in _read(file, source, columns, parts, wanted_parts):
+    for index, tables, bad in _read(file, source, times, columns, parts, wanted_parts):
         start, end = parts.range(index)
         table, unfit = _checked(tables, columns, limits)
         # Not held beside the table, which may be another one.
@@ -67,13 +76,12 @@ def _there(source: pq.ParquetFile, columns: Columns) -> list[str]:
 
 
 def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
+    there, required = Counter(schema.names), set(columns.required)
     for column in columns.names:
-        if column not in schema.names and column not in columns.required:
-            continue
-        if column not in schema.names:
-            raise BadInput(f"{name}: no column {column!r}; there are {', '.join(schema.names)}")
-        if schema.names.count(column) > 1:
-            raise BadInput(f"{name}: {schema.names.count(column)} columns {column!r}: which one is meant?")
+        if column not in there and column in required:
+            raise BadInput(f"{name}: no column {column!r}; there are {', '.join(there)}")
+        if there[column] > 1:
+            raise BadInput(f"{name}: {there[column]} columns {column!r}: which one is meant?")
     if columns.typed:
         return
     form = schema.field(columns.text).type
@@ -84,7 +92,7 @@ def _check(schema: pa.Schema, columns: Columns, name: str) -> None:
 
 
 def _read(
-    file: InputFile, source: pq.ParquetFile, columns: Columns, parts: Cut, wanted: list[int]
+    file: InputFile, source: pq.ParquetFile, times: Timestamps, columns: Columns, parts: Cut, wanted: list[int]
 ) -> Iterator[tuple[int, list[pa.Table], list[BadRow]]]:
     """Yield (index, tables, bad rows) of each wanted part; the tables have a column with the row's number."""
     total = parts.ends[-1]
@@ -97,14 +105,14 @@ def _read(
         position = int(group_end[group - 1]) if group else 0
         if not pending or end <= pending[0][1]:
             continue
-        for table, broken in _read_group(file, source, group, columns, parts.pieces[group], position, int(end)):
+        for table, broken in _read_group(file, source, times, group, columns, parts.pieces[group], position, int(end)):
             table = table.slice(0, total - position)
             size = broken.count if broken else len(table)
             while pending and position + size > pending[0][1]:
                 index, first, behind = pending[0]
                 start, stop = max(position, first), min(position + size, behind)
                 if broken:
-                    bad.append(BadRow(start, broken.reason, stop - start))
+                    bad.append(BadRow(start, broken.reason, stop - start, raw=broken.raw))
                 elif start < stop:
                     tables.append(table.slice(start - position, stop - start))
                 if position + size < behind:
@@ -118,26 +126,46 @@ def _read(
 
 
 def _read_group(
-    file: InputFile, source: pq.ParquetFile, group: int, columns: Columns, rows: int, begin: int, end: int
+    file: InputFile,
+    source: pq.ParquetFile,
+    times: Timestamps,
+    group: int,
+    columns: Columns,
+    rows: int,
+    begin: int,
+    end: int,
 ) -> Iterator[tuple[pa.Table, BadRow | None]]:
     """Yield a row group, `rows` at a time; what cannot be read of it comes last, as one bad row for all of it."""
     position = begin
     try:
         there = _there(source, columns)
-        for read in source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False):
-            batch = _without_views(read)
+        batches = source.iter_batches(rows, row_groups=[group], columns=there, use_threads=False)
+        for read, fine in zip(batches, times.batches(rows, group), strict=False):
+            batch, unfit = times.settled(_without_views(read), fine)
             table = pa.Table.from_batches([batch])
             numbers = pa.array(np.arange(position, position + len(table), dtype=np.int64))
             kept = [table[name] for name in columns.kept.names]
             fields = [ROW, TEXT, *columns.kept.names]
             value = _of_inputs(batch, columns.typed) if columns.typed else table[columns.text]
-            yield pa.table([pa.chunked_array([numbers]), value, *kept], names=fields), None
+            whole = pa.table([pa.chunked_array([numbers]), value, *kept], names=fields)
+            yield from _apart(whole, unfit, columns) if unfit else [(whole, None)]
             position += len(table)
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
         reason = " ".join(str(error).split())
         yield empty_table(columns), BadRow(position, f"the row group cannot be read: {reason}", end - position)
+
+
+def _apart(table: pa.Table, unfit: dict[int, str], columns: Columns) -> Iterator[tuple[pa.Table, BadRow | None]]:
+    """Yield rows in their order, those at some places as bad ones."""
+    begin = 0
+    for place in [*sorted(unfit), len(table)]:
+        yield table.slice(begin, place - begin), None
+        if place < len(table):
+            row = table[ROW][place].as_py()
+            yield empty_table(columns), BadRow(row, unfit[place], raw=_raw(row, table, columns))
+        begin = place + 1
 
 
 def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:

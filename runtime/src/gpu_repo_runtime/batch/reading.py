@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +14,7 @@ from ..interface import Interface
 from .commontypes import without_views
 from .exits import BadConfiguration, BadInput, refusal
 from .inputs import InputFile
+from .int96 import columns_of, with_units
 from .parquetfiles import parquet_parts
 from .parts import LINE_COLUMN, ROW, TEXT, Columns, Limits, Part
 from .shapes import shape_of, taken
@@ -78,8 +79,8 @@ def _columns(
     if schema is None:
         return Columns(text, pa.schema([(name, pa.string()) for name in names]))
     _check_kept(schema, [text, *names])
-    fields = [pa.field(n, pa.string()) if n == text else _kept(schema.field(n), files, limits) for n in names]
-    return Columns(text, pa.schema(fields))
+    others = {field.name: field for field in _kept(schema, [n for n in names if n != text], files, limits)}
+    return Columns(text, pa.schema([others.get(name, pa.field(name, pa.string())) for name in names]))
 
 
 def _text_column(asked: Asked) -> str:
@@ -113,16 +114,17 @@ def _typed_columns(
     if schema is None:
         return Columns("", pa.schema([(name, pa.string()) for name in kept]), made)
     _check_kept(schema, kept)
-    return Columns("", pa.schema([_kept(schema.field(name), files, limits) for name in kept]), made)
+    return Columns("", pa.schema(_kept(schema, kept, files, limits)), made)
 
 
 def _check_kept(schema: pa.Schema, names: list[str]) -> None:
+    there = Counter(schema.names)
     for name in names:
-        if name not in schema.names:
-            known = ", ".join(schema.names) or "none"
+        if name not in there:
+            known = ", ".join(there) or "none"
             raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
-        if schema.names.count(name) > 1:
-            raise BadConfiguration(f"the input has {schema.names.count(name)} columns {name!r}: which one is meant?")
+        if there[name] > 1:
+            raise BadConfiguration(f"the input has {there[name]} columns {name!r}: which one is meant?")
 
 
 def first_rows(files: list[InputFile], count: int, limits: Limits) -> list[InputFile]:
@@ -172,29 +174,40 @@ def errors_named(file: InputFile) -> Iterator[None]:
         raise refusal(file.name, error) from error
 
 
-def _kept(field: pa.Field, files: list[InputFile], limits: Limits) -> pa.Field:
-    """Return the column with the type of its values for a dictionary type, and of the first one behind nulls."""
-    if pa.types.is_null(field.type):
-        found = (_behind_nulls(field.name, file, limits) for file in files)
-        field = next((one for one in found if one is not None), field.with_type(pa.string()))
-    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+def _kept(schema: pa.Schema, names: Sequence[str], files: list[InputFile], limits: Limits) -> list[pa.Field]:
+    """Return columns with the types of their values for dictionary types, and of the first ones behind nulls."""
+    fields = [schema.field(name) for name in names]
+    nulls = {field.name for field in fields if pa.types.is_null(field.type)}
+    found = _behind_nulls(nulls, files, limits)
+    fields = [found.get(one.name, one.with_type(pa.string())) if one.name in nulls else one for one in fields]
+    return [one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in fields]
 
 
-def _behind_nulls(name: str, file: InputFile, limits: Limits) -> pa.Field | None:
-    """Return the column as its first value in a file tells it, None where there is none far and wide."""
+def _behind_nulls(names: Set[str], files: list[InputFile], limits: Limits) -> dict[str, pa.Field]:
+    """Return the columns as their first values tell them, as far as there are any far and wide."""
+    found: dict[str, pa.Field] = {}
+    schemas = (schema for file in files for schema in _schemas(file, limits))
+    while len(found) < len(names) and (schema := next(schemas, None)) is not None:
+        there = Counter(schema.names)
+        for name in names - found.keys():
+            if there[name] == 1 and not pa.types.is_null(schema.field(name).type):
+                found[name] = schema.field(name)
+    return found
+
+
+def _schemas(file: InputFile, limits: Limits) -> Iterator[pa.Schema]:
+    """Yield the columns of a file, in JSON Lines those of some lines after the other."""
     if file.format != "jsonl":
         schema = _schema(file, limits)
-        there = schema is not None and schema.names.count(name) == 1 and not pa.types.is_null(schema.field(name).type)
-        return schema.field(name) if schema is not None and there else None
+        yield from [] if schema is None else [schema]
+        return
     try:
         for lines in some_lines(file, limits, SEARCHED_BYTES):
-            found = _json_schema(lines)
-            if found is not None and name in found.names and not pa.types.is_null(found.field(name).type):
-                return found.field(name)
+            schema = _json_schema(lines)
+            yield from [] if schema is None else [schema]
     except (OSError, pa.ArrowException) as error:
         if not file.blames(error):
             raise
-    return None
 
 
 def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
@@ -223,6 +236,8 @@ def _parquet_schema(file: InputFile) -> pa.Schema:
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
     schema = metadata.schema.to_arrow_schema()
+    if columns_of(metadata.schema):
+        schema = with_units(schema, file.open())
     times = Counter(schema.names)
     wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64 and times[f.name] == 1]
     exact = {name for name in wide if any(_may_be_large(group.column(place[name])) for group in groups)}

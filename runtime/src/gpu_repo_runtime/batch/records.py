@@ -3,6 +3,7 @@
 import contextlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -162,14 +163,15 @@ def _json_object(line: Line, any_value: bool = False) -> dict[str, Any]:
 def csv_parser(header: list[str], file_name: str) -> Callable[[Sequence[Any], int, Columns], Parsed]:
     """Return the function that parses records under this header."""
     position = {name: index for index, name in enumerate(header)}
+    times = Counter(header)
 
     def parse(records: Sequence[Any], first_row: int, columns: Columns) -> Parsed:
         missing = [name for name in columns.required if name not in position]
         if missing:
             raise BadInput(f"{file_name}: no column {missing[0]!r}; there are {', '.join(header)}")
-        double = [name for name in columns.names if header.count(name) > 1]
-        if double:
-            raise BadInput(f"{file_name}: {header.count(double[0])} columns {double[0]!r}: which one is meant?")
+        double = next((name for name in columns.names if times[name] > 1), None)
+        if double is not None:
+            raise BadInput(f"{file_name}: {times[double]} columns {double!r}: which one is meant?")
         kept = [position[name] for name in columns.kept.names]
         of_input = {name: position[name] for name in columns.typed.columns if name in position} if columns.typed else {}
         text = -1 if columns.typed else position[columns.text]

@@ -1,5 +1,6 @@
 """What an owner's ``Input`` asks of a table: which columns make one, and which of them hold files."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -163,10 +164,11 @@ def _fields(
 
 
 def _check_there(fields: list[tuple[str, str]], shape: Shape, names: Sequence[str], what: str) -> None:
+    there = Counter(names)
     for key, column in fields:
-        if column in names:
-            if names.count(column) > 1:
-                raise BadConfiguration(f"the input has {names.count(column)} columns {column!r}: which one is meant?")
+        if column in there:
+            if there[column] > 1:
+                raise BadConfiguration(f"the input has {there[column]} columns {column!r}: which one is meant?")
         else:
             where = f"; --columns {key}=COLUMN says what it is called" if key else ""
             raise BadConfiguration(f"{what}, and the input has no column {column!r}; it has: {_listed(names)}{where}")
