@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import json
 
@@ -118,3 +119,77 @@ def test_what_one_unit_cannot_hold_is_a_bad_row_and_not_the_end_of_the_run(job, 
     [bad] = out.quarantined()
     assert (bad["file"], bad["row"]) == ("b.parquet", 0)
     assert len(kept(out)) == 3
+
+
+FAR = {
+    pa.timestamp("us"): [(2**62, "148108-07-06T14:00:27.387904"), (-(2**63), "-290308-12-21T19:59:05.224192"),
+                         (0, "1970-01-01T00:00:00.000000"), (None, None)],
+    pa.timestamp("ms"): [(2**40 * 1000, "36812-02-20T00:36:16.000"), (0, "1970-01-01T00:00:00.000")],
+    pa.timestamp("us", "Europe/Berlin"): [(2**62, "148108-07-06T14:00:27.387904Z"),
+                                          (0, "1970-01-01T01:00:00.000000+0100")],
+    pa.timestamp("ns", "Mars/X"): [(NANOSECONDS, "2024-01-01T00:00:00.123456789Z"), (None, None)],
+    pa.date32(): [(2**31 - 1, "5881580-07-11"), (-(2**31), "-5877641-06-23"), (0, "1970-01-01"), (None, None)],
+    pa.time64("ns"): [(1, "00:00:00.000000001")],
+    pa.duration("ns"): [(NANOSECONDS, NANOSECONDS)],
+}  # fmt: skip
+
+
+def numbers(form, pairs):
+    """Return the column whose values are these numbers."""
+    if pa.types.is_date32(form):
+        return pa.array([n for n, _ in pairs], pa.int32()).cast(form)
+    return pa.array([n for n, _ in pairs], pa.int64()).cast(form)
+
+
+@pytest.mark.parametrize("where", ["alone", "list", "object", "map", "key"])
+@pytest.mark.parametrize("form", FAR, ids=str)
+def test_times_are_texts_however_far_and_fine_they_are(job, tmp_path, out, form, where):
+    pairs = [pair for pair in FAR[form] if where != "key" or pair[0] is not None]
+    column = numbers(form, pairs)
+    begins = pa.array(range(len(pairs) + 1), pa.int32())
+    expected = [text for _, text in pairs]
+    if where == "list":
+        column, expected = pa.ListArray.from_arrays(begins, column), [[text] for text in expected]
+    elif where == "object":
+        column, expected = pa.StructArray.from_arrays([column], ["a"]), [{"a": text} for text in expected]
+    elif where == "map":
+        column = pa.MapArray.from_arrays(begins, pa.array(["x"] * len(pairs)), column)
+        expected = [{"x": text} for text in expected]
+    elif where == "key":
+        column, expected = pa.MapArray.from_arrays(begins, column, pa.array([1] * len(pairs))), [
+            {str(text): 1} for text in expected]  # fmt: skip
+    pq.write_table(pa.table({"text": ["t"] * len(pairs), "k": column}), tmp_path / "a.parquet")
+    for kind in ("jsonl", "csv"):
+        options = ("--keep", "k", "--output-format", kind)
+        assert job("--input", tmp_path / "a.parquet", "--output", out.path / kind, *options) == 0
+    lines = [json.loads(line) for line in (out.path / "jsonl" / "data" / "part-00000-000000.jsonl").open()]
+    assert [line["k"] for line in lines] == expected
+    cells = [row["k"] for row in csv.DictReader((out.path / "csv" / "data" / "part-00000-000000.csv").open())]
+    shown = [json.dumps(one, ensure_ascii=False) if isinstance(one, list | dict) else str(one) for one in expected]
+    assert cells == ["" if one == "None" else one for one in shown]
+
+
+def test_keys_of_maps_are_texts(job, tmp_path, out):
+    maps = {
+        "bytes": (pa.binary(), [(b"a", 1)], {"YQ==": 1}),
+        "objects": (pa.struct([("a", pa.int64())]), [({"a": 1}, 2)], {'{"a": 1}': 2}),
+        "numbers": (pa.int64(), [(1, 2)], {"1": 2}),
+        "truths": (pa.bool_(), [(True, 2)], {"true": 2}),
+    }
+    columns = {name: pa.array([[], pairs, None], pa.map_(form, pa.int64())) for name, (form, pairs, _) in maps.items()}
+    pq.write_table(pa.table({"text": ["a", "b", "c"], **columns}), tmp_path / "a.parquet")
+    options = ("--keep", ",".join(maps), "--output-format", "jsonl")
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, *options) == 0
+    lines = [json.loads(line) for line in (out.path / "data" / "part-00000-000000.jsonl").open()]
+    for name, (_, _, expected) in maps.items():
+        assert [line[name] for line in lines] == [{}, expected, None], name
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_a_map_with_a_key_twice_is_named(job, tmp_path, out, capsys, kind):
+    column = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
+    pq.write_table(pa.table({"text": ["a"], "k": column}), tmp_path / "a.parquet")
+    options = ("--input", tmp_path / "a.parquet", "--keep", "k")
+    assert job(*options, "--output", out.path, "--output-format", kind) == 65
+    assert f"a map has a key twice, which {kind} does not know" in capsys.readouterr().err
+    assert job(*options, "--output", out.path / "parquet") == 0

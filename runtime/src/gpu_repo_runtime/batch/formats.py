@@ -21,6 +21,7 @@ from pyarrow import types
 
 from .exits import BadConfiguration, BadInput
 from .inputs import NO_VALUE
+from .plaintext import has_others, in_text
 
 FORMATS = ("parquet", "jsonl", "csv")
 # Of one part: each is a file of its own.
@@ -68,6 +69,11 @@ class Form:
         folders = _by_folder(table, self.folders)
         try:
             return {f"{folder}{name}.{self.name}": as_bytes(rows, self.name) for folder, rows in folders.items()}
+        except KeyError:
+            raise BadInput(
+                f"{name}: a map has a key twice, which {self.name} does not know; leave it out with --keep, or take "
+                "--output-format parquet"
+            ) from None
         except pa.ArrowNotImplementedError as error:
             # As of an object without keys, which Parquet does not have.
             raise BadInput(
@@ -130,16 +136,15 @@ def _in_json(value: Any) -> Any:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Return the table with times as texts, which Python has no room for where they are far away or finer than µs."""
+    """Return the table with times as texts, and durations as whole numbers."""
     for number, field in enumerate(table.schema):
-        if types.is_timestamp(field.type):
-            texts = pc.replace_substring(table.column(number).cast(pa.string()), " ", "T", max_replacements=1)
-            table = table.set_column(number, field.name, texts)
-        elif types.is_duration(field.type):
-            table = table.set_column(number, field.name, table.column(number).cast(pa.int64()))
-        elif types.is_date(field.type) or types.is_time(field.type):
-            table = table.set_column(number, field.name, table.column(number).cast(pa.string()))
+        if has_others(field.type):
+            table = table.set_column(number, field.name, in_text(table.column(number).combine_chunks(), _key))
     return table
+
+
+def _key(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, bool) else _cell(value)
 
 
 def _flat(table: pa.Table) -> pa.Table:
