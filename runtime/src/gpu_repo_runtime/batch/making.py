@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from decimal import Decimal
 from pathlib import PurePosixPath
 from typing import Any
@@ -21,6 +22,7 @@ from .shapes import Taken
 _NO_FILE = (OSError, ValueError, OverflowError, pa.ArrowException)
 
 
+_UNDERSCORES = re.compile(r"\s*[+-]?\d+(_\d+)+\.?[\d_]*([eE][+-]?[\d_]+)?\s*")
 # How pydantic notes a field that is one.
 _DECIMAL = "'type': 'decimal'"
 
@@ -60,7 +62,7 @@ class Maker:
 
     def _input(self, scalar: pa.Scalar, file: InputFile) -> Any:
         try:
-            value = scalar.as_py()
+            value = _of_python(scalar)
             found = self._made_of(value, file)
             if file.format != "parquet" and self._has_lost(value, found):
                 return Refused("a number that is too large or too small for a double")
@@ -125,6 +127,9 @@ class Maker:
         items = shape.kind == "list" and len(self._taken.fields) > 1
         for column, cell in row.items():
             keys = set(self._keys[column])
+            if not (items or keys & shape.texts) and _UNDERSCORES.fullmatch(cell):
+                # Python's way to write numbers, and nobody else's.
+                raise ValueError(f"column {column!r} holds {cell!r}, which is no number")
             if items or (cell and not keys & shape.nested) or keys & shape.texts:
                 found[column] = cell
             elif cell:
@@ -158,6 +163,15 @@ class Maker:
         with filesystem.open_input_file(path) as stream:
             content: bytes = stream.read()
         return content
+
+
+def _of_python(scalar: pa.Scalar) -> Any:
+    try:
+        return scalar.as_py()
+    except ValueError as error:
+        if "anosecond" in str(error):
+            raise ValueError("a time with parts of a microsecond, which Python's datetime does not hold") from None
+        raise
 
 
 def _fraction(text: str) -> float | Decimal:

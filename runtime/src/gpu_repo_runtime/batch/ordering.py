@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from .estimates import estimate
 from .parts import ROW, TEXT, BadRow, Part
+from .plaintext import in_text
 from .shapes import Taken
 
 # A part with more text than this stays as it was read, and each batch is taken out of it when its turn comes.
@@ -98,7 +99,8 @@ def _longest_first(lengths: np.ndarray) -> np.ndarray:
 def as_raw(value: pa.Scalar) -> bytes | None:
     """Return what went to the model: a text or a line as it is, columns as JSON; None for what JSON does not have."""
     try:
-        found = value.as_py()
+        # Times as Python has no room for them are texts.
+        found = in_text(pa.repeat(value, 1), str)[0].as_py()
         return (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=_in_json)).encode()
     except (ValueError, TypeError, OverflowError):
         return None

@@ -277,9 +277,12 @@ def _is_text(name: str) -> bool:
 def _json_field(name: str, values: list[Any]) -> pa.Field:
     """Return the column that the values begin, without those that pyarrow has no column for."""
     try:
-        return typed(name, values)
+        found = typed(name, values)
+        if not is_empty(found.type):
+            return found
     except UNFIT:
-        return typed(name, filter(_has_column, values))
+        pass
+    return typed(name, filter(_has_column, values))
 
 
 def _has_column(value: Any) -> bool:

@@ -16,7 +16,7 @@ from .lines import Line, TooLong, too_long
 from .overflow import has_bound, loses, may_be_lost, may_be_too_small
 from .parts import LINE_COLUMN, ROW, TEXT, BadRow, Columns, table_schema
 from .values import column
-from .widening import LARGEST, UNFIT, extremes, within
+from .widening import LARGEST, UNFIT, extremes, infer, is_empty, within
 
 Parsed = tuple[pa.Table, list[BadRow]]
 # What pyarrow reads from JSON without changing a value; whole numbers as double have to be looked at.
@@ -253,9 +253,19 @@ def _why_unfit(field: pa.Field, value: Any) -> str:
     except UnicodeError:
         return f"column {field.name!r} is not UTF-8"
     except UNFIT as error:
+        if reason := _why_no_column(value):
+            return f"column {field.name!r} holds {reason}; leave it out with --keep"
         number = f": {value}" if isinstance(value, int | float) and isinstance(error, ValueError) else ""
         return f"column {field.name!r} holds {type(value).__name__} where it held {field.type} at first{number}"
     return ""
+
+
+def _why_no_column(value: Any) -> str:
+    """Say why a value makes no column at all, "" where it does."""
+    try:
+        return "an empty object, for which there are no columns" if is_empty(infer([value])[0]) else ""
+    except UNFIT as error:
+        return f"a {type(value).__name__} that makes no column: {' '.join(str(error).split())}"
 
 
 def _is_utf8(text: str) -> bool:

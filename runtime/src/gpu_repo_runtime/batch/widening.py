@@ -195,6 +195,8 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "mM":
         return _in_microseconds(value)
+    if isinstance(value, memoryview):
+        return value.tobytes()
     return value.tolist() if hasattr(value, "tolist") else value
 
 
