@@ -187,3 +187,11 @@ def test_a_folder_that_was_deleted_is_named(job, tmp_path, out, monkeypatch, cap
     finally:
         monkeypatch.chdir(tmp_path)
     assert "the folder that the job was started in was deleted" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("root", ["/", "//", "file:///", "file:/", "/tmp/.."])
+def test_the_root_of_the_disk_is_no_output(job, tmp_path, monkeypatch, capsys, root):
+    """As $FOLDER/ is where the variable is empty."""
+    monkeypatch.setattr(job.module("store").DiskStore, "prepare", lambda *_: pytest.fail("it would write there"))
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", root) == 78
+    assert "is a variable empty?" in capsys.readouterr().err

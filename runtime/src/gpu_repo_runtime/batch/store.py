@@ -33,6 +33,8 @@ def open_store(location: str, make: bool = True) -> "DiskStore | ObjectStore":
     filesystem, path = open_filesystem(location)
     if not isinstance(filesystem, fs.LocalFileSystem):
         return ObjectStore(filesystem, path)
+    if Path(path).exists() and os.path.samefile(path, "/"):
+        raise BadConfiguration(f"the output {location} is the root of the disk (is a variable empty?): name a folder")
     if not make and not Path(path).is_dir():
         raise BadConfiguration(f"there is no folder {location}")
     try:
