@@ -68,6 +68,21 @@ def test_times_of_96_bits_in_lists_and_objects(job, tmp_path, out, form):
     assert kept(out).to_pylist() == values
 
 
+def test_times_of_96_bits_under_a_name_with_a_dot(job, tmp_path, out):
+    table = pa.table(
+        {
+            "text": ["x"],
+            "a": pa.array([{"b": EVER, "c": 1}], pa.struct([("b", pa.timestamp("us")), ("c", pa.int64())])),
+            "a.b": pa.array([NEVER], pa.timestamp("us")),
+            "k": pa.array([NOW], pa.timestamp("us")),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "a,a.b,k") == 0
+    [row] = out.rows()
+    assert (row["a"], row["a.b"], row["k"]) == ({"b": EVER, "c": 1}, NEVER, NOW)
+
+
 def test_nanoseconds_of_96_bits_in_lists_are_bad_rows(job, tmp_path, out):
     values = pa.array([[1000, 2000], [NANOSECONDS], None], pa.list_(pa.timestamp("ns")))
     source = write(tmp_path / "a.parquet", values, None)

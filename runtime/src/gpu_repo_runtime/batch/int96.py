@@ -17,12 +17,28 @@ from pyarrow import types
 MICROSECONDS = {"coerce_int96_timestamp_unit": "us"}
 _MOST = (2**63 - 1) // 1000
 _FIRST_ROWS = 1000
+_INT96 = "INT96"
 
 
 def columns_of(schema: pq.ParquetSchema) -> list[str]:
     """Return the names of the columns with such timestamps, in objects and lists too."""
-    leaves = (schema.column(number) for number in range(len(schema)))
-    return list(dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"))
+    found, place = [], 0
+    if not any(schema.column(number).physical_type == _INT96 for number in range(len(schema))):
+        return []
+    # By their places: the path of a leaf does not tell a column `a.b` from `b` in an object `a`.
+    for field in schema.to_arrow_schema():
+        leaves = range(place, place + _count_of_leaves(field.type))
+        found += [field.name] if any(schema.column(leaf).physical_type == _INT96 for leaf in leaves) else []
+        place = leaves.stop
+    return found
+
+
+def _count_of_leaves(form: pa.DataType) -> int:
+    if isinstance(form, pa.BaseExtensionType):
+        form = form.storage_type
+    if not types.is_nested(form):
+        return 1
+    return sum(_count_of_leaves(form.field(number).type) for number in range(form.num_fields))
 
 
 def with_units(schema: pa.Schema, source: Any) -> pa.Schema:
