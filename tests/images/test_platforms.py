@@ -17,8 +17,6 @@ from image_tools import lists, plan, platforms, registry, released, system
 from image_tools.catalog import DEFAULT_PLATFORM, FOLDER, ImageError, Pin, find_row, installed_pins, live_rows
 from image_tools.lock import uv
 
-from tests.sampling import sampled
-
 from .conftest import CATALOG
 from .registries import running
 from .test_signing import image
@@ -50,7 +48,8 @@ def test_the_rows_of_this_years_machines_are_on_arm64() -> None:
     assert ON_ARM == ["torch-cu13", "plain-cu13", "plain-cu12"]
 
 
-@pytest.mark.parametrize("name", sampled(ON_ARM, ["plain-cu12"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ON_ARM)
 def test_each_lock_has_wheels_for_arm64_by_hash(name: str, tmp_path: Path) -> None:
     """The same lock, the same versions of everything."""
     pins = installed_pins(CATALOG, name, ARM)
@@ -63,6 +62,7 @@ def test_each_lock_has_wheels_for_arm64_by_hash(name: str, tmp_path: Path) -> No
     assert not missing, f"{name}: the lock has no hash of a wheel for arm64: {missing}"
 
 
+@pytest.mark.slow
 def test_wheels_of_arm64_are_not_those_of_amd64(tmp_path: Path) -> None:
     """The test above sees the difference: of a package with a wheel for each processor it takes one."""
     pin = installed_pins(CATALOG, "plain-cu12")["nvidia-cudnn-cu12"]
