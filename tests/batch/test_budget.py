@@ -92,7 +92,7 @@ def test_a_hopeless_input_is_not_read_to_its_end(job, tmp_path, out, capsys, kin
 
 
 def test_an_archive_is_counted_as_it_is_read(job, tmp_path, out):
-    lines = [BAD] * 1500 + [json.dumps({"text": f"row {n}"}) for n in range(5_000)]
+    lines = [BAD] * 1500 + [json.dumps({"text": f"row {n}"}) for n in range(16_000)]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     arguments = ("--input", tmp_path / "a.jsonl.gz", "--output", out.path, "--on-error", "skip", "--part-rows", 500)
     assert job(*arguments) == 0
