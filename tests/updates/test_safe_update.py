@@ -147,6 +147,12 @@ def break_source(template: Template, child: Child) -> None:
     template.path.rename(template.path.with_name("elsewhere"))
 
 
+def break_relative_source(template: Template, child: Child) -> None:
+    """As `copier copy . ../child` in the template's folder leaves it."""
+    answers = child.read(".copier-answers.yml")
+    child.edit({".copier-answers.yml": re.sub(r"(?m)^_src_path: .*$", "_src_path: .", answers)})
+
+
 def break_template(template: Template, child: Child) -> None:
     template.release("v2.1.0", {"a.txt.jinja": "{{ nonsense | nonsense }}\n"})
 
@@ -174,6 +180,7 @@ def break_nothing(template: Template, child: Child) -> None:
             (break_commit, (), "lacks _commit"),
             (break_tag, (), "no version v1.0.0 any more"),
             (break_source, (), "cannot be reached"),
+            (break_relative_source, (), "/child, to which _src_path in .copier-answers.yml leads, is not a template"),
             (break_template, (), "No filter named 'nonsense'"),
             (break_trust, (), "trust"),
             (break_choice, (), "the answer line: a is not possible in v2.1.0 any more"),

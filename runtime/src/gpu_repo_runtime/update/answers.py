@@ -38,6 +38,11 @@ def read_answers(child: Path) -> dict[str, Any]:
     return dict(answers)
 
 
+def from_child(child: Path, source: str) -> str:
+    """Return the source of a template with a relative path as it is seen from the child, wherever this is called."""
+    return str((child / source).resolve()) if source.startswith(".") and (child / source).exists() else source
+
+
 def check_answers_file(child: Path) -> None:
     """Raise UpdateError where the answers file is a link, or one that git does not keep."""
     if (child / ANSWERS).is_symlink():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .answers import ANSWERS, HASH
-from .git_calls import UpdateError, without_password
+from .git_calls import UpdateError, call, without_password
 from .template_versions import Template, version_of
 
 
@@ -35,6 +35,7 @@ def followed(template: Template, name: str, text: str) -> Start:
         return Start(name, recorded, True, f"{name} was moved in the template since: a version should never change")
     commit = named or recorded
     if not commit:
+        check_is_template(template)
         if version_of(name):
             hint = "tell its owners"
         else:
@@ -43,6 +44,18 @@ def followed(template: Template, name: str, text: str) -> Start:
             hint = "it is a shallow clone: git fetch --unshallow there"
         raise UpdateError(f"the template has no version {name} any more, which this repository follows: {hint}")
     return Start(name, commit)
+
+
+def check_is_template(template: Template) -> None:
+    """Raise UpdateError where the address leads elsewhere, as `.` does, which was the template's folder once."""
+    tip = "refs/heads/main"
+    there = call(template.place, "rev-parse", "--verify", "--quiet", tip).returncode == 0
+    if not there or call(template.place, "cat-file", "-e", f"{tip}:copier.yml").returncode == 0:
+        return
+    raise UpdateError(
+        f"{without_password(template.source)}, to which _src_path in {ANSWERS} leads, is not a template (it has no "
+        "copier.yml): write the address of the template there, or its whole path, and commit it"
+    )
 
 
 def choose(template: Template, start: Start, to: str | None) -> str | None:

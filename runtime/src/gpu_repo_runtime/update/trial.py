@@ -20,6 +20,7 @@ from .answers import (
     ANSWERS,
     check_answers_file,
     following,
+    from_child,
     read_answers,
     rendered_answers,
     with_own_comments,
@@ -129,7 +130,8 @@ def trial(child: Path, to: str | None = None, given: dict[str, Any] | None = Non
     answers = read_answers(child)
     check_answers_file(child)
     text = (child / ANSWERS).read_text(encoding="utf-8")
-    template = template_of(answers["_src_path"])
+    source = from_child(child, answers["_src_path"])
+    template = template_of(source)
     start = followed(template, answers["_commit"], text)
     tag = choose(template, start, to)
     before = before_hands(child, template, start, text, tag)
@@ -139,7 +141,7 @@ def trial(child: Path, to: str | None = None, given: dict[str, Any] | None = Non
         yield None
         return
     tag = tag or template.known.get(version_of(start.name) or None, start.commit)  # type: ignore[arg-type]
-    new = release(answers["_src_path"], tag)
+    new = release(source, tag)
     check_given(given, new.questions)
     given = {name: value for name, value in before.changed.items() if name in new.questions} | given
     answers = before.answers
