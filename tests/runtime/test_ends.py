@@ -90,7 +90,11 @@ def test_a_request_that_comes_in_pieces_around_sigterm_is_answered(start: Start,
     "signals", sampled([[signal.SIGHUP], [signal.SIGTERM, signal.SIGHUP], [signal.SIGHUP, signal.SIGTERM]], every(3))
 )
 def test_sighup_cuts_no_answer_off(start: Start, tmp_path: Path, signals: list[int]) -> None:
-    service = start(STANDIN_CALL_MS="1000", STANDIN_TELLS=str(tmp_path / "at-work"))
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup children would inherit that it is ignored
+    try:
+        service = start(STANDIN_CALL_MS="1000", STANDIN_TELLS=str(tmp_path / "at-work"))
+    finally:
+        signal.signal(signal.SIGHUP, before)
     with raw.connect(service) as connection:
         (tmp_path / "at-work").unlink(missing_ok=True)  # it warmed up with its examples
         connection.sendall(raw.predict("text"))
