@@ -29,6 +29,7 @@ from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = ("hooks", "tools", "runtime/src", "base-images")
+PROGRAMS = ROOT / "build" / "bin"  # last on the PATH of the tests: kubectl, for a machine that has none
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
 # What the runtime around a model in PyTorch needs.
 TORCH_NEEDS = ("numpy", "pyarrow", "matplotlib", "tqdm", "prometheus-client", "pydantic")
@@ -40,8 +41,11 @@ sys.dont_write_bytecode = False
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile what is ours once, and not in each process that a test starts."""
-    os.environ["PATH"] = without_shims(os.environ["PATH"])
+    os.environ["PATH"] = f"{without_shims(os.environ['PATH'])}{os.pathsep}{PROGRAMS}"
     if not hasattr(session.config, "workerinput"):
+        PROGRAMS.mkdir(parents=True, exist_ok=True)
+        (PROGRAMS / "kubectl").unlink(missing_ok=True)
+        (PROGRAMS / "kubectl").symlink_to(Path(sys.executable).with_name("kubectl"))
         for folder in OURS:
             compileall.compile_dir(ROOT / folder, quiet=2)
 

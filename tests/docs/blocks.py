@@ -6,7 +6,7 @@ nothing                                   run in a copy of this repository, by `
 <!-- run in: service, until: /readyz -->  started in the background until that path answers; stopped at the page's end
 <!-- not run: REASON -->                  checked only: syntax, scripts, targets, options and paths exist
 
-The blocks of one page run in their order and in one folder.
+The blocks of one page run in their order and in one folder. Guides in docs/how-to/ are run by tests/journeys/.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def all_blocks() -> list[Block]:
 
 
 def written() -> list[Path]:
-    """Return the pages."""
-    return pages()
+    """Return the pages whose blocks are run by the tests of this folder."""
+    return [page for page in pages() if page.parent.name != "how-to"]
 
 
 def prose(text: str) -> str:

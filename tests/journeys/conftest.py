@@ -1,0 +1,69 @@
+"""Fixtures of the journeys: a repository that is set up once for all workers, and a copy of it for each journey.
+
+A journey is a module with `TYPE` (and `FRAMEWORK`, if not "plain") and `PAGE`, a page below docs/.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.answers import AnswerSet
+from tests.conftest import ROOT
+from tests.journeys.child import Child
+from tests.shared import once
+
+NAMES = {"service": "parcel-prices", "batch": "wine-grapes", "library": "kernel-distance"}  # as on the pages
+COMMIT = "git init -q -b main && git add -A && git -c user.name=Me -c user.email=me@example.com commit -qm Start"
+SHOWN = pytest.StashKey[int]()  # how much of its log the service had written before a step
+
+
+def copied(source: str, target: str) -> object:
+    """Copy a file; link those of packages, which uv replaces and never writes into."""
+    linked = "/site-packages/" in source and not source.endswith((".pth", "direct_url.json", "RECORD"))
+    return os.link(source, target) if linked else shutil.copy2(source, target)
+
+
+@pytest.fixture(scope="session")
+def set_up(render: Callable[[AnswerSet], Path], shared: Path) -> Callable[[str, str], Path]:
+    """Return a function that renders a repository of a type with a framework, commits it, and sets it up."""
+
+    def of(kind: str, framework: str) -> Path:
+        def make(folder: Path) -> None:
+            shutil.copytree(render(AnswerSet(kind, framework, project_name=NAMES[kind])), folder)
+            Child(folder).sh(f"{COMMIT} && scripts/setup")
+
+        return once(shared / "journeys" / framework / NAMES[kind], make)
+
+    return of
+
+
+@pytest.fixture(scope="module")
+def child(
+    request: pytest.FixtureRequest, set_up: Callable[[str, str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Child]:
+    """Return a repository of the module's TYPE for this journey alone, with its PAGE to follow."""
+    ready = set_up(request.module.TYPE, getattr(request.module, "FRAMEWORK", "plain"))
+    folder = tmp_path_factory.mktemp("own") / ready.name
+    shutil.copytree(ready, folder, symlinks=True, copy_function=copied)
+    one = Child(folder, ROOT / "docs" / request.module.PAGE, getattr(request, "param", ""))
+    one.sh("scripts/setup")  # .venv contains the path of its repository
+    yield one
+    one.stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the service logged during a step that failed."""
+    report = yield
+    one = getattr(item, "funcargs", {}).get("child")
+    if one and one.service:
+        log = one.log.read_text()
+        if report.failed and len(log) > item.stash.get(SHOWN, 0):
+            report.sections.append(("log of the service", log[item.stash.get(SHOWN, 0) :][-3000:]))
+        item.stash[SHOWN] = len(log)
+    return report
