@@ -10,17 +10,22 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import copy, deepcopy
+from functools import partial
 from types import GenericAlias
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pydantic_core
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
 from .owntypes import Annotations, as_read, names_in, only_bytes_field, raw_bytes, sentence, shown, unrepeated
 from .promised import Nulls
+from .tables import TableInput, answer_columns, answer_values
 from .words import first_line, words_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Value = str | int | float | bool | list[float] | None
 # What a model of version 0.2 returned.
@@ -62,6 +67,9 @@ class Interface:
         self.input = self._type("Input", names, said.batch)
         self.output = self._type("Output", names, said.answers)
         self.parameters = self._parameters(names, said)
+        self.table = TableInput(said.table, self.input, self.file) if said.table else None
+        if self.table and self.output is None:
+            raise ContractError(f"{self.file}: predict takes a table: write class Output(BaseModel) with its columns")
         if self.input is None or self.output in (None, dict, dict[str, Any]):
             self.deprecations.append(DEPRECATED.format(file=self.file))
             self.input = self.input or str
@@ -75,6 +83,9 @@ class Interface:
         self.inputs = self._adapter("Input", self.input)
         self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
         self._hold, self._write = self.outputs.validator.validate_python, self.outputs.serializer.to_json
+        if self.table:  # the columns of a table have the names of the fields, or their aliases
+            self._hold = partial(self._hold, by_name=True, by_alias=True)
+        self.outputs_are_objects = isinstance(self.output, type) and issubclass(self.output, BaseModel)
         schema = self.outputs.json_schema(mode="serialization")
         self._nulls, self._names = Nulls(schema), frozenset(names_in(schema))
         self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
@@ -138,16 +149,45 @@ class Interface:
             raise TypeError(f"what was given does not make Parameters of {self.file}: {sentence(error)}") from None
 
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
-        """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them."""
-        if self.parameters is None:
-            answers = self._predict([*batch])  # a model may empty or sort the list that it is given
-        else:
-            answers = self._predict([*batch], self._own_copy(self.no_parameters if parameters is None else parameters))
+        """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them.
+
+        A model that takes tables is called with the inputs as a table.
+        """
+        if self.table:
+            return self._call_with_table(self.table.of_records(batch), len(batch), parameters)
+        answers = self._called([*batch], parameters)  # a model may empty or sort the list that it is given
         if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
             raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
         if len(answers) != len(batch):
             raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
         return answers if isinstance(answers, list) else list(answers)
+
+    def call_table(self, table: "pa.Table", parameters: Any = None) -> dict[str, Any]:
+        """Call a model that takes tables with columns of pyarrow, one for each field of ``Input``.
+
+        Return the columns of its answer: lists, arrays of NumPy, pandas or pyarrow. Raises WrongAnswer.
+        """
+        assert self.table
+        answer = ran(self._called(self.table.of_arrow(table), parameters), f"{self.file}: predict")
+        try:
+            return answer_columns(answer, len(table))
+        except (TypeError, ValueError) as error:
+            raise WrongAnswer(str(error)) from None
+
+    def _call_with_table(self, table: Any, rows: int, parameters: Any) -> list[Any]:
+        answer = ran(self._called(table, parameters), f"{self.file}: predict")
+        try:
+            answers = answer_values(answer, rows, self.outputs_are_objects)
+        except (TypeError, ValueError) as error:
+            raise WrongAnswer(str(error)) from None
+        if len(answers) != rows:
+            raise WrongAnswer(f"predict returned {len(answers)} answers for {rows} inputs")
+        return answers
+
+    def _called(self, batch: Any, parameters: Any) -> Any:
+        if self.parameters is None:
+            return self._predict(batch)
+        return self._predict(batch, self._own_copy(self.no_parameters if parameters is None else parameters))
 
     @staticmethod
     def _own_copy(parameters: Any) -> Any:

@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from .contract import ContractError
+from .tables import kind_of
 
 
 class Annotations:
-    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters."""
+    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters, ``table`` a type of table, or None."""
 
     def __init__(self, predict: Callable[..., Any], file: str) -> None:
         try:
@@ -34,6 +35,7 @@ class Annotations:
             hints = typing.get_type_hints(inspect.unwrap(predict), include_extras=True)
         except Exception:  # names that exist only for a type checker
             hints = {}
+        self.table = kind_of(hints.get(taken[0]))
         self.batch, self.answers = _item(hints.get(taken[0])), _item(hints.get("return"))
         self.parameters = hints.get(taken[1]) if self.arguments == 2 else None
 
