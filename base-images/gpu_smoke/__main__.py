@@ -3,8 +3,10 @@
 import sys
 
 # As one file this meets any Python, older ones too: nothing here may be newer than Python 2.
-if sys.version_info < (3, 9):  # noqa: UP036
-    sys.stderr.write("gpu-smoke: could not run: it needs Python 3.9 or newer, this is " + sys.version.split()[0] + "\n")
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.stderr.write(
+        "gpu-smoke: could not run: it needs Python 3.11 or newer, this is " + sys.version.split()[0] + "\n"
+    )
     sys.exit(3)
 
 # `python -m` searches the working folder first, a program's folder is searched first too: nothing in either may stand

@@ -10,6 +10,7 @@ import re
 import signal
 import sys
 import time
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, TextIO
 
 from .frameworks import FRAMEWORKS
@@ -189,13 +190,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _walk(context: Context) -> dict[str, Any]:
-    from datetime import datetime, timezone
+    from datetime import datetime
 
     from . import walk
     from .progress import Progress
     from .reports.build import build
 
-    started, began = datetime.now(timezone.utc).isoformat(timespec="seconds"), time.monotonic()
+    started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
     progress = Progress()
     try:
         walk.gather(context, progress)

@@ -8,7 +8,8 @@ import os
 import re
 import signal
 import sys
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 SIGNALS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT")
 # Where the program counter and the stack pointer lie in ucontext_t of glibc and musl.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 
 from . import errors, statuses
-from .codes import Code, Fix, catalogue
+from .findings import Code, Lines, catalogue
 
 
 def explain(code: str) -> str:
@@ -52,10 +52,13 @@ def _numbers(text: str) -> str:
 
 
 def _finding(entry: Code) -> str:
-    rows = [("symptom", entry.symptom), ("cause", entry.cause), ("detected by", entry.detect)]
-    rows += [(f"fix ({name})" if name != "*" else "fix", text) for name, text in _fixes(entry)]
+    rows = [("symptom", entry.symptom), ("cause", entry.cause), ("detected by", entry.detected_by)]
+    rows += [(f"fix ({name})" if name != "anywhere" else "fix", text) for name, text in _shown(entry.fix)]
     lines = [f"{entry.id} {entry.title} (layer {entry.layer}, {entry.severity})"]
-    rows += [(f"tell apart ({name})" if name != "*" else "tell apart", text) for name, text in _lines_of(entry.apart)]
+    rows += [
+        (f"tell apart ({name})" if name != "anywhere" else "tell apart", text)
+        for name, text in _shown(entry.tell_apart)
+    ]
     for label, text in [*rows, ("source", entry.source)]:
         lines += textwrap.wrap(
             f"{label}: {text}", 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
@@ -63,29 +66,22 @@ def _finding(entry: Code) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fixes(entry: Code) -> list[tuple[str, str]]:
-    """Return the fix lines by platform; a name in braces stands for what a report fills in."""
-    return _lines_of(entry.fix)
-
-
-def _lines_of(lines: Fix) -> list[tuple[str, str]]:
-    if not lines:
-        return []
-    fixes = {"*": lines} if isinstance(lines, str) else lines
-    return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(fixes.items())]
+def _shown(lines: Lines) -> list[tuple[str, str]]:
+    """Return lines by platform; a name in braces stands for what a report fills in."""
+    return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(lines.items())]
 
 
 def markdown() -> str:
     """Return the catalogue as Markdown sections, one per code."""
     parts = []
     for entry in catalogue().values():
-        fixes = [f"    - {'anywhere' if name == '*' else name}: {text}" for name, text in _fixes(entry)]
+        fixes = [f"    - {name}: {text}" for name, text in _shown(entry.fix)]
         parts.append(
             f"### {entry.id}: {entry.title}\n\n"
             f"Layer `{entry.layer}`, {entry.severity}.\n\n"
-            f"- Symptom: {entry.symptom}\n- Cause: {entry.cause}\n- Detection: {entry.detect}\n- Fix:\n"
+            f"- Symptom: {entry.symptom}\n- Cause: {entry.cause}\n- Detection: {entry.detected_by}\n- Fix:\n"
             + "\n".join(fixes)
-            + "".join(f"\n- To tell apart: {text}" for _, text in _lines_of(entry.apart))
+            + "".join(f"\n- To tell apart: {text}" for _, text in _shown(entry.tell_apart))
             + f"\n- Source: {entry.source}\n"
         )
     return "\n".join(parts)

@@ -12,7 +12,8 @@ import site
 import sys
 import time
 import traceback
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from . import crash
 from .host import clean

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Callable
+from typing import Any
 
-from . import codes
+from . import findings
 from .host import Host, clean
 from .isolate import Facts
 from .platforms import Platform
@@ -84,7 +85,7 @@ class _Blanks(dict[str, Any]):
 
 def finding(context: Context, code: str, evidence: str = "", severity: str = "", **details: Any) -> Finding:
     """Make a finding: its texts come from the catalogue, ``details`` fill the braces of the fix line."""
-    entry = codes.lookup(code)
+    entry = findings.lookup(code)
     if entry is None:
         raise KeyError(f"no finding has the code {code}")
     node = context.env.get("SLURMD_NODENAME") or os.uname().nodename
@@ -94,7 +95,7 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
         **{name: _shown(context, value) for name, value in details.items()},
     }
     text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
-    apart = entry.apart_for(context.platform.names).format_map(_Blanks(known))
+    apart = entry.tell_apart_for(context.platform.names).format_map(_Blanks(known))
     shown = clean(_shown(context, evidence), 4000)
     return Finding(code, severity or entry.severity, entry.title, clean(text), shown, clean(apart))
 

@@ -67,7 +67,7 @@ DRIVER = [
     Case("uvm-missing", "/dev/nvidia-uvm missing", lambda m: without(m, "nvidia-uvm").set(CUINIT_RC=999), "GS105",
          "device-nodes", "nvidia-modprobe -u -c=0", "11"),
     Case("driver-upgraded", "host driver upgraded, old module loaded",
-         lambda m: m.good().nvml("590.44.01").set(NVML_RC=18), "GS406", "nvml", "Reboot the host or reload", "12"),
+         lambda m: m.good().nvml("590.44.01").set(NVML_RC=18), "GS406", "nvml", "Reboot or reload", "12"),
     Case("container-predates-upgrade", "the same seen from an old container",
          lambda m: m.good().set(NVML_RC=18, CUINIT_RC=803).file("/.dockerenv"), "GS310", "driver-init",
          "Recreate the container", "12"),

@@ -192,7 +192,7 @@ def test_the_images_command_is_isolated() -> None:
 
 
 def _other_pythons() -> list[str]:
-    names = [f"python3.{minor}" for minor in (9, 10, 12, 13, 14)]
+    names = [f"python3.{minor}" for minor in (11, 12, 13, 14)]
     beside = Path(sys.base_prefix).parent
     found = [shutil.which(name) or next(map(str, beside.glob(f"*/bin/{name}")), None) for name in names]
     found += [next(map(str, beside.glob(f"*/bin/{name}")), None) for name in names]
@@ -217,21 +217,22 @@ def test_oldest_and_newest_python_at_hand(machine: Machine) -> None:
 
 
 def test_python_that_is_too_old_is_3_and_says_so(machine: Machine) -> None:
-    old = next((path for path in map(shutil.which, ("python2.7", "python3.6", "python3.7", "python3.8")) if path), None)
-    beside = sorted(Path(sys.base_prefix).parent.glob("*/bin/python3.[678]"))
+    names = ("python2.7", "python3.6", "python3.7", "python3.8", "python3.9", "python3.10")
+    old = next((path for path in map(shutil.which, names) if path), None)
+    beside = sorted(Path(sys.base_prefix).parent.glob("*/bin/python3.[6789]"))
     python = next((str(path) for path in beside), old)
     if not python:
-        pytest.skip("no Python older than 3.9 is installed here")
+        pytest.skip("no Python older than 3.11 is installed here")
     done = subprocess.run([python, str(PACKAGE)], env=machine.environment(), capture_output=True, text=True)
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "it needs Python 3.9 or newer" in done.stderr
+    assert "it needs Python 3.11 or newer" in done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
 
 
 def test_package_uses_the_standard_library_alone() -> None:
     allowed = {"gpu_smoke", *sys.stdlib_module_names}
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 9))):
+        for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 11))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 names = [node.module or ""]

@@ -52,7 +52,7 @@ def _all_reduce(nccl: Api, cudart: Api, count: int) -> int:
         nccl.check("ncclAllReduce", *arguments, ctypes.c_void_p(ranks[rank]), None)
     nccl.check("ncclGroupEnd")
     wanted, wrong = count * (count + 1) / 2, 0
-    for rank, (device, buffer) in enumerate(zip(devices, buffers)):
+    for rank, (device, buffer) in enumerate(zip(devices, buffers, strict=False)):
         cudart.check("cudaSetDevice", ctypes.c_int(rank))
         wrong += sum(not math.isclose(value, wanted) for value in device.get(buffer, ELEMENTS))
         device.free()

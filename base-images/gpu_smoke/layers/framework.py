@@ -72,7 +72,7 @@ def difference(left: list[float], right: list[float]) -> float:
     """Return the greatest absolute difference of two lists; infinite when lengths differ or a number is NaN."""
     if len(left) != len(right) or not left:
         return math.inf
-    gaps = [abs(a - b) for a, b in zip(left, right)]
+    gaps = [abs(a - b) for a, b in zip(left, right, strict=False)]
     return math.inf if any(math.isnan(gap) for gap in gaps) else max(gaps)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from types import ModuleType
-from typing import Any, Callable
+from typing import Any
 
 from ..isolate import Facts
 

@@ -121,7 +121,7 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     if witness.shares_memory(context, device["number"]):
         return []
     found, lost, size = [], device["lost"], device["size"]
-    steps = [after - before for before, after in zip([0, *lost], lost)]
+    steps = [after - before for before, after in zip([0, *lost], lost, strict=False)]
     if len(steps) == CYCLES and all(0.9 * size <= step <= 2.2 * size for step in steps):
         evidence = f"{where}: {lost[-1] / MIB:.0f} MiB less free memory after {len(lost)} tests of {size / MIB:.0f} MiB"
         found.append(finding(context, "GS707", evidence))

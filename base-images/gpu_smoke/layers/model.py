@@ -123,7 +123,7 @@ def differences(left: Any, right: Any, tolerance: float, where: str = "") -> lis
     elif isinstance(left, list) and isinstance(right, list):
         if len(left) != len(right):
             return [f"{name}: {len(left)} and {len(right)} items"]
-        pairs = [(f"{where}[{n}]", a, b) for n, (a, b) in enumerate(zip(left, right))]
+        pairs = [(f"{where}[{n}]", a, b) for n, (a, b) in enumerate(zip(left, right, strict=False))]
     else:
         return [] if _same(left, right, tolerance) else [clean(f"{name}: CPU {left!r}, GPU {right!r}", 200)]
     return [text for at, a, b in pairs for text in differences(a, b, tolerance, at)]

@@ -164,7 +164,9 @@ def _health_facts(api: Api, handle: ctypes.c_void_p, device: Facts) -> None:
     if _ask(api, device, "nvmlDeviceGetTotalEccErrors", handle, *kinds, ctypes.byref(errors)):
         device["ecc_uncorrected"] = errors.value
     if _ask(api, device, "nvmlDeviceGetRemappedRows", handle, *(ctypes.byref(row) for row in rows)):
-        device["rows"] = dict(zip(("corrected", "uncorrected", "pending", "failed"), (row.value for row in rows)))
+        device["rows"] = dict(
+            zip(("corrected", "uncorrected", "pending", "failed"), (row.value for row in rows), strict=False)
+        )
     if _ask(api, device, "nvmlDeviceGetCurrentClocksEventReasons", handle, ctypes.byref(reasons)):
         device.update(slowed=reasons.value & SLOWED, reasons=reasons.value)
     for key, name in (("pcie", "nvmlDeviceGetCurrPcieLinkWidth"), ("pcie_most", "nvmlDeviceGetMaxPcieLinkWidth")):

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from ..calls import Api, CallFailed
 from ..isolate import Facts
@@ -69,7 +69,7 @@ def room(api: Api, size: int) -> Iterator[ctypes.c_uint64]:
         api.code("cuMemFree_v2", pointer)
 
 
-Argument = Union[ctypes.c_uint64, ctypes.c_uint32]
+Argument = ctypes.c_uint64 | ctypes.c_uint32
 
 
 def launch(api: Api, kernel: ctypes.c_void_p, grid: tuple[int, int], threads: int, *given: Argument) -> None:
@@ -115,7 +115,7 @@ def _results(api: Api, kernel: ctypes.c_void_p, work: Work, blocks: int) -> tupl
 def wrong_places(values: bytes, wanted: bytes, places: array[int]) -> dict[int, int]:
     """Return how many values are wrong, by the multiprocessor that computed them."""
     found: dict[int, int] = {}
-    for at, have, want in zip(places, array("I", values), array("I", wanted)):
+    for at, have, want in zip(places, array("I", values), array("I", wanted), strict=False):
         if have != want:
             found[at] = found.get(at, 0) + 1
     return found

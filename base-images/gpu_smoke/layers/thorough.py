@@ -131,7 +131,7 @@ class Load:
         self.side = self.facts["side"] = side
         size = 4 * side * side
         self.matrices = [stack.enter_context(room(self.api, size)) for _ in range(3)]
-        for place, data in zip(self.matrices, kernel_text.matrices(side)):
+        for place, data in zip(self.matrices, kernel_text.matrices(side), strict=False):
             self.api.check("cuMemcpyHtoD_v2", place, data, ctypes.c_size_t(size))
         self.back = ctypes.create_string_buffer(size)
 

@@ -6,7 +6,8 @@ import ctypes
 import functools
 import os
 import re
-from typing import Any, Callable, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from .. import loaded, loader, witness
 from ..calls import Api, CallFailed, open_library

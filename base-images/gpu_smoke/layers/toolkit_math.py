@@ -10,13 +10,13 @@ import cmath
 import ctypes
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, Union
+from typing import Any
 
 from ..calls import Api
 
 FLOAT = 4
 INT32_INDEX, FLOAT32 = 2, 0
-Number = Union[type[ctypes.c_float], type[ctypes.c_int]]
+Number = type[ctypes.c_float] | type[ctypes.c_int]
 
 
 class Device:
@@ -54,7 +54,7 @@ class Device:
 
 
 def _error(have: Iterable[float], want: Iterable[float]) -> float:
-    gaps = [abs(a - b) for a, b in zip(have, want)]
+    gaps = [abs(a - b) for a, b in zip(have, want, strict=False)]
     return max((math.inf if math.isnan(gap) else gap for gap in gaps), default=math.inf)
 
 
