@@ -5,6 +5,14 @@ TYPE ?= service
 FRAMEWORK ?= plain
 PYTHON := .venv/bin/python
 READY := .venv/.ready
+STARTED := $(shell date +%s)
+
+# uv needs a cache that it can write.
+ifndef UV_CACHE_DIR
+ifeq ($(shell folder=$${XDG_CACHE_HOME:-$$HOME/.cache}/uv; mkdir -p "$$folder" 2>/dev/null && test -w "$$folder" && echo yes),)
+export UV_CACHE_DIR := $(CURDIR)/build/uv-cache
+endif
+endif
 export ANSWERS DATA
 
 .PHONY: help
@@ -15,14 +23,15 @@ $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
 	@python=$$(for name in $${PYTHON3:-python3.13 python3.12 python3.11 python3}; do \
 	    $$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$name && break; done); \
 	test -n "$$python" || { echo 'make: no Python 3.11, 3.12 or 3.13 here: install one, or say where with PYTHON3=/path/to/python' >&2; exit 1; }; \
-	echo "make: setting up .venv with $$($$python --version)" && { test ! -L .venv || rm .venv; } && $$python -m venv --clear .venv && \
+	echo "make: setting up .venv with $$($$python --version): about a minute, only once" && { test ! -L .venv || rm .venv; } && $$python -m venv --clear .venv && \
 	$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r templates/shared/scripts/tools/uv.lock && \
+	echo "make: installing $$(grep -c == requirements-dev.lock) packages" && \
 	.venv/bin/uv pip sync --quiet --compile-bytecode --python $(PYTHON) --require-hashes requirements-dev.lock
 	@touch $@
 
 .PHONY: demo
 demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=batch FRAMEWORK=torch; both as in the questions)
-	@$(PYTHON) tools/demo.py --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
+	@$(PYTHON) tools/demo.py --started $(STARTED) --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new
 new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from)
@@ -36,20 +45,20 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 
 # Three on two cores: the processes that quick tests start wait for each other a third of the time.
 .PHONY: test
-test: $(READY) ## the quick tests: each property once
+test: $(READY) ## the quick tests: each property once; they need git, make and Python
 	@.ci/room test
-	@$(PYTHON) -m pytest -n $(or $(JOBS),3) --dist loadgroup --in-memory -m 'not slow and not release and not images' $(ARGS)
-	@docker info >/dev/null 2>&1 || echo 'make: no Docker answers here, so the images were not built or tested (make test-images)'
+	@$(PYTHON) -m pytest -n $(or $(JOBS),3) --dist loadfile -m 'not slow and not release and not images' $(ARGS)
 
 .PHONY: test-slow
-test-slow: $(READY) ## the other tests that need neither Docker nor a GPU: every row of every table
+test-slow: $(READY) ## the other tests without Docker or a GPU: every row of every table, pipelines, programs from Debian
 	@.ci/room test-slow
-	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadgroup -m 'slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m tests.needs test-slow
+	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadfile -m 'slow and not release and not images' $(ARGS)
 
 .PHONY: test-release
 test-release: $(READY) ## what only a release needs: torch and TensorFlow, every version and many turns, in gigabytes and hours
 	@.ci/room test-release
-	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadgroup -m 'release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadfile -m 'release and not images' $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository

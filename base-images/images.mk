@@ -56,4 +56,5 @@ sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom
 .PHONY: test-images
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
 	@.ci/room test-images
+	@$(PYTHON) -m tests.needs test-images docker
 	@PYTHONPATH=base-images $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service $(ARGS)

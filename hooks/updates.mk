@@ -36,7 +36,8 @@ fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION
 
 .PHONY: fleet-apply
 fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest MAX_OPEN=number)
-	@$(FLEET) apply --wave="$${WAVE:-none given}" $(call given,MAX_OPEN,max-open); \
+	@test -n "$$WAVE" || { echo 'make fleet-apply: which wave? WAVE=canary, then WAVE=early, then WAVE=rest' >&2; exit 2; }
+	@$(FLEET) apply --wave="$$WAVE" $(call given,MAX_OPEN,max-open); \
 	code=$$?; case $$code in 3 | 4 | 5) echo "make: what could be pushed was; some children need a person (exit code $$code)" ;; *) exit $$code ;; esac
 
 .PHONY: bench-fleet

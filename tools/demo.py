@@ -161,8 +161,10 @@ def main() -> int:
     parser.add_argument("--type", choices=list(types()), default=next(iter(types())))
     parser.add_argument("--framework", choices=list(frameworks()), default=next(iter(frameworks())))
     parser.add_argument("--framework-build", help="another build of the framework, for example torch==2.13.0")
+    parser.add_argument(
+        "--started", type=int, default=int(time.time()), help="when make began, in seconds of the epoch"
+    )
     options = parser.parse_args()
-    start = time.monotonic()
     try:
         render(options.type, options.framework)
         build = ["--framework", options.framework_build] if options.framework_build else []
@@ -177,7 +179,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("demo: stopped by Ctrl-C; the same command begins anew", file=sys.stderr)
         return 130
-    print(f"\nAll of it took {time.monotonic() - start:.0f} s. Go on with:\n\n  cd {os.path.relpath(DEMO)}")
+    print(f"\nFinished in {time.time() - options.started:.0f} s. Next:\n\n  cd {os.path.relpath(DEMO)}")
     print("".join(f"  {command}\n" for command in types()[options.type]["look"]))
     return 0
 

@@ -87,6 +87,11 @@ def main() -> int:
     except ImageError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except FileNotFoundError as error:
+        if error.filename != "docker":
+            raise
+        print("error: docker is not installed here: this needs a Docker Engine", file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

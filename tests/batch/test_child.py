@@ -65,7 +65,7 @@ def repository(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     shutil.copytree(render(AnswerSet("batch", "plain")), child)
     python = child / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nPYTHONPATH=$PYTHONPATH:{RUNTIME} exec {sys.executable} "$@"\n')
+    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{RUNTIME}" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     (child / "sub" / "folder").mkdir(parents=True)
     return child

@@ -14,8 +14,7 @@ import pytest
 
 from tests.ci import github, gitlab, jenkins
 from tests.ci.runs import Run
-from tests.jenkins import jvm
-from tests.jenkins.conftest import leave_out
+from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import (  # noqa: F401
     builds,
     builds_in,
@@ -28,13 +27,20 @@ from tests.jenkins.pipelines.conftest import (  # noqa: F401
 from tests.shared import once
 
 Runs = Callable[..., Run]
+NEEDS = {"gitlab": ["rsync"], "jenkins": ["groovy"]}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Name the programs of the registry and of the system that a test runs."""
+    farm.needs_registry(item)
+    called = getattr(item, "callspec", None)
+    for system in called.params.values() if called else ():
+        item.add_marker(pytest.mark.needs(*NEEDS.get(system, ()) if isinstance(system, str) else ()))
 
 
 @pytest.fixture(scope="session")
 def gitlab_tools(shared: Path) -> Path:
     """Return the folder with gitlab-ci-local, installed once by the hashes of its lock."""
-    if not shutil.which("rsync"):
-        leave_out("gitlab-ci-local needs rsync: apt-get install rsync")
     programs = Path(sys.executable).parent
 
     def make(folder: Path) -> None:
@@ -43,7 +49,7 @@ def gitlab_tools(shared: Path) -> Path:
         around = os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, check=False)
         if done.returncode:
-            leave_out(f"npm cannot install gitlab-ci-local: {done.stderr.strip()[-300:]}")
+            pytest.fail(f"npm cannot install gitlab-ci-local: {done.stderr.strip()[-300:]}")
 
     return once(shared / "gitlab-ci-local", make)
 
@@ -60,7 +66,5 @@ def run(system: str, request: pytest.FixtureRequest) -> Runs:
     if system == "github":
         return github.run
     if system == "jenkins":
-        if missing := jvm.missing():
-            leave_out(f"no Jenkinsfile can be run: {missing}")
         return jenkins.run
     return partial(gitlab.run, tools=request.getfixturevalue("gitlab_tools"))

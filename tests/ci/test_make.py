@@ -10,7 +10,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,7 +33,7 @@ CHECKS_AWAY = {
     "smoke-digest": {"REQUIRE": "none", "DIGEST": "sha256:0"},
     "promote": {"REQUIRE": "none", "DIGEST": "sha256:0"},
 }
-ONE = f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n"
+ONE = "#!/usr/bin/env python3\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n"
 
 
 def told(target: str, folder: Path, variables: dict[str, str], *typed: str) -> list[str]:

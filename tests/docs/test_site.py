@@ -11,7 +11,6 @@ import yaml
 
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.xdist_group("site")  # built once
 FETCHED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']?(https?:)?//[^"'> ]+""")
 
 

@@ -12,6 +12,12 @@ from tests.gpu_smoke.smoke_machine import FRAMEWORKS, PACKAGE_ROOT, Machine, com
 from tests.shared import once
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The stand-ins of the driver and its libraries are C."""
+    if "fakes" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.needs("gcc"))
+
+
 @pytest.fixture(scope="session")
 def fakes(shared: Path) -> dict[str, Path]:
     """Compile the C fakes, for which gcc is needed, and the package, which each walk would compile anew."""

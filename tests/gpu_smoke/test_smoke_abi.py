@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tests.gpu_smoke.smoke_abi import DRIVER, HEADERS, Call, declared, header_of
 from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine
 
 CUDA_13, CUDA_12 = "nvidia/cu13/include", "nvidia/cuda_runtime/include"
-pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not on PATH: it reads NVIDIA's headers")
+pytestmark = pytest.mark.needs("gcc", "g++")  # it reads NVIDIA's headers
 
 
 def headers(folder: str) -> Path:

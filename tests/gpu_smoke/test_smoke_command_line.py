@@ -99,7 +99,7 @@ def test_nothing_half_written(machine: Machine) -> None:
 
 def test_reader_that_leaves_does_not_change_the_verdict(machine: Machine) -> None:
     machine.good().set(CUINIT_RC=802)
-    command = f"{sys.executable} -m gpu_smoke --require gpu --junit junit.xml | head -c 1; echo ${{PIPESTATUS[0]}}"
+    command = f"'{sys.executable}' -m gpu_smoke --require gpu --junit junit.xml | head -c 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], env=machine.environment(), cwd=machine.home, capture_output=True)
     assert done.stdout.endswith(b"1\n"), done.stdout + done.stderr
     assert (machine.home / "junit.xml").exists()
@@ -129,7 +129,7 @@ def test_a_report_on_standard_output_is_alone_there(machine: Machine) -> None:
 
 @pytest.mark.parametrize("closed", sampled(["1>&-", "0<&- 1>&- 2>&-", "2>&-"], ["0<&- 1>&- 2>&-"]))
 def test_a_closed_standard_file_is_no_fault_of_a_gpu(machine: Machine, closed: str) -> None:
-    command = f"exec {sys.executable} -m gpu_smoke --require gpu --json out.json {closed}"
+    command = f"exec '{sys.executable}' -m gpu_smoke --require gpu --json out.json {closed}"
     environment = machine.good().environment()
     done = subprocess.run(["sh", "-c", command], env=environment, cwd=machine.home)
     assert done.returncode == 0
@@ -161,7 +161,7 @@ def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, for
 
 def test_a_full_disk_behind_standard_output_could_not_run(tmp_path: Path) -> None:
     """The exit codes are a contract: 3, and not what Python ends with when its last flush fails."""
-    command = f"ulimit -f 0; exec {sys.executable} -I {PACKAGE_ROOT / 'gpu_smoke'} --framework plain > out"
+    command = f"ulimit -f 0; exec '{sys.executable}' -I '{PACKAGE_ROOT / 'gpu_smoke'}' --framework plain > out"
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
 

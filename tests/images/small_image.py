@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import ensurepip
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import packaging
+import pip
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "base-images" / "recipe" / "finish" / "base_install"
@@ -117,9 +117,8 @@ def make_base(folder: Path) -> None:
     """
     lib = folder / "base" / "lib"
     shutil.copytree(SOURCE, lib / "base_install", ignore=shutil.ignore_patterns("__pycache__"))
-    bundled = next((Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"))
-    with zipfile.ZipFile(bundled) as archive:
-        archive.extractall(lib / bundled.name)
+    pip_wheel = lib / f"pip-{pip.__version__}-py3-none-any.whl"
+    shutil.copytree(Path(pip.__file__).parent, pip_wheel / "pip")
     packaging_wheel = lib / f"packaging-{packaging.__version__}-py3-none-any.whl"
     shutil.copytree(Path(packaging.__file__).parent, packaging_wheel / "packaging")
     compileall.compile_dir(lib, quiet=2)
@@ -129,6 +128,6 @@ def make_base(folder: Path) -> None:
     (folder / "base" / "constraints.txt").write_text("".join(f"{n}=={v}\n" for n, v in versions.items()))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     found = [wheel(folder / "of-the-base", name, version, files) for name, (version, files) in BASE_PACKAGES.items()]
-    pip = [folder / "env" / "bin" / "python", "-I", lib / bundled.name / "pip"]
-    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", *found], check=True)
+    command = [folder / "env" / "bin" / "python", "-I", pip_wheel / "pip"]
+    subprocess.run([*command, "install", "--quiet", "--no-deps", "--no-index", *found], check=True)
     (folder / "wheels").mkdir()

@@ -63,6 +63,7 @@ def test_the_cuda_of_a_package_is_read_out_of_its_libraries(tmp_path: Path, monk
     assert compatibility.linked(tmp_path) == set()
 
 
+@pytest.mark.needs("gcc")
 def test_what_a_library_is_linked_to_is_read_out_of_its_dynamic_section(tmp_path: Path) -> None:
     """By a library that gcc links; the text in it names another CUDA and counts for nothing."""
     (tmp_path / "a.c").write_text('const char *text = "libcublasLt.so.12";\nint a(void) { return 1; }\n')

@@ -61,6 +61,7 @@ def seal(keys: Path) -> Sealing:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_promotion_asks_for_the_identity_that_the_repository_names(host: str, keys: Path, seal: Sealing) -> None:
     staging, releases = f"{host}/ml-staging/plain-cu13", f"{host}/ml/plain-cu13"
     pushed = image(staging, "candidate")
@@ -78,6 +79,7 @@ def test_promotion_asks_for_the_identity_that_the_repository_names(host: str, ke
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_a_release_is_signed_and_verified_without_a_key(
     host: str, keys: Path, seal: Sealing, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -96,6 +98,7 @@ def test_a_release_is_signed_and_verified_without_a_key(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_it_stands_in_the_registry_as_cosign_3_puts_it(host: str, keys: Path, seal: Sealing) -> None:
     """One manifest for each bundle, of its type and about the image: what the referrers API lists."""
     repository = f"{host}/ml-staging/plain-cu13"
@@ -111,6 +114,7 @@ def test_it_stands_in_the_registry_as_cosign_3_puts_it(host: str, keys: Path, se
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_what_another_signed_or_what_is_about_another_image_counts_for_nothing(
     host: str, keys: Path, seal: Sealing
 ) -> None:
@@ -160,6 +164,7 @@ FORGED = ["its text", "the log's promise", "its place in the log", "its time", "
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_a_forged_bundle_is_refused_in_one_line(host: str, keys: Path, seal: Sealing) -> None:
     repository, who = f"{host}/ml-staging/plain-cu13", keys / "keys" / "staging.yml"
     pushed = image(repository, "forged")
@@ -177,6 +182,7 @@ def test_a_forged_bundle_is_refused_in_one_line(host: str, keys: Path, seal: Sea
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late_s", [300, 3600])
+@pytest.mark.needs("skopeo")
 def test_what_the_log_took_after_the_certificates_end_counts_for_nothing(
     host: str, keys: Path, seal: Sealing, monkeypatch: pytest.MonkeyPatch, late_s: int
 ) -> None:
@@ -198,6 +204,7 @@ def test_what_the_log_took_after_the_certificates_end_counts_for_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_who_may_not_sign_leaves_nothing(host: str, keys: Path, seal: Sealing) -> None:
     """Another pipeline's token gets a certificate of another identity; without an authority there is none."""
     repository = f"{host}/ml-staging/plain-cu13"

@@ -156,6 +156,7 @@ def test_the_record_of_a_list_tells_each_platform() -> None:
     assert released.with_platforms(first, DEFAULT_PLATFORM, {}, "", "") == first
 
 
+@pytest.mark.needs("skopeo")
 def test_a_list_in_a_registry(tmp_path: Path) -> None:
     """The same images give the same digest; a tag moves to the list with all that it holds."""
     with running(tmp_path) as host:

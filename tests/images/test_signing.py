@@ -64,6 +64,7 @@ def seal(pushed: Pushed, key: Path, **changes: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_what_is_signed_and_by_whom_is_told_apart(host: str, keys: Path) -> None:
     """Unsigned, by another key, of another image, under another name: each is refused with its reason."""
     repository = f"{host}/ml-staging/plain-cu13"
@@ -92,6 +93,7 @@ def test_what_is_signed_and_by_whom_is_told_apart(host: str, keys: Path) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_the_signature_is_in_cosigns_format(host: str, keys: Path) -> None:
     """By its specification: the tag, the layer's type and note, the words of the text, the signature over its bytes."""
     repository = f"{host}/ml/plain-cu13"
@@ -119,6 +121,7 @@ def test_the_signature_is_in_cosigns_format(host: str, keys: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_provenance_is_of_the_row_and_the_commit(host: str, keys: Path) -> None:
     repository, public = f"{host}/ml-staging/plain-cu13", keys / "keys" / "staging.pub"
     pushed = image(repository, "made")
@@ -139,6 +142,7 @@ def test_provenance_is_of_the_row_and_the_commit(host: str, keys: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_a_statement_about_another_image_says_nothing_of_this_one(host: str, keys: Path) -> None:
     repository, public = f"{host}/ml-staging/plain-cu13", keys / "keys" / "staging.pub"
     one, other = image(repository, "mine"), image(repository, "yours")
@@ -160,6 +164,7 @@ def test_changed_bytes_are_no_signed_statement(keys: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: Path) -> None:
     """No option or variable decides: a key under base-images/keys is asked for, and without one none is."""
     staging, releases = f"{host}/ml-staging/plain-cu13", f"{host}/ml/plain-cu13"
@@ -183,6 +188,7 @@ def test_promotion_asks_for_the_key_that_the_repository_names(host: str, keys: P
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_a_release_has_its_list_its_making_and_its_signature_beside_it(
     host: str, keys: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -224,6 +230,7 @@ def test_a_pair_of_keys_is_made_once_and_kept_secret(keys: Path, monkeypatch: py
 
 
 @pytest.mark.slow
+@pytest.mark.needs("skopeo")
 def test_a_promotion_checks_first_seals_and_tags_last(
     host: str, keys: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

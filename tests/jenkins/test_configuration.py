@@ -15,7 +15,6 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.jenkins import jvm
-from tests.jenkins.conftest import leave_out
 from tests.jenkins.runner import check
 
 EXAMPLE = ROOT / "docs" / "jenkins"
@@ -120,16 +119,3 @@ def test_the_jobs_build_branches_tags_and_trusted_pull_requests(example: dict[st
         assert asked in job["script"], asked
     for path in re.findall(r"scriptPath\('([^']+)'\)", job["script"]):
         assert (ROOT / path).is_file(), path
-
-
-def test_where_ci_says_that_it_is_one_nothing_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent without Groovy is not a green build."""
-    monkeypatch.delenv("CI", raising=False)
-    with pytest.raises(pytest.skip.Exception, match="no groovy"):
-        leave_out("no groovy")
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="no groovy"):
-        leave_out("no groovy")
-    for pipeline in ("Jenkinsfile", ".gitlab-ci.yml", ".github/workflows/images.yml"):
-        for target in ("test", "test-slow"):
-            assert f"CI=true make {target} " in (ROOT / pipeline).read_text(), (pipeline, target)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import threading
@@ -15,7 +14,6 @@ from typing import Any
 import pytest
 from gpu_repo_runtime import patience
 
-from tests.jenkins.conftest import leave_out
 from tests.runtime.services import RUNTIME
 from tests.sampling import sampled
 
@@ -101,8 +99,6 @@ class Handler(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Busy]:
-    if not shutil.which("skopeo"):
-        leave_out("skopeo is missing: apt-get install skopeo")
     monkeypatch.delenv("REGISTRY_PAUSES", raising=False)
     monkeypatch.setattr(patience, "PAUSES_S", (0, 0))
     server = Busy()
@@ -121,6 +117,7 @@ OWN = json.dumps({"errors": [{"code": "QUOTA_X", "message": "slow your horses"}]
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 @pytest.mark.parametrize("body", [OWN, "<html>later</html>", ""], ids=["its own code", "a page", "nothing"])
+@pytest.mark.needs("skopeo")
 def test_skopeo_is_patient_with_a_registry(registry: Busy, status: int, body: str) -> None:
     """skopeo itself asks five times after a 429, and after nothing else."""
     each = 5 if status == 429 else 1
@@ -132,6 +129,7 @@ def test_skopeo_is_patient_with_a_registry(registry: Busy, status: int, body: st
 
 
 @pytest.mark.parametrize("after", sampled(["3600", "99999999999", "Fri, 31 Dec 2100 23:59:59 GMT"], ["99999999999"]))
+@pytest.mark.needs("skopeo")
 def test_a_registry_that_says_come_back_much_later_ends_the_step(registry: Busy, after: str) -> None:
     registry.status, registry.body, registry.times, registry.after = 429, OWN, 100, after
     begun = time.monotonic()

@@ -166,7 +166,7 @@ def test_cuda_without_a_gpu_refuses_to_start_and_says_why(start: Start) -> None:
 @pytest.mark.slow
 def test_cuda_without_a_gpu_gives_the_cause_that_gpu_smoke_finds(start: Start, tmp_path: Path) -> None:
     program = tmp_path / "gpu-smoke"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT / "base-images"} exec {sys.executable} -m gpu_smoke "$@"\n')
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT / "base-images"}" exec "{sys.executable}" -m gpu_smoke "$@"\n')
     program.chmod(0o755)
     service = start(ready=False, DEVICE="cuda", PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert service.exit_code(60) == 78

@@ -90,7 +90,6 @@ def library(render, tmp_path_factory) -> Iterator[Path]:
     shutil.rmtree(child)
 
 
-@pytest.mark.xdist_group("library")
 class TestScripts:
     """The scripts of a child that is set up."""
 

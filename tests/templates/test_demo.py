@@ -44,7 +44,7 @@ def test_the_demo_shows_real_results_and_leaves_a_clean_child(project_type, rend
     text = demo(tmp_path / "demo", "--type", project_type)
     assert SIGN[project_type] in text, text
     assert text.count(" passed") == 2, f"the tests and the smoke test were not told: {text}"
-    assert "Go on with:\n\n  cd " in text, text
+    assert "Next:\n\n  cd " in text, text
     child = tmp_path / "demo"
     run(child, "scripts/lint")
     assert "no GPU can be used" in run(child, "scripts/smoke", "--require", "model", expect=1)

@@ -24,7 +24,7 @@ def child(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     shutil.copytree(render(AnswerSet("library", "plain")), folder)
     (folder / ".venv/bin").mkdir(parents=True)
     program = folder / ".venv/bin/python"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
     return folder
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +52,7 @@ def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPath
     programs = folder.parent / "bin"
     programs.mkdir()
     docker = programs / "docker"
-    docker.write_text(f"#!{sys.executable}\n{DOCKER}")  # bash would not show each variable as it got it
+    docker.write_text(f"#!/usr/bin/env python3\n{DOCKER}")  # bash would not show each variable as it got it
     docker.chmod(0o755)
     return folder
 

@@ -15,6 +15,7 @@ import pytest
 from tests.answers import AnswerSet
 from tests.conftest import ROOT, git
 
+WITH_LOGIN = f"'{ROOT}/base-images/with-login'"
 DIGEST = f"sha256:{'a' * 64}"
 STAGING = "registry.example.com/ml-staging/topic-finder"
 OBJECTS = """\
@@ -298,7 +299,7 @@ def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> No
 @pytest.mark.parametrize("place", ["child", "parent"])
 def test_a_user_without_a_password_is_refused_before_anything_is_pushed(child: Path, place: str) -> None:
     stand_in(child, "docker", 'echo "$@" >>../docker.log')
-    script = "scripts/push" if place == "child" else f"{ROOT}/base-images/with-login true"
+    script = "scripts/push" if place == "child" else f"{WITH_LOGIN} true"
     done = run(child, script, REGISTRY_USER="robot", REGISTRY_PASSWORD="", REGISTRY="registry.example.com/ml")
     assert done.returncode in (1, 2), done.stderr
     assert "the secret" in done.stderr, done.stderr
@@ -313,10 +314,10 @@ def test_a_password_of_a_command_reaches_the_registry_of_the_parent(child: Path)
         "REGISTRY_PASSWORD_COMMAND": "echo token",
         "REGISTRY": "registry.example.com/ml",
     }
-    done = run(child, f"{ROOT}/base-images/with-login true", **variables)
+    done = run(child, f"{WITH_LOGIN} true", **variables)
     assert done.returncode == 0, done.stderr
     assert (child.parent / "password").read_text() == "token\n"
-    failing = run(child, f"{ROOT}/base-images/with-login true", **variables | {"REGISTRY_PASSWORD_COMMAND": "false"})
+    failing = run(child, f"{WITH_LOGIN} true", **variables | {"REGISTRY_PASSWORD_COMMAND": "false"})
     assert failing.returncode == 1, failing.stderr
     assert "gave no password" in failing.stderr
 
@@ -326,12 +327,12 @@ def test_a_key_that_is_a_text_becomes_a_file_that_ends_with_the_step(child: Path
     stand_in(child, "docker", "cat >/dev/null")
     told = 'echo "$SIGN"; cat "$SIGN"; stat -c %a "${SIGN%/*}"; echo "text: ${SIGNING_KEY:-gone}"'
     login = {"REGISTRY_USER": "robot", "REGISTRY_PASSWORD": "word", "REGISTRY": "registry.example.com/ml"}
-    done = run(child, f"{ROOT}/base-images/with-login bash -c '{told}'", **login, SIGNING_KEY="-----BEGIN\nkey")
+    done = run(child, f"{WITH_LOGIN} bash -c '{told}'", **login, SIGNING_KEY="-----BEGIN\nkey")
     assert done.returncode == 0, done.stderr
     path, *lines = done.stdout.splitlines()
     assert lines == ["-----BEGIN", "key", "700", "text: gone"]
     assert not Path(path).exists()
-    unsigned = run(child, f"{ROOT}/base-images/with-login bash -c 'echo ${{SIGN:-none}}'", **login, SIGNING_KEY="")
+    unsigned = run(child, f"{WITH_LOGIN} bash -c 'echo ${{SIGN:-none}}'", **login, SIGNING_KEY="")
     assert unsigned.stdout == "none\n"
 
 

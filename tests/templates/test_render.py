@@ -16,7 +16,6 @@ from gpu_repo_runtime.update.ownership import owners_in
 from tests.answers import AnswerSet, every_answer_set
 from tests.conftest import ROOT
 from tests.docs.blocks import missing_in_child
-from tests.jenkins import jvm
 from tests.jenkins.runner import check
 from tests.sampling import first_of_each, sampled
 from tests.templates import checks
@@ -168,11 +167,10 @@ def test_the_pipelines_are_those_of_the_answer(answers, child):
     assert there == set(answers.ci), f"{answers.id}: there are pipelines for {there}"
 
 
+@pytest.mark.needs("groovy")
 def test_jenkins_would_read_the_pipeline(answers, child):
     if "jenkins" not in answers.ci:
         return
-    if reason := jvm.missing():
-        pytest.skip(reason)
     assert [str(problem) for problem in check(child / "Jenkinsfile")] == [], answers.id
 
 

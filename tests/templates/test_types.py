@@ -10,7 +10,7 @@ import pytest
 from tests.answers import TYPES, AnswerSet
 from tests.templates.typed import type_errors
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("types")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

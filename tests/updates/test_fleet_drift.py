@@ -185,6 +185,7 @@ def names(document: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("chromium")
 def test_page_sorts_by_any_column(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     first = ["spam-filter", "summaries", "ranker", "embedder", "topic-finder", "old-one"]
@@ -195,6 +196,7 @@ def test_page_sorts_by_any_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("chromium")
 def test_page_is_printed_whole_on_landscape_paper(tmp_path: Path) -> None:
     count, at = 60, "https://example.com/acme"
     asked = {"title": "Update the template to v0.10.0", "draft": False, "days": 21}

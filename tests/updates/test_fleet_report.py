@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from fleetkit.state import Record, State
 
 from tests.updates.browser import opened
 
-CHROMIUM = shutil.which("chromium")
 PATCH = "diff --git a/Dockerfile b/Dockerfile\n@@ -1 +1 @@\n-old line\n+new </script><b>line</b>\n"
 OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1100,1000"]
 
@@ -57,6 +55,7 @@ def rows(document: str) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("chromium")
 def test_page_sorts_by_outcome_version_and_name(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     first = ["spam-filter", "embedder", "old-one", "ranker", "topic-finder", "summaries"]
@@ -67,6 +66,7 @@ def test_page_sorts_by_outcome_version_and_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("chromium")
 def test_page_filters_by_words_and_outcome(tmp_path: Path) -> None:
     page = write_page(tmp_path)
     assert rows(opened(page, "filter=team-b")) == ["summaries"]
@@ -74,6 +74,7 @@ def test_page_filters_by_words_and_outcome(tmp_path: Path) -> None:
     assert rows(opened(page, "filter=nothing-like-it")) == []
 
 
+@pytest.mark.needs("chromium")
 def test_page_shows_the_diff_of_a_child_as_text(tmp_path: Path) -> None:
     document = opened(write_page(tmp_path), "open=ranker")
     assert '<span class="m">-old line\n</span>' in document
@@ -81,6 +82,7 @@ def test_page_shows_the_diff_of_a_child_as_text(tmp_path: Path) -> None:
     assert "conflict: Dockerfile" in document
 
 
+@pytest.mark.needs("chromium")
 def test_page_runs_nothing_that_a_host_or_a_child_says(tmp_path: Path) -> None:
     """An address that is a program, and a patch that turns the direction of what a reviewer reads."""
     state = State(tmp_path / "state")

@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.jenkins.pipelines import farm
 from tests.jenkins.runner import Trace, run_pipeline
 
@@ -26,11 +24,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 RELEASING = ("Promote", "Publish", "Approve", "Deploy")
 NUMBERS = itertools.count(1)
-
-
-def with_the_check_of(project_type: str) -> pytest.MarkDecorator:
-    """Return what lets one worker run all tests that start from the checked build of a type: it is made once."""
-    return pytest.mark.xdist_group(f"checked {project_type}")
 
 
 class Builds:

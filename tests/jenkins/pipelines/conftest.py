@@ -16,17 +16,19 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.conftest import git
-from tests.jenkins.conftest import leave_out
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.children import CHECKS, KINDS, NUMBERS, Builds
 from tests.jenkins.runner import Trace
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Name the programs of the registry."""
+    farm.needs_registry(item)
+
+
 @pytest.fixture(scope="session")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[farm.Registry, farm.Index]]:
-    """A registry and a package index; skips with the reason where the programs are missing."""
-    if reason := farm.missing():
-        leave_out(reason)
+    """A registry and a package index."""
     folder = tmp_path_factory.mktemp("servers")
     registry, index = farm.Registry(folder / "registry"), farm.Index(folder / "index")
     yield registry, index

@@ -13,7 +13,6 @@ tests again.
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +22,8 @@ import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from tests.jenkins.pipelines.gatekeeper import Fault, Gatekeeper
 from tests.jenkins.pipelines.standins.ports import free_port
@@ -44,10 +45,10 @@ wsgiref.simple_server.make_server("127.0.0.1", int(sys.argv[2]), app).serve_fore
 """
 
 
-def missing() -> str:
-    """Say which program is missing here, "" when none."""
-    absent = [name for name in ("docker-registry", "skopeo") if not shutil.which(name)]
-    return f"{' and '.join(absent)} missing: apt-get install {' '.join(absent)}" if absent else ""
+def needs_registry(item: pytest.Item) -> None:
+    """Mark a test whose fixtures start the registry."""
+    if "servers" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.needs("docker-registry", "skopeo"))
 
 
 class Server:

@@ -14,7 +14,7 @@ import pytest
 from tests.answers import CATALOG, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
-from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said, with_the_check_of
+from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace, run_pipeline
 
@@ -36,7 +36,7 @@ def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecor
     """Return what says which run has it: `make test` has one, CI one of each type, a release all."""
     if (framework, project_type, kind) == ("plain", "batch", "main"):
         return []
-    first = [with_the_check_of(project_type)] if (framework, project_type, kind) == FIRST_CHECK else []
+    first = []
     return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release, *first]
 
 
@@ -103,7 +103,7 @@ def test_what_runs_where_and_what_is_published(
         pytest.param(
             name,
             kind,
-            marks=[pytest.mark.slow if (name, kind) in HELD_BACK else pytest.mark.release, with_the_check_of(name)],
+            marks=[pytest.mark.slow if (name, kind) in HELD_BACK else pytest.mark.release],
         )
         for name in TYPES
         for kind in KINDS
@@ -143,7 +143,6 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
     """The credential of staging releases nothing: the registry refuses it."""
     it, before = checked("batch")
@@ -155,7 +154,6 @@ def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
     it, before = checked("batch")
@@ -170,7 +168,6 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
     """The late build of an older commit is not released over a newer one, which stays for the tests after this one."""
     it, before = checked("batch")
@@ -192,7 +189,6 @@ def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
     it, _ = checked("batch")
     it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
@@ -203,7 +199,6 @@ def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
     """A 404 by mistake for the tag of a version is not a reason to set it anew."""
     it, before = checked("batch")
@@ -220,7 +215,6 @@ def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> N
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_what_no_promotion_released_is_not_deployed(checked: Checked) -> None:
     """A step that ends with 0 and promotes nothing: the cluster would look for an image that is not there."""
     it, before = checked("batch")
@@ -236,7 +230,6 @@ def test_what_no_promotion_released_is_not_deployed(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_a_staging_tag_that_was_moved_since_the_smoke_test_is_not_released(checked: Checked) -> None:
     """Whoever may push to staging gives the tag of a checked build another image: released is what was smoked."""
     it, before = checked("batch")
@@ -271,7 +264,6 @@ def test_branches_whose_names_are_alike_have_images_of_their_own(tmp_path: Path)
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_a_tag_that_is_called_main_is_not_main(checked: Checked) -> None:
     it, before = checked("batch")
     released = it.released()
@@ -282,7 +274,6 @@ def test_a_tag_that_is_called_main_is_not_main(checked: Checked) -> None:
 
 
 @pytest.mark.slow
-@with_the_check_of("batch")
 def test_a_failed_deployment_is_tried_again_without_building(checked: Checked) -> None:
     """As "Restart from Stage" does: the digest that was smoked is deployed, and nothing is built or pushed."""
     it, before = checked("batch")

@@ -15,7 +15,7 @@ import pytest
 from tests.answers import TYPES
 from tests.conftest import git
 from tests.jenkins.pipelines.breaking import gpu, in_smoke, red_in_the_container, without_gpu
-from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said, with_the_check_of
+from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace
 
@@ -223,7 +223,6 @@ FAULTY = [
         fault,
         marks=[
             pytest.mark.slow if project_type == FAST[fault] else pytest.mark.release,
-            with_the_check_of(project_type),
         ],
     )
     for project_type in TYPES
@@ -261,9 +260,7 @@ def test_a_fault_is_named_and_nothing_is_published(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "project_type", [pytest.param(name, marks=with_the_check_of(name)) for name in ("library", "batch")]
-)
+@pytest.mark.parametrize("project_type", ["library", "batch"])
 def test_without_a_fault_the_same_stages_release(
     checked: Callable[[str], tuple[Builds, Trace]], project_type: str
 ) -> None:

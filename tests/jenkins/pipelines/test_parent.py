@@ -21,7 +21,6 @@ from tests.jenkins.pipelines.parent_faults import FAULTS
 from tests.jenkins.runner import Trace, check
 from tests.shared import once
 
-pytestmark = pytest.mark.xdist_group("parent")  # its checked build is made once
 UNREAD = ("benchmarks", "docs", "tests", "tools", "templates/locks", *(f"templates/{kind}" for kind in TYPES))
 
 

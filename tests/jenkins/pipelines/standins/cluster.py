@@ -1,6 +1,6 @@
 """Stands in for kubectl and its cluster, which keeps what was applied last.
 
-What needs no cluster (`kustomize`, `annotate --local`) is done by the real kubectl where it is installed.
+What needs no cluster (`kustomize`, `annotate --local`) is done by the real kubectl.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ PATH = os.environ["PATH"].split(os.pathsep)
 def main(arguments: list[str]) -> int:
     """Do one command of `kubectl`, as far as scripts/deploy uses it."""
     if arguments[0] == "kustomize" or arguments[:2] == ["annotate", "--local"]:
-        if real := shutil.which("kubectl", path=os.pathsep.join(place for place in PATH if Path(place) != HOME)):
-            return subprocess.run([real, *arguments], check=False).returncode
-        return without_kubectl(arguments)
+        elsewhere = os.pathsep.join(place for place in PATH if Path(place) != HOME)
+        return subprocess.run([shutil.which("kubectl", path=elsewhere), *arguments], check=False).returncode
     if "cluster: test" not in Path(os.environ["KUBECONFIG"]).read_text():
         print("error: no configuration has been provided", file=sys.stderr)
         return 1
@@ -45,18 +44,6 @@ def documents(text: str) -> list[str]:
 def identity(document: str) -> tuple[str, ...]:
     """Return kind and name of an object."""
     return tuple(re.findall(r"(?m)^(?:kind|  name): (.+)", document)[:2])
-
-
-def without_kubectl(arguments: list[str]) -> int:
-    """Print the objects without the overlay, or with an annotation."""
-    if arguments[0] == "kustomize":
-        for file in sorted(Path("deploy/base").glob("*.yaml")):
-            print(f"---\n{file.read_text()}")
-        return 0
-    file, note = arguments[arguments.index("--filename") + 1 :][:2]
-    name, _, value = note.partition("=")
-    print(re.sub("(?m)^metadata:$", f"metadata:\n  annotations:\n    {name}: {value}", Path(file).read_text()))
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""`@pytest.mark.needs("gcc")`: what a test needs besides git, make and Python. Such a test belongs to `make test-slow`.
+
+A missing program skips its tests with one reason. `python -m tests.needs STEP` prints what is missing before a step.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.jenkins import jvm
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def _namespaces() -> bool:
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return _succeeds(["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "true"])
+
+
+def _history() -> bool:
+    shallow = subprocess.run(
+        ["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return shallow.stdout.strip() == "false"
+
+
+def _succeeds(command: list[str]) -> bool:
+    found = shutil.which(command[0])
+    return found is not None and subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def _docker() -> bool:
+    command = ["docker", "info", "--format", "{{.ServerVersion}}"]  # without an engine it may end with 0
+    return shutil.which("docker") is not None and bool(
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    )
+
+
+def _program(name: str) -> Callable[[], bool]:
+    return lambda: shutil.which(name) is not None
+
+
+# What a test can need -> whether it is here, and how to get it.
+NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
+    "gcc": (_program("gcc"), "apt-get install gcc python3-dev"),
+    "g++": (_program("g++"), "apt-get install g++"),
+    "groovy": (lambda: jvm.missing() is None, "apt-get install groovy default-jre-headless"),
+    "docker-registry": (_program("docker-registry"), "apt-get install docker-registry"),
+    "skopeo": (_program("skopeo"), "apt-get install skopeo"),
+    "promtool": (_program("promtool"), "apt-get install prometheus"),
+    "chromium": (_program("chromium"), "apt-get install chromium"),
+    "rsync": (_program("rsync"), "apt-get install rsync"),
+    "ps": (_program("ps"), "apt-get install procps"),
+    "curl": (_program("curl"), "apt-get install curl"),
+    "namespaces": (_namespaces, "sysctl kernel.unprivileged_userns_clone=1, or run it outside a container"),
+    "the history of git": (_history, "git fetch --unshallow --tags"),
+    "docker": (_docker, "start a Docker Engine, or set DOCKER_HOST to one that runs"),
+}
+
+
+@cache
+def is_here(name: str) -> bool:
+    """Tell whether this machine has what a test needs."""
+    return NEEDS[name][0]()
+
+
+def reason(name: str) -> str:
+    """Return the reason of a skip."""
+    return f"needs {name}: {NEEDS[name][1]}"
+
+
+def of(item: pytest.Item) -> list[str]:
+    """Return what a test needs, by its marks."""
+    return [name for mark in item.iter_markers("needs") for name in mark.args]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Move a test that needs more than a newcomer has out of `make test`. Raises KeyError for an unknown need."""
+    if any([NEEDS[name] for name in of(item)]):
+        item.add_marker("slow")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose needs are not met."""
+    for name in of(item):
+        if not is_here(name):
+            pytest.skip(reason(name))
+
+
+def main(step: str, *required: str) -> int:
+    """Print one line for each thing that is missing; return 2 where a required one is."""
+    for name in required or NEEDS:
+        if not is_here(name):
+            print(f"make {step}: {name} is missing{'' if required else ', its tests are skipped'}: {NEEDS[name][1]}")
+    return 2 if any(not is_here(name) for name in required) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
