@@ -161,9 +161,7 @@ def main() -> int:
     parser.add_argument("--type", choices=list(types()), default=next(iter(types())))
     parser.add_argument("--framework", choices=list(frameworks()), default=next(iter(frameworks())))
     parser.add_argument("--framework-build", help="another build of the framework, for example torch==2.13.0")
-    parser.add_argument(
-        "--started", type=int, default=int(time.time()), help="when make began, in seconds of the epoch"
-    )
+    parser.add_argument("--started", type=int, default=int(time.time()), help="when make began (seconds)")
     options = parser.parse_args()
     try:
         render(options.type, options.framework)

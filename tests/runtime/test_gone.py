@@ -76,6 +76,7 @@ def test_setup_says_it_too(child: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert "setup: runtime    own.py, line 1: gpu_repo_runtime.old is gone: use" in capsys.readouterr().err
 
 
+@pytest.mark.needs("the history of git")
 def test_whatever_a_release_had_is_there_or_named_with_what_takes_its_place() -> None:
     retired = tomllib.loads((SOURCE / "gpu_repo_runtime/retired.toml").read_text())
     assert released(ROOT), "no release was found"

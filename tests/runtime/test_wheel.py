@@ -86,6 +86,7 @@ def test_every_lock_of_a_type_that_carries_it_names_it_with_its_hash() -> None:
     assert not without, f"{', '.join(without)}: run make wheel, or make locks where it needs other packages"
 
 
+@pytest.mark.needs("the history of git")
 def test_a_released_name_never_gets_other_bytes() -> None:
     for version, commit in released(ROOT).items():
         shown = subprocess.run(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 from fleetkit.children import shown
 
@@ -34,6 +35,7 @@ def leaks(folder: Path) -> list[str]:
     return [str(path.relative_to(folder)) for path in files if CANARY.encode() in path.read_bytes()]
 
 
+@pytest.mark.needs("namespaces")
 def test_no_credential_of_the_fleet_is_written_or_printed(tmp_path: Path) -> None:
     fleet = canary_fleet(tmp_path)
     runs: list[subprocess.CompletedProcess[str]] = [

@@ -11,6 +11,12 @@ from tests.updates.program import Program
 from tests.updates.tiny import Template
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """The family is made of the releases in this repository's history."""
+    if "family" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.needs("the history of git"))
+
+
 @pytest.fixture
 def copier(tmp_path: Path) -> Copier:
     """Return Copier with a cache of its own."""

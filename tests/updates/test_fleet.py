@@ -18,6 +18,7 @@ from tests.updates.small_fleet import BRANCH, Fleet
 from tests.updates.tiny import Child
 
 
+@pytest.mark.needs("namespaces")
 def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path, EDITS)
     before = {name: fleet.branches(name) for name in fleet.bare}

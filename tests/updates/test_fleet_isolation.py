@@ -21,6 +21,7 @@ from fleetkit.status import checked
 from tests.sampling import every, sampled
 from tests.updates.small_fleet import BRANCH, Fleet
 
+pytestmark = pytest.mark.needs("namespaces")
 TOKEN = "canary-5d20b1"
 MARK = f"77.{os.getpid():07}"  # seconds of a sleep, to find it by
 HOSTILE = """\

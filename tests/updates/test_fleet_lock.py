@@ -23,6 +23,7 @@ from tests.updates.small_fleet import Fleet
 from tests.updates.small_locks import LOCK, LockFleet, add_package, files_of_a_child
 from tests.updates.test_fleet_foreign import add
 
+pytestmark = pytest.mark.needs("namespaces")  # locks are renewed in them
 TOKEN = "canary-of-the-locks"
 HOSTILE = f"""\
 env; for process in /proc/[0-9]*; do tr '\\0' '\\n' <$process/environ; done 2>/dev/null

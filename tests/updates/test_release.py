@@ -153,6 +153,7 @@ def test_the_newest_section_is_found(changelog: str, newest: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.needs("the history of git")
 def test_the_demo_shows_an_update_of_the_last_release(tmp_path: Path, copier: Copier) -> None:
     environment = copier.environment() | {"DEMO_FOLDER": str(tmp_path / "demo")}
     command = [sys.executable, str(ROOT / "hooks" / "demo_update.py"), "--type", "library"]

@@ -36,8 +36,7 @@ def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecor
     """Return what says which run has it: `make test` has one, CI one of each type, a release all."""
     if (framework, project_type, kind) == ("plain", "batch", "main"):
         return []
-    first = []
-    return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release, *first]
+    return [pytest.mark.slow if framework == "plain" and (project_type, kind) in FAST else pytest.mark.release]
 
 
 # A child on the rows of another framework has no other pipeline and no other image.
