@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import promql_parser
 import pytest
 import yaml
 
@@ -114,6 +115,7 @@ def _case(alert: str, series: Series, fires: list[dict[str, Any]]) -> dict[str, 
     }
 
 
+@pytest.mark.needs("promtool")
 @pytest.mark.parametrize("alert", CASES)
 def test_an_alert_fires_when_it_should_and_only_then(
     alerts: Path, promtool: Callable[..., str], tmp_path: Path, alert: str
@@ -131,6 +133,7 @@ def test_an_alert_fires_when_it_should_and_only_then(
     promtool("test", "rules", tmp_path / "cases.yaml")
 
 
+@pytest.mark.needs("promtool")
 def test_prometheus_reads_the_configuration(
     child: Path, alerts: Path, promtool: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -141,14 +144,19 @@ def test_prometheus_reads_the_configuration(
     assert "5 rules found" in promtool("check", "config", tmp_path / "prometheus.yml")
 
 
-def test_every_panel_asks_in_valid_promql(child: Path, promtool: Callable[..., str], tmp_path: Path) -> None:
-    """Each query of the dashboard, with Grafana's variables filled in, is one that Prometheus can evaluate."""
+def test_every_panel_asks_in_valid_promql(child: Path) -> None:
+    """Each query of the dashboard, with Grafana's variables filled in, is valid PromQL with valid types."""
     dashboard = json.loads((child / "deploy/base/monitoring/dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     assert len(queries) > 20, "the dashboard lost its panels"
     filled = [query.replace("$__rate_interval", "1m").replace("$namespace", ".*") for query in queries]
-    rules = [{"record": f"panel:{number}", "expr": query.replace("$app", "a").replace("$pod", ".*")}
-             for number, query in enumerate(filled)]  # fmt: skip
-    assert not [rule["expr"] for rule in rules if "$" in rule["expr"]], "a variable that Grafana is not told of"
-    (tmp_path / "panels.yaml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
-    promtool("check", "rules", tmp_path / "panels.yaml")
+    filled = [query.replace("$app", "a").replace("$pod", ".*") for query in filled]
+    assert not [query for query in filled if "$" in query], "a variable that Grafana does not know"
+    for query in filled:
+        promql_parser.parse(query)
+
+
+def test_every_alert_asks_in_valid_promql(alerts: Path) -> None:
+    [group] = yaml.safe_load(alerts.read_text())["groups"]
+    for rule in group["rules"]:
+        promql_parser.parse(rule["expr"])
