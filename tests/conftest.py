@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import compileall
-import contextlib
 import hashlib
 import os
 import shutil
@@ -36,28 +35,13 @@ sys.dont_write_bytecode = False
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Compile what is ours once, and not in each process that a test starts."""
-<<<<<<< HEAD
     os.environ["PATH"] = f"{without_shims(os.environ['PATH'])}{os.pathsep}{PROGRAMS}"
-=======
-    os.environ["PATH"] = without_shims(os.environ["PATH"])
-    put_on_path("kubectl")
->>>>>>> 4cc82344 (make test: only what needs git, make and Python; other tests say what they need)
     if not hasattr(session.config, "workerinput"):
         PROGRAMS.mkdir(parents=True, exist_ok=True)
         (PROGRAMS / "kubectl").unlink(missing_ok=True)
         (PROGRAMS / "kubectl").symlink_to(Path(sys.executable).with_name("kubectl"))
         for folder in OURS:
             compileall.compile_dir(ROOT / folder, quiet=2)
-
-
-def put_on_path(program: str) -> None:
-    """Put a program of .venv first on the PATH, and nothing else of .venv."""
-    folder = ROOT / "build" / "programs"
-    folder.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):
-        (folder / program).symlink_to(Path(sys.executable).with_name(program))
-    if str(folder) not in os.environ["PATH"].split(os.pathsep):
-        os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
 
 
 def git(folder: Path, *arguments: str) -> str:
