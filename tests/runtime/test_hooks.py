@@ -49,14 +49,16 @@ def paths(app: FastAPI) -> list[tuple[str, str]]:
     return [*found, ("/nothing", "GET"), ("/predict", "GET"), ("//predict", "POST"), ("/predict/", "POST")]
 
 
-def test_no_route_passes_a_bearer_token_but_what_machines_ask() -> None:
+def test_no_route_passes_a_bearer_token_but_health_metrics_and_documentation() -> None:
     with client_of(with_token, aip_predict_route="/aip:predict", aip_health_route="/aip") as client:
         asked = paths(client.app)  # type: ignore[arg-type]
         assert {"/predict", "/v1/models/kind:predict", "/v2/models/kind/infer", "/aip:predict", "/docs", "/own"} <= {
             path for path, _ in asked
         }
         for path, method in asked:
-            free = path in ("/livez", "/readyz", "/metrics") and method in ("GET", "HEAD")
+            documentation = path in ("/docs", "/openapi.json") or path.startswith("/docs/")
+            free = documentation or path in ("/livez", "/readyz", "/metrics")
+            free = free and method in ("GET", "HEAD")
             for wrong in ({}, {"authorization": "Bearer other"}, {"authorization": "Basic open sesame"}):
                 answer = client.request(method, path, headers=wrong, json=ASKED if method == "POST" else None)
                 assert (answer.status_code == 401) != free, (method, path, wrong, answer.status_code)
@@ -196,7 +198,7 @@ def test_cors_answers_a_browser_also_with_errors() -> None:
 def test_what_the_page_about_the_service_shows_works(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs/service.md").read_text()
     [shown] = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "def extend" in block]
-    monkeypatch.setenv("API_TOKEN", "open sesame")
+    monkeypatch.setenv("API_KEY", "open sesame")
     own = module(shown, "shown")
     app = create_app(model(TOPICS), own.Settings(device="cpu"), extend=own.extend)
     token = {"authorization": "Bearer open sesame"}

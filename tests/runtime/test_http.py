@@ -47,9 +47,9 @@ REFUSED = {
         f'{{"instances": ["a"], "parameters": {{"{SECRET}": 1}}}}'.encode(),
         422,
         "parameters",
-        "not known",
+        "unknown field",
     ),
-    "another field": (f'{{"texts": ["fine"], "{SECRET}": "{SECRET}"}}'.encode(), 422, "body", "not known"),
+    "another field": (f'{{"texts": ["fine"], "{SECRET}": "{SECRET}"}}'.encode(), 422, "body", "unknown field"),
 }
 
 

@@ -39,7 +39,7 @@ def test_annotations_alone_are_enough() -> None:
 
 
 @pytest.mark.parametrize(
-    "types", ["batch: list[str]) -> list[dict", "batch", "batch: list[str]) -> list[dict[str, str]"]
+    "types", ["batch", "batch: list[str]) -> list[dict", "batch: list[str]) -> list[dict[str, str]"]
 )
 def test_a_model_of_version_0_2_runs_on_and_is_told_once_what_to_write(types: str) -> None:
     end = "]" if "->" in types else ")"
@@ -47,13 +47,24 @@ def test_a_model_of_version_0_2_runs_on_and_is_told_once_what_to_write(types: st
         BODY.format(predict=f"def predict(self, {types}{end}: return [dict(label=text) for text in batch]")
     )
     assert found.answers(["rain"]) == [{"label": "rain"}]
-    if "dict[str, str]" in types:
-        assert found.deprecations == [], "it says what comes out"
+    if "->" in types:
+        assert found.deprecations == [], "it defines its output"
     else:
         [line] = found.deprecations
-        assert line.startswith("src/kind/model.py says nothing about")
+        assert line.startswith("src/kind/model.py does not define its input and output")
         assert "Input = str" in line
         assert found.output is Answer
+
+
+@pytest.mark.parametrize("output", ["dict", "dict[str, Any]", "Any"])
+def test_any_json_value_is_an_output(output: str) -> None:
+    value = {"words": ["a", "b"], "nested": {"list": [{"n": 1}, None, True, 1.5]}}
+    found = interface(
+        "from typing import Any\n"
+        + BODY.replace("{predict}", f"def predict(self, batch: list[str]) -> list[{output}]: return [{value}]")
+    )
+    assert found.answers(["rain"]) == [value]
+    assert found.deprecations == []
 
 
 def test_lengths_is_told_to_be_size_now() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import textwrap
@@ -142,11 +141,3 @@ def test_the_process_serves_the_owners_route_and_warns_of_settings_that_are_not_
     package.write_text("class Settings: ...\n")
     service = start()
     assert "service.py: Settings is not used: let it extend" in service.log.read_text()
-
-
-def test_a_model_of_version_0_2_is_served_with_one_line_of_deprecation(start: Callable[..., Any]) -> None:
-    service = start()
-    lines = [json.loads(line)["message"] for line in service.log.read_text().splitlines()]
-    [line] = [line for line in lines if "deprecated" in line]
-    assert "model.py says nothing about what goes in and comes out" in line
-    assert service.predict("rain")[0] == 200

@@ -71,7 +71,7 @@ def test_a_service_that_refuses_everything_gives_valid_json(
         (["--clients", "abc"], 2, "1,4,16"),
         (["--clients", "0"], 2, "1,4,16"),
         (["--rates", "x"], 2, "100,80%"),
-        (["--seconds", "0"], 2, "'0' should be such as 5"),
+        (["--seconds", "0"], 2, "for example 5; got '0'"),
     ],
 )
 def test_wrong_use_ends_with_one_line(bench_run: Callable[..., Any], options: list[str], code: int, words: str) -> None:

@@ -80,5 +80,6 @@ def ran(result: T, name: str) -> T:
     if inspect.iscoroutine(result):
         result.close()  # else Python warns that it was never awaited
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-        raise ContractError(f"{name} returned a {type(result).__name__}, which nothing runs: write def, not async def")
+        how = "return a list instead" if inspect.isgenerator(result) else "write def, not async def"
+        raise ContractError(f"{name} returned a {type(result).__name__}, which nothing runs: {how}")
     return result

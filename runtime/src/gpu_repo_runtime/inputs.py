@@ -1,4 +1,4 @@
-"""Types for the fields of an owner's ``Input``, ``Output`` and ``Parameters`` that pydantic does not have."""
+"""What an owner's model imports: types of fields that pydantic does not have, and the error of an invalid input."""
 
 import base64
 import binascii
@@ -7,6 +7,14 @@ from typing import Annotated, Any
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+
+class InvalidInput(ValueError):
+    """Raise it in ``predict`` for an input that the client has to change, for example an image that cannot be decoded.
+
+    The service answers that request with 422 and the message, the other requests of the batch get their predictions,
+    and the batch job puts the row aside with the message. The message reaches the client: write no data of others.
+    """
 
 
 class _Base64:

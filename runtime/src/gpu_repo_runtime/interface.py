@@ -27,14 +27,13 @@ from .words import first_line, words_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Value = str | int | float | bool | list[float] | None
-# What a model of version 0.2 returned.
-Answer = dict[str, Value]
+# An object with any JSON values: the output of a model that returns dicts without a type.
+Answer = dict[str, Any]
 # How bytes are written where a type says nothing of them.
 ANYTHING = ConfigDict(ser_json_bytes="base64")
 
 DEPRECATED = (
-    "{file} says nothing about what goes in and comes out, as in version 0.2: texts are taken and dicts returned. "
+    "{file} does not define its input and output, as in version 0.2: the input is a text and the output a dict. "
     "Write Input = str and a class Output(BaseModel) with the fields of an answer, "
     "and def predict(self, batch: list[Input]) -> list[Output]"
 )
@@ -52,7 +51,8 @@ class WrongAnswer(TypeError):
 class Interface:
     """How ``model`` is called, and how its inputs and outputs are read, checked and written.
 
-    ``deprecations`` are sentences for its owner. Raises ContractError.
+    ``deprecations`` are sentences for its owner; ``dated`` is true if the model does not define the fields of its
+    output, as in version 0.2. Raises ContractError.
     """
 
     def __init__(self, model: Model) -> None:
@@ -70,10 +70,11 @@ class Interface:
         self.table = TableInput(said.table, self.input, self.file) if said.table else None
         if self.table and self.output is None:
             raise ContractError(f"{self.file}: predict takes a table: write class Output(BaseModel) with its columns")
-        if self.input is None or self.output in (None, dict, dict[str, Any]):
+        if self.input is None or self.output is None:
             self.deprecations.append(DEPRECATED.format(file=self.file))
-            self.input = self.input or str
-            self.output = Answer if self.output in (None, dict, dict[str, Any]) else self.output
+        self.dated = self.output in (None, dict)
+        self.input = str if self.input is None else self.input
+        self.output = Answer if self.dated else self.output
         size: Callable[[Any], int] | None = getattr(model, "size", None)
         self.size = size if callable(size) else None
         if self.size:
@@ -92,11 +93,6 @@ class Interface:
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
         self.blob = only_bytes_field(self.input)
-
-    @property
-    def dated(self) -> bool:
-        """Whether the model says nothing about its output."""
-        return self.output is Answer
 
     def examples(self) -> list[Any]:
         """Return the model's examples as inputs. Raises ContractError where one is none."""
@@ -265,7 +261,7 @@ class Interface:
 
     def _type(self, name: str, names: dict[str, Any], said: Any) -> Any:
         named = names.get(name)
-        if named is not None and said is not None and named != said:
+        if named is not None and said not in (None, Any) and named != said:
             raise ContractError(
                 f"{self.file}: {name} is {shown(named)}, but predict says list[{shown(said)}]: say the same in both"
             )

@@ -42,7 +42,7 @@ class Annotations:
 
 def _item(hint: Any) -> Any:
     """Return ``X`` of ``list[X]`` or ``Sequence[X]``, else None."""
-    if typing.get_origin(hint) in (list, collections.abc.Sequence) and typing.get_args(hint)[0] is not Any:
+    if typing.get_origin(hint) in (list, collections.abc.Sequence):
         return typing.get_args(hint)[0]
     return None
 

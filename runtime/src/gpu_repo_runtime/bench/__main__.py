@@ -20,6 +20,7 @@ from typing import Any
 
 import uvloop
 
+from ..serving.api_key import NAMES, authorization
 from ..serving.reduced import FORMS
 from .load import Row, Target
 from .quality import Quality, QualityError, accuracy, compare, told
@@ -107,7 +108,7 @@ def list_of(text: str, form: str, example: str) -> list[str]:
     """Return the parts of a list with commas, none of an empty text. Raises ArgumentTypeError with the example."""
     parts = text.split(",") if text else []
     if not all(re.fullmatch(form, part) for part in parts):
-        raise argparse.ArgumentTypeError(f"{text!r} should be such as {example}")
+        raise argparse.ArgumentTypeError(f"expected a list like {example}, got {text!r}")
     return parts
 
 
@@ -125,7 +126,7 @@ def above_zero(text: str) -> float:
     """Return a number of seconds."""
     number = float(text)
     if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} should be such as 5")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, for example 5; got {text!r}")
     return number
 
 
@@ -133,14 +134,22 @@ def share(text: str) -> float:
     """Return a share from 0 to 1."""
     number = float(text)
     if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} should be such as 0.01")
+        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, for example 0.01; got {text!r}")
     return number
+
+
+def header(text: str) -> tuple[str, str]:
+    """Return name and value of a header."""
+    name, colon, value = text.partition(":")
+    if not (colon and re.fullmatch(r"[A-Za-z0-9-]+", name) and re.fullmatch(r"[ -~]+", value)):
+        raise argparse.ArgumentTypeError("expected a header, for example 'X-Tenant: me'")
+    return name.lower(), value.strip()
 
 
 def address(text: str) -> str:
     """Return the address of a service without the slash at its end."""
     if not re.fullmatch(r"http://[^/]+/?", text):
-        raise argparse.ArgumentTypeError(f"{text!r} should be such as http://localhost:8000")
+        raise argparse.ArgumentTypeError(f"expected an address, for example http://localhost:8000; got {text!r}")
     return text.rstrip("/")
 
 
@@ -151,6 +160,7 @@ def main() -> None:
     parser.add_argument("--clients", type=client_numbers, default="1,4,16,64")
     parser.add_argument("--rates", type=rate_list, default="50%,80%,95%,120%")
     parser.add_argument("--seconds", type=above_zero, default=5)
+    parser.add_argument("--header", type=header, action="append", default=[], metavar="NAME: VALUE")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     parser.add_argument("--serve-as", choices=FORMS, default="")
     parser.add_argument("--max-drop", type=share, default=0.01)
@@ -173,18 +183,22 @@ def main() -> None:
         about, rows = run(options)
     except (OSError, KeyError, ValueError) as error:
         asked = options.url or "the service"
-        sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}")
+        hint = f"; set {NAMES[0]} to the key that it requires" if getattr(error, "code", 0) in (401, 403) else ""
+        sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}{hint}")
     try:
         write(about, rows, options.out, quality)
     except OSError as error:
         sys.exit(f"bench: {options.out} cannot be written: {error}")
+    if failed := sum(row.failed for row in rows):
+        sys.exit(f"bench: {failed} requests failed: their status was neither 200 nor 503, or they had no answer")
 
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
     """Measure, and ask the service what it is. Raises OSError, KeyError or ValueError where it does not answer well."""
     with contextlib.nullcontext(options.url) if options.url else own_service(options.serve_as) as url:
-        rows = uvloop.run(measure(Target(url), options.clients, options.rates, options.seconds))
-        with urllib.request.urlopen(f"{url}/livez") as answer:
+        target = Target(url, headers={**authorization(), **dict(options.header)})
+        rows = uvloop.run(measure(target, options.clients, options.rates, options.seconds))
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/livez", headers=target.headers)) as answer:
             return json.load(answer), rows
 
 
@@ -212,7 +226,7 @@ def write(about: dict[str, Any], rows: list[Row], out: Path, quality: Quality | 
         report["quality"] = asdict(quality) | {"drop": quality.drop}
     (out / "bench.json").write_text(json.dumps(report, indent=1, allow_nan=False))
     draw(rows, out / "bench.png")
-    print(f"bench: {out / 'bench.json'} and {out / 'bench.png'} hold the same")
+    print(f"bench: wrote {out / 'bench.json'} and {out / 'bench.png'}")
 
 
 if __name__ == "__main__":

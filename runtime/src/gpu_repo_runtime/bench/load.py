@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from ..serving.api_key import authorization
+
 OPEN_CONNECTIONS = 512  # at once, in the open loop
 
 
@@ -112,15 +114,18 @@ class Tally:
 class Target:
     """A service and the request that is sent to it."""
 
-    def __init__(self, url: str, instances: list[Any] | None = None) -> None:
+    def __init__(self, url: str, instances: list[Any] | None = None, headers: dict[str, str] | None = None) -> None:
+        """``headers`` are sent with each request, by default the key of the environment."""
         parts = urlsplit(url)
         self.url, self.host, self.port = url, parts.hostname or "localhost", parts.port or 80
+        self.headers = authorization() if headers is None else headers
         self.instances = instances or self._examples()
 
     def request(self, instances: list[Any]) -> bytes:
         """The bytes of a request for the inputs."""
         body = json.dumps({"instances": instances}).encode()
         head = f"POST /predict HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
+        head += "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
         return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
     async def closed_loop(self, clients: int, seconds: float) -> Row:
@@ -168,7 +173,7 @@ class Target:
         return status
 
     def _examples(self) -> list[Any]:
-        with urllib.request.urlopen(f"{self.url}/openapi.json") as answer:
+        with urllib.request.urlopen(urllib.request.Request(f"{self.url}/openapi.json", headers=self.headers)) as answer:
             content = json.load(answer)["paths"]["/predict"]["post"]["requestBody"]["content"]
         instances: list[Any] = content["application/json"]["example"]["instances"]
         return instances

@@ -76,20 +76,30 @@ def list_settings(package: str | None) -> None:
         print(f"{name + '=' + ('' if field.is_required() else str(field.default)):30} {field.description or ''}")
 
 
-if __name__ == "__main__":
+def main(package: str | None = None) -> None:
+    """Read the command line and serve ``package``, or the package that the command line names."""
+    program = f"python -m {package}.serving" if package else "python -m gpu_repo_runtime.serving"
     parser = argparse.ArgumentParser(
-        prog="python -m gpu_repo_runtime.serving", description=serve.__doc__, add_help=False
+        prog=program,
+        description="Run the service until it is stopped. Environment variables set it, for example PORT=9000.",
+        add_help=False,
     )
-    parser.add_argument("package", nargs="?", help="the package that holds model.py")
-    parser.add_argument("--settings", action="store_true", help="only list the environment variables that set it")
-    parser.add_argument("--help", "-h", action="store_true", help="show this and the environment variables")
+    if package is None:
+        parser.add_argument("package", nargs="?", help="the package that contains model.py")
+    parser.add_argument("--settings", action="store_true", help="only list the environment variables")
+    parser.add_argument("--help", "-h", action="store_true", help="show this help and the environment variables")
     options = parser.parse_args()
+    package = package or options.package
     if options.help:
         parser.print_help()
         print("\nenvironment variables:")
     if options.help or options.settings:
-        list_settings(options.package)
-    elif options.package:
-        serve(options.package)
+        list_settings(package)
+    elif package:
+        serve(package)
     else:
-        parser.error("which package holds model.py?")
+        parser.error("name the package that contains model.py")
+
+
+if __name__ == "__main__":
+    main()

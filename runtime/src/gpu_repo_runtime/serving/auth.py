@@ -8,24 +8,27 @@ import hmac
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-OPEN = ("/livez", "/readyz", "/metrics")
+OPEN = ("/livez", "/readyz", "/metrics", "/docs", "/docs/*", "/openapi.json")
 
 
 class BearerToken:
-    """Answers 401 to whatever does not carry ``Authorization: Bearer TOKEN``.
+    """Answers 401 to every request without ``Authorization: Bearer TOKEN``.
 
-    ``open_paths`` answer without: by default what Kubernetes and Prometheus ask, which say nothing of any input.
-    Raises ValueError for a token that is empty or no ASCII.
+    ``open_paths`` need no token; ``/*`` at the end means everything below. By default these are the paths of
+    Kubernetes and Prometheus, and the documentation: none of them shows an input.
+    Raises ValueError for a token that is empty, has spaces around it or is not ASCII.
     """
 
     def __init__(self, app: ASGIApp, token: str, open_paths: tuple[str, ...] = OPEN) -> None:
         if not token or not token.isascii() or token != token.strip():
             raise ValueError("the token is empty, has spaces around it or is not ASCII")
-        self._app, self._expected, self._open = app, f"Bearer {token}".encode(), frozenset(open_paths)
+        self._app, self._expected = app, f"Bearer {token}".encode()
+        self._open = frozenset(path for path in open_paths if not path.endswith("/*"))
+        self._below = tuple(path.removesuffix("*") for path in open_paths if path.endswith("/*"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed; a websocket is closed before it is open."""
-        if scope["type"] == "lifespan" or (_path(scope) in self._open and scope.get("method") in ("GET", "HEAD")):
+        if scope["type"] == "lifespan" or self._is_open(scope):
             return await self._app(scope, receive, send)
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if len(given) == 1 and hmac.compare_digest(_scheme_in_capitals(given[0]), self._expected):
@@ -35,6 +38,15 @@ class BearerToken:
         problem = {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "give a bearer token"}
         answer = JSONResponse(problem, 401, {"www-authenticate": "Bearer"}, media_type="application/problem+json")
         await answer(scope, receive, send)
+
+    def _is_open(self, scope: Scope) -> bool:
+        path = _path(scope)
+        return scope.get("method") in ("GET", "HEAD") and (path in self._open or path.startswith(self._below))
+
+
+def is_bearer_token(middleware: object) -> bool:
+    """Return whether a middleware of an application is a BearerToken."""
+    return isinstance(middleware, type) and issubclass(middleware, BearerToken)
 
 
 def _path(scope: Scope) -> str:

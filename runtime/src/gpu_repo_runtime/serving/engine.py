@@ -7,9 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import device
-from ..words import first_line
+from ..inputs import InvalidInput
+from ..words import first_line, words_of
 from .choice import Choice
-from .errors import EXIT_DEVICE_LOST, DeviceLost, InputTooLarge, OutOfMemory, PredictionFailed, ServiceError
+from .errors import (
+    EXIT_DEVICE_LOST,
+    DeviceLost,
+    InputTooLarge,
+    InvalidRequest,
+    OutOfMemory,
+    PredictionFailed,
+    ServiceError,
+)
 
 if TYPE_CHECKING:
     from .service import Service
@@ -51,6 +60,10 @@ class Engine:
             what = ": ".join(filter(None, (type(error).__name__, first_line(device.reported(error)))))
             log.warning("out of memory: trying with less", extra={"fields": {"error": what}})
             return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
+        if isinstance(error, InvalidInput):
+            words = words_of(error) or "the model rejects this input"
+            reason = [{"field": f"instances.{index}", "reason": words}]
+            return InvalidRequest(f"instances.{index}: {words}", errors=reason)
         if index is not None:
             log.error("the model failed on an input", exc_info=error)
         reason = [{"field": f"instances.{index}", "reason": f"the model raised {type(error).__name__}"}]

@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from .auth import is_bearer_token
 from .schemas import Problem
 from .service import Service
 from .v2_messages import InferRequest, InferResponse
@@ -65,9 +66,12 @@ class Documents:
 
         def openapi() -> dict[str, Any]:
             if not app.openapi_schema:
-                schemas = make().setdefault("components", {}).setdefault("schemas", {})
-                for name, schema in self.schemas.items():
-                    schemas.setdefault(name, schema)
+                document = make()
+                components = document.setdefault("components", {})
+                components["schemas"] = self.schemas | components.get("schemas", {})
+                if any(is_bearer_token(one.cls) for one in app.user_middleware):
+                    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+                    document["security"] = [{"key": []}]
             assert app.openapi_schema
             return app.openapi_schema
 

@@ -29,12 +29,13 @@ class Predictions:
         return await self._answer(scope, receive, self._accepts)
 
     async def answer_v1(self, scope: Scope, receive: Receive) -> bytes:
-        """The same for clients that do not say that they send JSON."""
-        return await self._answer(scope, receive, lambda media_type: not media_type or self._accepts(media_type))
+        """The same without a check of the media type: curl -d, as the protocols' own pages show it, declares a form."""
+        return await self._answer(scope, receive, lambda _: True)
 
     async def _answer(self, scope: Scope, receive: Receive, accepts: Callable[[bytes], bool]) -> bytes:
         body, media_type = await read_body(scope, receive, self._settings, accepts, self._wanted)
-        asked = self._request.read(body) if is_json(media_type) or not media_type else self._request.read_one(body)
+        is_blob = self._is_blob(media_type)
+        asked = self._request.read_one(body) if is_blob else self._request.read(body)
         del body  # the inputs are held while they wait, and not their JSON too
         return b'{"predictions":%b}' % await self.outputs(asked, scope, receive, self._service.json)
 
@@ -57,9 +58,10 @@ class Predictions:
         return outputs
 
     def _accepts(self, media_type: bytes) -> bool:
-        return media_type == b"application/json" or (
-            self._blob and (media_type.startswith(b"image/") or media_type == b"application/octet-stream")
-        )
+        return is_json(media_type) or self._is_blob(media_type)
+
+    def _is_blob(self, media_type: bytes) -> bool:
+        return self._blob and (media_type.startswith(b"image/") or media_type == b"application/octet-stream")
 
 
 class Direct:

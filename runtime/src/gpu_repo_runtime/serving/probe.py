@@ -8,6 +8,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from .api_key import NAMES, authorization
+
 URL = f"http://127.0.0.1:{os.environ.get('PORT', '8000')}"
 READY_SECONDS = float(os.environ.get("READY_SECONDS") or 300)
 P95_MS = float(os.environ.get("P95_MS") or 0)
@@ -17,7 +19,7 @@ REQUESTS = 50
 def ask(path: str, body: Any = None) -> tuple[int, Any]:
     """Return status and JSON of an answer; status 0 when nobody answers."""
     data = json.dumps(body).encode() if body else None
-    request = urllib.request.Request(f"{URL}{path}", data, {"content-type": "application/json"})
+    request = urllib.request.Request(f"{URL}{path}", data, {"content-type": "application/json", **authorization()})
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
@@ -43,8 +45,11 @@ def wait() -> float:
 def main() -> None:
     """Ask, check every answer, say how fast they were."""
     ready = wait()
-    content = ask("/openapi.json")[1]["paths"]["/predict"]["post"]["requestBody"]["content"]
-    example = content["application/json"]["example"]
+    status, document = ask("/openapi.json")
+    if status != 200:
+        hint = f"; does it require a key? set {NAMES[0]}" if status in (401, 403) else ""
+        sys.exit(f"probe: GET /openapi.json was answered with {status} {document}{hint}")
+    example = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["example"]
     inputs = len(example["instances"])
     times = []
     for _ in range(REQUESTS):
@@ -52,7 +57,8 @@ def main() -> None:
         status, answer = ask("/predict", example)
         times.append((time.perf_counter() - started) * 1e3)
         if status != 200 or len(answer["predictions"]) != inputs:
-            sys.exit(f"probe: {inputs} inputs were answered with {status} {answer}")
+            hint = f"; set {NAMES[0]} to the key that the service requires" if status in (401, 403) else ""
+            sys.exit(f"probe: {inputs} inputs were answered with {status} {answer}{hint}")
     p95 = sorted(times)[int(REQUESTS * 0.95)]
     device = ask("/livez")[1]["device"]
     said = f"ready after {ready:.1f} s, {REQUESTS} requests on {device}, 95 % within {p95:.1f} ms"

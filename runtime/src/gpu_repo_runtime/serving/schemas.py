@@ -13,6 +13,7 @@ from .settings import Settings
 
 STRICT = ConfigDict(extra="forbid", strict=True)
 # The media types of errors: clients of /v1 and /v2 look for one only in what is called plain JSON.
+COLUMNS = (("inputs",),)  # TensorFlow Serving's other form of a request
 PROBLEM, PLAIN = "application/problem+json", "application/json"
 
 
@@ -140,12 +141,16 @@ class PredictRequest:
 
     def invalid(self, faults: list[Any]) -> InvalidRequest:
         """Return the error that names these faults of pydantic, in the words of the schema alone."""
+        if any(fault["loc"] in COLUMNS for fault in faults):
+            faults = [{"loc": ("inputs",), "type": "columns", "msg": "columns are not supported, send instances"}]
         named = [{"field": self._place(fault), "reason": reason_of(fault)} for fault in faults[:20]]
         return InvalidRequest("; ".join(f"{one['field']}: {one['reason']}" for one in named[:3]), errors=named)
 
     def _place(self, fault: Any) -> str:
         # The key of an unknown field, or of a dict, is the client's own word.
-        place = fault["loc"][:-1] if fault["type"] == "extra_forbidden" else fault["loc"]
+        place = fault["loc"]
+        if fault["type"] == "extra_forbidden" and place not in COLUMNS:
+            place = place[:-1]
         known = ("*" if isinstance(part, str) and part not in self._names else str(part) for part in place)
         return ".".join(known) or "body"
 
@@ -167,4 +172,4 @@ def _faults(error: ValidationError) -> list[Any]:
 
 def reason_of(fault: Any) -> str:
     """Return why a field is wrong, without a name that the client made up."""
-    return "There is a field that is not known here" if fault["type"] == "extra_forbidden" else unrepeated(fault)
+    return "unknown field" if fault["type"] == "extra_forbidden" else unrepeated(fault)

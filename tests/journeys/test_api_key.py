@@ -1,0 +1,124 @@
+"""I require an API key: docs/how-to/require-an-api-key.md, with my own model of two fields. The steps run in order."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.journeys.child import Child
+
+TYPE = "service"
+PAGE = "how-to/require-an-api-key.md"
+OWN = Path(__file__).parent / "own"
+KEY = "-H 'Authorization: Bearer my-key'"
+pytestmark = pytest.mark.xdist_group(PAGE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def my_model(child: Child) -> None:
+    shutil.copy(OWN / "rules.py", child.path("src/<package>/model.py"))
+
+
+def test_my_model_passes_the_starting_tests(child: Child) -> None:
+    child.sh("scripts/test", expect="passed")
+
+
+def test_the_starting_tests_stay_green_with_a_required_key(child: Child) -> None:
+    child.follow("1. Make the key a required setting")
+
+
+def test_lint_accepts_what_the_page_shows(child: Child) -> None:
+    child.sh("scripts/lint", expect="all good")
+
+
+def test_help_of_the_image_s_command_names_the_settings(child: Child) -> None:
+    child.sh("scripts/shell python -m parcel_prices.serving --help", expect="API_KEY")
+    child.refused("scripts/shell python -m parcel_prices.serving --port 9000", expect="unrecognized arguments: --port")
+
+
+def test_without_the_key_401_and_with_it_the_price(child: Child) -> None:
+    child.follow("2. Set the key on your laptop")
+
+
+def test_the_key_is_not_in_git(child: Child) -> None:
+    assert "my-key" not in child.sh("git add -A && git diff --cached")
+
+
+def test_the_tests_stay_green_with_the_key_in_env(child: Child) -> None:
+    child.sh("scripts/test", expect="passed")
+
+
+def test_kubernetes_and_prometheus_need_no_key(child: Child) -> None:
+    for path in ("/livez", "/readyz", "/metrics"):
+        child.sh(f"curl -sSf localhost:8000{path}")
+
+
+def test_docs_open_in_a_browser(child: Child) -> None:
+    page = child.sh("curl -sSf localhost:8000/docs")
+    loaded = re.findall(r"""(?:src=|href=|url: )["'](/[^"']+)""", page)
+    assert "/openapi.json" in loaded, f"/docs loads {loaded}"
+    for path in loaded:
+        child.sh(f"curl -sSf -o /dev/null localhost:8000{path}")
+
+
+def test_docs_have_authorize_and_clients_know_of_the_key(child: Child) -> None:
+    document = json.loads(child.sh(f"curl -sSf {KEY} localhost:8000/openapi.json"))
+    schemes = document["components"].get("securitySchemes", {})
+    assert ("http", "bearer") in [(one["type"], one.get("scheme")) for one in schemes.values()], (
+        f"/docs has no Authorize button: components of /openapi.json are {sorted(document['components'])}"
+    )
+    asked = document["paths"]["/predict"]["post"].get("security", document.get("security", []))
+    assert any(one.keys() & schemes.keys() for one in asked), f"POST /predict does not name the key: {asked}"
+
+
+def test_bench_sends_the_key(child: Child) -> None:
+    child.follow("3. Measure and try the container")
+    rows = json.loads(child.path("build/bench/bench.json").read_text())["rows"]
+    assert [row for row in rows if row["failed"] or not row["answered"]] == [], "requests without an answer"
+    assert len(rows) == 2, f"expected a row for --clients 4 and one for --rates 80%, found {rows}"
+
+
+def test_the_probe_sends_the_key(child: Child) -> None:
+    # What scripts/probe runs inside the container, here against the service of scripts/run.
+    child.sh("scripts/shell python -m gpu_repo_runtime.serving.probe", expect="50 requests")
+
+
+@pytest.mark.images
+def test_the_container_gets_the_key(child: Child) -> None:
+    child.sh("scripts/probe", expect="started, answered and stopped")
+
+
+def test_compose_passes_the_key_on(child: Child) -> None:
+    service = yaml.safe_load(child.path("compose.yaml").read_text())["services"]["service"]
+    files = service.get("env_file", [])
+    paths = [one["path"] if isinstance(one, dict) else one for one in ([files] if isinstance(files, str) else files)]
+    variables = str(service.get("environment"))
+    assert ".env" in paths or "API_KEY" in variables, (
+        f"compose.yaml passes {variables} and the files {paths} to the container, not API_KEY from .env"
+    )
+
+
+def test_the_overlay_takes_the_key_from_the_secret(child: Child) -> None:
+    child.follow("4. Set the key in the cluster")
+    rendered = child.sh("kubectl kustomize deploy/overlays/prod")
+    [pod] = [one["spec"]["template"]["spec"] for one in yaml.safe_load_all(rendered) if one["kind"] == "Deployment"]
+    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
+    assert variables["API_KEY"]["valueFrom"]["secretKeyRef"] == {"name": "parcel-prices", "key": "api-key"}
+    assert {"DEVICE", "PORT"} < variables.keys(), f"the variables of the base are gone: {sorted(variables)}"
+    assert "my-key" not in rendered
+
+
+def test_the_secret_of_the_page_is_the_one_of_the_overlay(child: Child) -> None:
+    [create] = [block.text.strip() for block in child.blocks if "create secret" in block.text]
+    secret = yaml.safe_load(child.sh(f"{create} --dry-run=client --output yaml"))
+    assert (secret["metadata"]["name"], list(secret["data"])) == ("parcel-prices", ["api-key"])
+
+
+def test_the_page_has_no_other_section(child: Child) -> None:
+    journey = Path(__file__).read_text()
+    assert [block.section for block in child.blocks if block.section not in journey] == []
