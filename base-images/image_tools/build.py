@@ -9,6 +9,7 @@ from typing import Any
 
 from .catalog import DEFAULT_PLATFORM, ROOT, ImageError
 from .check import check_rows
+from .package_index import secret_pip_conf
 from .plan import write_bake_file
 from .platforms import asked, check_emulation, rows_on, suffix
 
@@ -70,8 +71,9 @@ def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         check_room(folder)
         target = row["name"] + ("-devel" if arguments.devel else "")
         progress = "--progress=plain" if os.environ.get("CI") else "--progress=auto"
-        command = ["docker", "buildx", "bake", "--file", str(bake_file), progress, "--load", target]
-        run(command, f"the image {target} was not built: the reason stands above")
+        with secret_pip_conf() as secret:
+            command = ["docker", "buildx", "bake", "--file", str(bake_file), progress, *secret, "--load", target]
+            run(command, f"the image {target} was not built (see above)")
         if not os.environ.get("KEEP_CACHE"):
             prune = ["docker", "builder", "prune", "--force", "--filter", "type=exec.cachemount"]
             subprocess.run(prune, stdout=subprocess.DEVNULL, check=False)

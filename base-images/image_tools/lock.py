@@ -1,7 +1,6 @@
 """Resolve the lock of a row again and show what changes."""
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .catalog import FOLDER, ImageError, Pin, chosen_rows, lock_path, read_lock
+from .package_index import lock_environment
 
 OLDEST_PYTHON = "3.11"  # children run on 3.11 to 3.13 and install the same versions
 OPTIONS = [
@@ -37,17 +37,14 @@ def uv() -> str:
 
 def resolve(source: Path, target: Path) -> None:
     """Write the lock of `source` to `target`; what `target` holds already is kept where it still fits."""
-    # Wheels that lie on this machine only must not decide what an image gets.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("UV_", "PIP_"))}
-    for key in ("UV_INDEX_URL", "UV_DEFAULT_INDEX"):
-        if key in os.environ:
-            environment[key] = os.environ[key]
     if not source.is_file():
         raise ImageError(
             f"{source} does not exist: write what the image is made of, as in {FOLDER}/plain-cu13/{source.name}"
         )
     command = [uv(), "pip", "compile", source.name, *OPTIONS, "--output-file", str(target)]
-    result = subprocess.run(command, cwd=source.parent, env=environment, capture_output=True, text=True, check=False)
+    result = subprocess.run(
+        command, cwd=source.parent, env=lock_environment(), capture_output=True, text=True, check=False
+    )
     if result.returncode:
         raise ImageError(f"{source}: no versions fit together: {' '.join(result.stderr.split())[:600]}")
 

@@ -24,7 +24,7 @@ from .platforms import architecture, own_platform, rows_on, suffix
 from .system import identity, write_system_plan
 
 LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
-SOURCES = ("Dockerfile", "recipe", "gpu_smoke", "ca", "os.lock")
+SOURCES = ("Dockerfile", "recipe", "pip_settings.py", "gpu_smoke", "ca", "os.lock")
 
 
 def created(name: str) -> int:
@@ -77,7 +77,6 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     facts = {key: row[key] for key in ("name", "framework", "framework_version", "cuda", "cudnn", "nccl")}
     return {
         **facts,
-        **({"takes": row["takes"]} if row.get("takes") else {}),
         "python": catalog["python"],
         "platform": platform_of(row),
         "driver_min": row["driver_min"],

@@ -18,11 +18,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from base_install.fit import conflict
-from base_install.image import Image
+from base_install.fit import Image, misfits, read_image
 from image_tools.catalog import FOLDER, live_rows, lock_path, read_catalog, sha256_of
 from image_tools.lock import uv
 from image_tools.plan import write_plan
+from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from benchmarks.images.elf_needs import needed
 from benchmarks.result_files import write_result
@@ -127,21 +128,19 @@ def cuda_of(name: str, version: str, python: str) -> frozenset[int]:
 
 def refusal(name: str, pins: dict[str, str], image: Image, python: str) -> str:
     """Return why base-install or the package's own files refuse what uv resolved, "" where they do not."""
-    refused = [phrase for package, version in sorted(pins.items()) if (phrase := conflict(package, version, image))]
-    if refused:
-        return short(refused[0], name)
+    versions = {canonicalize_name(package): Version(version) for package, version in sorted(pins.items())}
+    if refused := next(misfits(versions, image), ""):
+        return short(refused, name)
     made_for = cuda_of(name, pins[name], python)
-    if made_for and image.cuda_major not in made_for:
-        return f"is built for CUDA {min(made_for)}; the image has CUDA {image.cuda_major}"
+    if made_for and int(image.cuda) not in made_for:
+        return f"is built for CUDA {min(made_for)}; the image has CUDA {image.cuda}"
     return ""
 
 
 def short(phrase: str, name: str) -> str:
     """Return a refusal of base-install in the words of a table."""
     package, _, rest = phrase.partition(": ")
-    if "the image has none" in phrase:
-        return f"brings {package}, which the image does not contain"
-    return rest if package == name else f"brings {package}: {rest}"
+    return rest if package.split()[0] == name else f"brings {package}: {rest}"
 
 
 def older(requirement: str, version: str, image: Image, constraints: Path, python: str) -> str:
@@ -162,8 +161,8 @@ def fit(name: str, spec: str, row: dict[str, Any], image: Image, constraints: Pa
     requirement = asked(name, spec, row["cuda"])
     package = re.split(r"[\[<>=! ]", requirement)[0]
     print(f"compatibility: {requirement} on {row['name']}", file=sys.stderr)
-    if package in image.held:
-        return Fit(image.held[package], "in the image")
+    if canonicalize_name(package) in image.held:
+        return Fit(str(image.held[canonicalize_name(package)]), "in the image")
     latest = newest(requirement, package, python)
     if not latest:
         return Fit("", "no wheel for this Python")
@@ -194,7 +193,7 @@ def measure(packages: list[dict[str, str]], names: list[str]) -> dict[str, Any]:
             write_plan(catalog, row, Path(folder) / row["name"])
             facts = Path(folder) / row["name"] / "facts"
             for one in packages:
-                given = (one["name"], one.get("asks", ""), row, Image(facts), facts / "constraints.txt", python)
+                given = (one["name"], one.get("asks", ""), row, read_image(facts), facts / "constraints.txt", python)
                 jobs[one["name"], row["name"]] = pool.submit(fit, *given)
         for (name, row_name), job in jobs.items():
             found[name][row_name] = asdict(job.result())

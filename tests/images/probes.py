@@ -113,7 +113,7 @@ print(json.dumps({"code": run.returncode, "error": run.stderr[-600:],
 # Files that should not be in an image: compilers, caches, keys, programs that change the user.
 SURPRISES = """
 import json, os, pwd, shutil, stat
-tools = ("gcc", "cc", "g++", "clang", "nvcc", "make", "ld", "as", "pip", "pip3", "uv", "git", "curl")
+tools = ("gcc", "cc", "g++", "clang", "nvcc", "make", "ld", "as", "pip", "pip3", "git", "curl")
 found = [f"program {name}" for name in tools if shutil.which(name)]
 for folder, _, names in os.walk("/"):
     if folder.startswith(("/proc", "/sys", "/dev")): continue

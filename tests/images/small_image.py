@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import compileall
 import hashlib
 import json
@@ -14,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import packaging
-import pip
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "base-images" / "recipe" / "finish" / "base_install"
+PIP_SETTINGS = ROOT / "base-images" / "pip_settings.py"
+UV = Path(sys.executable).with_name("uv")
 CUDA_RUNTIME = "nvidia/cu13/lib/libcudart.so.13"
 # What a base image has: files of a framework, of NumPy, of the CUDA runtime, and a program of the framework.
 BASE_PACKAGES = {
@@ -30,11 +32,9 @@ BASE_PACKAGES = {
 }
 START = """
 import sys
-sys.path[:0] = [{lib!r}, *{wheels!r}]
+sys.path[:0] = [{lib!r}, {packaging!r}]
 from pathlib import Path
-from typing import Any
 from base_install.cli import main
-{before}
 main(Path({base!r}))
 """
 
@@ -53,8 +53,15 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, Any], requires
     with zipfile.ZipFile(path, "w") as archive:
         for member, text in (files | own).items():
             archive.writestr(member, text)
-        archive.writestr(f"{info}/RECORD", "".join(f"{member},,\n" for member in [*files, *own, f"{info}/RECORD"]))
+        lines = [f"{member},{digest(text)},\n" for member, text in (files | own).items()]
+        archive.writestr(f"{info}/RECORD", "".join([*lines, f"{info}/RECORD,,\n"]))
     return path
+
+
+def digest(content: str | bytes) -> str:
+    """Return the hash of a file as a wheel records it."""
+    data = content.encode() if isinstance(content, str) else content
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def pin(path: Path) -> str:
@@ -80,27 +87,24 @@ class Bench:
         """Write a wheel and return its line in a lock; the files are {path: text}."""
         return pin(wheel(self.wheels, name, version, files, requires))
 
-    def install(
-        self, lock: str | bytes, before: str = "", carried: Path | None = None, **environment: str
-    ) -> subprocess.CompletedProcess[str]:
-        """Run base-install on a lock; `before` is Python that runs first, as a fault does."""
+    def install(self, lock: str, carried: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run base-install on a requirements file, with the folder of wheels that the child carries."""
         path = self.folder / "requirements.lock"
-        path.write_bytes(lock.encode() if isinstance(lock, str) else lock)
-        command = [*self.command(path, before), *([carried] if carried else [])]
-        variables = self.variables() | environment
-        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        path.write_text(lock)
+        return self.run(path, *([carried] if carried else []), **variables)
 
-    def command(self, lock: Path, before: str = "") -> list[str | Path]:
-        """Return how base-install is started on a lock."""
+    def run(
+        self, *arguments: str | Path, folder: Path | None = None, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run base-install with the folder of wheels as its only index."""
         lib = self.base / "lib"
-        program = START.format(
-            lib=str(lib), wheels=[str(next(lib.glob("packaging-*.whl")))], base=str(self.base), before=before
+        program = START.format(lib=str(lib), packaging=str(next(lib.glob("packaging-*.whl"))), base=str(self.base))
+        variables = {"PIP_FIND_LINKS": str(self.wheels), "PIP_NO_INDEX": "1"} | variables
+        variables["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
+        command = [self.python, "-IB", "-c", program, *arguments]
+        return subprocess.run(
+            command, cwd=folder or self.folder, env=variables, capture_output=True, text=True, check=False
         )
-        return [self.python, "-IB", "-c", program, lock]
-
-    def variables(self) -> dict[str, str]:
-        """Return the environment of a build, whose index is the folder of wheels."""
-        return {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels), "PATH": os.environ["PATH"]}
 
     def tree(self) -> dict[str, str]:
         """Return each file of the environment with its content's checksum."""
@@ -113,21 +117,21 @@ class Bench:
 def make_base(folder: Path) -> None:
     """Lay down an environment with the base in it, and what base-install runs with.
 
-    pip and packaging are folders with the names of their wheels: from a wheel, each run compiles them again.
+    packaging is a folder with the name of its wheel: from a wheel, each run compiles it again.
     """
     lib = folder / "base" / "lib"
     shutil.copytree(SOURCE, lib / "base_install", ignore=shutil.ignore_patterns("__pycache__"))
-    pip_wheel = lib / f"pip-{pip.__version__}-py3-none-any.whl"
-    shutil.copytree(Path(pip.__file__).parent, pip_wheel / "pip")
+    shutil.copyfile(PIP_SETTINGS, lib / PIP_SETTINGS.name)
     packaging_wheel = lib / f"packaging-{packaging.__version__}-py3-none-any.whl"
     shutil.copytree(Path(packaging.__file__).parent, packaging_wheel / "packaging")
     compileall.compile_dir(lib, quiet=2)
-    facts = {"name": "torch-cu13", "cuda": "13.0"}
+    python = ".".join(map(str, sys.version_info[:2]))
+    facts = {"name": "torch-cu13", "cuda": "13.0", "python": python}
     (folder / "base" / "image.json").write_text(json.dumps(facts))
     versions = {name: version for name, (version, _) in BASE_PACKAGES.items()}
     (folder / "base" / "constraints.txt").write_text("".join(f"{n}=={v}\n" for n, v in versions.items()))
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True)
     found = [wheel(folder / "of-the-base", name, version, files) for name, (version, files) in BASE_PACKAGES.items()]
-    command = [folder / "env" / "bin" / "python", "-I", pip_wheel / "pip"]
-    subprocess.run([*command, "install", "--quiet", "--no-deps", "--no-index", *found], check=True)
+    options = ["--quiet", "--no-deps", "--no-index", "--no-cache", "--python", folder / "env" / "bin" / "python"]
+    subprocess.run([UV, "pip", "install", *options, *found], check=True)
     (folder / "wheels").mkdir()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, sha256_of
+from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, read_lock, sha256_of
 from image_tools.plan import write_plan
 
 from benchmarks.images import compatibility
@@ -17,6 +17,7 @@ from benchmarks.images.elf_needs import needed
 
 from .conftest import CATALOG
 
+NCCL = next(f"{pin.name} {pin.version}" for pin in read_lock(lock_path("plain-cu13")).values() if "nccl" in pin.name)
 RESULT = json.loads((FOLDER / "compatibility.json").read_text())
 
 
@@ -98,7 +99,7 @@ def fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
         monkeypatch.setattr(compatibility, "resolve", resolve)
         monkeypatch.setattr(compatibility, "cuda_of", lambda *_: frozenset(cuda))
-        return compatibility.fit(name, "", row, compatibility.Image(facts), facts / "constraints.txt", "3.13")
+        return compatibility.fit(name, "", row, compatibility.read_image(facts), facts / "constraints.txt", "3.13")
 
     fit_on_cu13.older = older
     return fit_on_cu13
@@ -106,20 +107,22 @@ def fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_an_older_version_that_needs_less_is_found(fit: Any) -> None:
     """As XGBoost, whose newest version needs NCCL for another CUDA."""
-    brought = {"p": "2.1.3", "nvidia-nothing": "1"}
+    brought = {"p": "2.1.3", "nvidia-nccl-cu12": "1"}
     fit.older[0] = "2.0.9"
-    why = "brings nvidia-nothing, which the image does not contain"
+    why = f"brings nvidia-nccl-cu12 1: a second copy of {NCCL}"
     assert fit("p", brought, "2.1.3", brought, {13}) == Fit("2.0.9", f"2.1.3 {why}")
     fit.older[0] = "nvidia"
-    assert fit("q", {"q": "3.1", "nvidia-nothing": "1"}, "3.1", brought, {13}) == Fit("", why)
+    assert fit("q", {"q": "3.1", "nvidia-nccl-cu12": "1"}, "3.1", brought, {13}) == Fit("", why)
 
 
 def test_a_package_is_judged_as_base_install_would(fit: Any) -> None:
     assert fit("p", {"p": "2"}, "2", {"p": "2"}, {13}) == Fit("2", "")
     assert fit("p", {"p": "2"}, "2", {"p": "2"}, set()) == Fit("2", "")
     assert fit("p", {"p": "2"}, "2", {"p": "2"}, {12}).why == "is built for CUDA 12; the image has CUDA 13"
-    brought = {"p": "2", "nvidia-nothing": "1"}
-    assert fit("p", brought, "2", brought, {13}) == Fit("", "brings nvidia-nothing, which the image does not contain")
+    brought = {"p": "2", "nvidia-nccl-cu12": "1"}
+    assert fit("p", brought, "2", brought, {13}) == Fit("", f"brings nvidia-nccl-cu12 1: a second copy of {NCCL}")
+    brought = {"p": "2", "nvidia-cufile-of-tomorrow": "1"}
+    assert fit("p", brought, "2", brought, {13}) == Fit("2", "")
 
 
 def test_a_framework_that_the_image_has_not_is_the_reason(fit: Any) -> None:

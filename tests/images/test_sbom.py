@@ -26,7 +26,7 @@ FILES = {
     "License: NVIDIA Proprietary Software\n",
     f"{SITE}/nvidia_cublas-13.0.dist-info/RECORD": "nvidia/cu13/lib/libcublas.so.13,,\nnvidia/__init__.py,,\n",
     f"{SITE}/h5py-3.1.dist-info/METADATA": "Metadata-Version: 2.1\nName: h5py\nVersion: 3.1\n",
-    "opt/base/lib/pip-26.3-py3-none-any.whl": "",
+    "opt/base/lib/packaging-26.3-py3-none-any.whl": "",
     f"{SITE}/h5py-3.1.dist-info/RECORD": "h5py.libs/libaec-1a2b3c4d.so.0.0.12,,\nh5py/_conv.so,,\n",
 }
 
@@ -65,7 +65,7 @@ def test_a_list_is_valid_and_names_the_digest(tmp_path: Path, monkeypatch: pytes
     assert image["checksums"] == [{"algorithm": "SHA256", "checksumValue": "a" * 64}]
     assert (image["name"], image["versionInfo"]) == ("plain-cu13", DIGEST)
     packages = {Package("Debian", "openssl", "3.5.1-1", "13"), Package("PyPI", "nvidia-cublas", "13.0")}
-    packages |= {Package("PyPI", "h5py", "3.1"), Package("PyPI", "pip", "26.3")}
+    packages |= {Package("PyPI", "h5py", "3.1"), Package("PyPI", "packaging", "26.3")}
     assert of_bill(bill) == packages
     assert sorted(path.name for path in (tmp_path / "sbom").iterdir()) == ["plain-cu13.spdx.json"]
     licences = {one["licenseId"] for one in told["hasExtractedLicensingInfos"]}

@@ -8,13 +8,15 @@ import json
 import py_compile
 import shutil
 import subprocess
+import zipfile
 from pathlib import Path
 
-from copying import copy_tree
+from copying import FILE_MODE, copy_tree
 from file_times import FILE_TIME, set_times
 from roots import added_roots
 
 SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
+INSTALLER = Path("/mnt/opt/installer")
 LOADER = Path("/etc/ld.so.conf.d/nvidia-wheels.conf")
 
 
@@ -50,13 +52,25 @@ def place_files() -> None:
     """Copy the facts of the image, the helper for children and the packages it runs with to their places."""
     base = Path("/opt/base")
     copy_tree(Path("/srv"), base)
-    copy_tree(Path("/mnt/opt/installer/wheels"), base / "lib")
     copy_tree(Path("/media/base_install"), base / "lib/base_install")
+    for path in (next(INSTALLER.glob("wheels/packaging-*.whl")), INSTALLER / "pip_settings.py"):
+        shutil.copyfile(path, base / "lib" / path.name)
+        (base / "lib" / path.name).chmod(FILE_MODE)
     copy_tree(Path("/boot"), base / "modules")
     for name in ("base-install", "base-cc"):
         program = Path("/usr/local/bin") / name
         shutil.copyfile(f"/media/{name}", program)
         program.chmod(0o755)
+    place_uv(Path("/usr/local/bin/uv"))
+
+
+def place_uv(program: Path) -> None:
+    """Take the program out of uv's wheel, and its description, which lists of packages are made from."""
+    with zipfile.ZipFile(next(INSTALLER.glob("wheels/uv-*.whl"))) as wheel:
+        members = wheel.namelist()
+        program.write_bytes(wheel.read(next(name for name in members if name.endswith(".data/scripts/uv"))))
+        wheel.extract(next(name for name in members if name.endswith(".dist-info/METADATA")), "/opt/base/lib")
+    program.chmod(0o755)
 
 
 def list_roots() -> None:

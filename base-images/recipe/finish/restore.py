@@ -5,7 +5,6 @@ PLAN holds requirements.txt (the packages to unpack again) and restore.json (the
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import time
 from pathlib import Path
 
 from file_times import set_times
+from pip_settings import uv_environment
 
 SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
 
@@ -23,8 +23,18 @@ def main() -> None:
     start = int(time.time())
     plan, kit = Path(sys.argv[1]), Path(sys.argv[2])
     with tempfile.TemporaryDirectory(dir="/srv") as folder:
-        environment = os.environ | {"UV_CACHE_DIR": "/srv"}
-        options = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--link-mode", "hardlink", "--quiet"]
+        environment = uv_environment() | {"UV_CACHE_DIR": "/srv"}
+        options = [
+            "--index-strategy",
+            "unsafe-best-match",
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--link-mode",
+            "hardlink",
+            "--quiet",
+        ]
         target = ["--python", "/opt/env/bin/python", "--target", folder, "-r", str(plan / "requirements.txt")]
         subprocess.run(
             [kit / "opt/installer/native", "uv", "pip", "install", *options, *target], check=True, env=environment

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from elf import search_before_environment
 from file_times import FILE_TIME, set_times
+from pip_settings import uv_environment
 
 ENVIRONMENT = Path("/opt/env")
 SITE = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
@@ -29,6 +30,8 @@ TRIMMED = Path("/opt/base/trimmed")
 def install(plan: Path, kit: Path) -> None:
     """Install the layer's requirements by hash, with the package cache outside the image."""
     options = [
+        "--index-strategy",
+        "unsafe-best-match",  # the hashes decide which file is taken, so any index may have it
         "--no-deps",
         "--require-hashes",
         "--only-binary",
@@ -38,7 +41,7 @@ def install(plan: Path, kit: Path) -> None:
         "--no-compile-bytecode",
     ]
     target = ["--python", str(ENVIRONMENT / "bin/python"), "-r", str(plan / "requirements.txt")]
-    environment = os.environ | {"UV_CACHE_DIR": str(CACHE)}
+    environment = uv_environment() | {"UV_CACHE_DIR": str(CACHE)}
     native = kit / "opt/installer/native"
     subprocess.run([native, "uv", "pip", "install", "--quiet", *options, *target], check=True, env=environment)
 

@@ -1,64 +1,113 @@
-"""Whether the names and versions of a lock fit the image, before anything is downloaded."""
+"""Whether packages fit the image: not another version of what it contains, and no library a second time."""
 
-import fnmatch
+import json
+import mmap
+import os
 import re
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import NamedTuple
 
-from .image import Image
-from .lock import Pin
-from .problem import stop
-from .version import same_version
+from packaging.tags import sys_tags
+from packaging.utils import NormalizedName, canonicalize_name, parse_wheel_filename
+from packaging.version import Version
 
-# What only the base brings, under each name that it is published by.
-GPU_LIBRARIES = (
-    "nvidia-*",
-    "cuda-*",
-    "triton",
-    "triton-nightly",
-    "pytorch-triton*",
-    "torch",
-    "torch-nightly*",
-    "libtorch*",
-    "tensorflow",
-    "tensorflow-cpu*",
-    "tensorflow-gpu*",
-    "tensorflow-intel",
-    "tensorflow-rocm*",
-    "intel-tensorflow*",
-    "tf-nightly*",
-)
-# Python bindings of the driver's management library: no CUDA library inside.
-HARMLESS = ("nvidia-ml-py",)
-# The CUDA version in the name of a package: cupy-cuda12x, jax-cuda12-plugin, faiss-gpu-cu12, mxnet-cu112.
-CUDA_IN_NAME = re.compile(r"(?:^|-)(?:cu|cuda)(\d{2})[\dx]?(?:-|$)")
-CUDA_IN_VERSION = re.compile(r"\+(?:.*\.)?cu(\d{2})\d*(?:\.|$)")
-WAYS_OUT = (
-    "Ways out: resolve again under the image's versions (scripts/lock), take another image (copier update -d "
-    "framework=... or -d gpu_driver=...), or build an own image and set BASE_IMAGE."
-)
+from .locks import Pin
+
+Versions = Mapping[NormalizedName, Version]
+# The CUDA that a package is made for: nvidia-cublas-cu12, cupy-cuda12x, faiss-gpu-cu12, torchvision 0.25+cu128.
+CUDA_IN_NAME = re.compile(r"-(?:cu|cuda)(\d{2})[\dx]?(?=-|$)")
+CUDA_IN_VERSION = re.compile(r"(?:^|\.)cu(\d{2})\d*$")
+NVIDIA = ("nvidia-", "cuda-")
+# A copy whose name carries a hash (libcudart-1a2b3c4d.so.13) is private to its wheel and does not match.
+LIBRARY = re.compile(r"(lib\w+)\.so(?:\.\d[\d.]*)?")
+# Libraries whose number is that of CUDA. A file names them where it links them and where it opens them.
+OF_CUDA = re.compile(rb"lib(?:cudart|cublas|cublasLt|nvrtc)\.so\.(\d{2})\b")
 
 
-def is_gpu_library(name: str) -> bool:
-    """Tell whether only the base may bring the package (its normal name)."""
-    return name not in HARMLESS and any(fnmatch.fnmatchcase(name, pattern) for pattern in GPU_LIBRARIES)
+class Image(NamedTuple):
+    """The facts of the image: its name, Python, CUDA (major version) and what it contains."""
+
+    name: str
+    python: str
+    cuda: str
+    held: Versions
 
 
-def conflict(name: str, version: str, image: Image) -> str:
-    """Return in one phrase why the image cannot take the package, or ""."""
-    held = image.held.get(name)
-    if held is not None:
-        return "" if same_version(held, version) else f"{name}: the lock asks {version}, the image has {held}"
-    if any(fnmatch.fnmatchcase(name, pattern) for pattern in image.takes):
-        return ""
-    if is_gpu_library(name):
-        return f"{name}: the lock asks {version}, the image has none and GPU libraries come from the image"
-    wanted = CUDA_IN_NAME.search(name) or CUDA_IN_VERSION.search(version)
-    if wanted and int(wanted[1]) != image.cuda_major:
-        return f"{name}: {version} is made for CUDA {wanted[1]}, the image has CUDA {image.cuda_major}"
-    return ""
+def read_image(base: Path) -> Image:
+    """Return the facts of the image whose /opt/base is given."""
+    facts = json.loads((base / "image.json").read_text())
+    lines = (line.split("==") for line in (base / "constraints.txt").read_text().split())
+    held = {canonicalize_name(name): Version(version) for name, version in lines}
+    return Image(facts["name"], facts["python"], facts["cuda"].split(".")[0], held)
 
 
-def check_fit(pins: dict[str, Pin], image: Image) -> None:
-    """Raise Problem when the lock does not fit the image."""
-    found = [phrase for name, pin in sorted(pins.items()) if (phrase := conflict(name, pin.version, image))]
-    if found:
-        stop(f"the lock does not fit the image {image.name}: {'; '.join(found)}. {WAYS_OUT}")
+def library(name: str) -> str:
+    """Return a package's name without its CUDA: nvidia-cublas-cu12 and nvidia-cublas are one library."""
+    return CUDA_IN_NAME.sub("", name) if name.startswith(NVIDIA) else name
+
+
+def misfits(packages: Versions, image: Image) -> Iterator[str]:
+    """Yield in one phrase each package that the image cannot take."""
+    owners = {library(name): f"{name} {version}" for name, version in image.held.items()}
+    for name, version in packages.items():
+        made_for = CUDA_IN_NAME.search(name) or CUDA_IN_VERSION.search(version.local or "")
+        if name in image.held:
+            if image.held[name] != version:
+                yield f"{name}: the lock has {version}, the image has {image.held[name]}"
+        elif library(name) in owners:
+            yield f"{name} {version}: a second copy of {owners[library(name)]}"
+        elif made_for and made_for[1] != image.cuda and not name.startswith(NVIDIA):
+            yield f"{name} {version}: made for CUDA {made_for[1]}, the image has CUDA {image.cuda}"
+
+
+def without_wheel(pins: Iterable[Pin]) -> Iterator[str]:
+    """Yield in one phrase each pin that has no wheel for this Python and platform, as far as the lock lists wheels."""
+    tags = set(sys_tags())
+    for pin in (pin for pin in pins if pin.wheels is not None):
+        if not any(tags & parse_wheel_filename(wheel)[3] for wheel in pin.wheels or ()):
+            yield f"{pin.name} {pin.version} ({'wheels for other platforms' if pin.wheels else 'source only'})"
+
+
+def installed() -> dict[NormalizedName, metadata.Distribution]:
+    """Return the packages of this environment by name; those that base-install itself runs with are not in it."""
+    found = metadata.distributions(path=[sysconfig.get_path("purelib")])
+    return {canonicalize_name(one.name): one for one in found if one.name}
+
+
+def recorded(distribution: metadata.Distribution) -> dict[Path, str]:
+    """Return the files of a package and their hashes ("" where it records none)."""
+    return {
+        Path(os.path.normpath(str(distribution.locate_file(file)))): file.hash.value if file.hash else ""
+        for file in distribution.files or ()
+    }
+
+
+def damage(image: Image, added: Iterable[NormalizedName]) -> Iterator[str]:
+    """Yield in one phrase what packages did to the image: replaced a file, or brought a library a second time."""
+    now = installed()
+    own = [name for name in image.held if name in now]
+    files = {path: (name, digest) for name in own for path, digest in recorded(now[name]).items()}
+    libraries = {match[1]: name for path, (name, _) in files.items() if (match := LIBRARY.fullmatch(path.name))}
+    for name in added:
+        new = recorded(now[name])
+        for path, digest in new.items():
+            owner, before = files.get(path, ("", digest))
+            match = LIBRARY.fullmatch(path.name)
+            if before != digest:
+                yield f"{name} replaces {path}, which belongs to {owner}"
+            elif match and not owner and libraries.get(match[1], "").startswith(NVIDIA):
+                yield f"{name} contains {path.name}, which the image has from {libraries[match[1]]}"
+        majors = {major for path in new if ".so" in path.name for major in cuda_named_in(path)}
+        if majors and image.cuda not in majors:
+            yield f"{name} is built for CUDA {min(majors)}, the image has CUDA {image.cuda}"
+
+
+def cuda_named_in(path: Path) -> set[str]:
+    """Return the major versions of the CUDA libraries that a file names."""
+    if not path.is_file() or not path.stat().st_size:
+        return set()
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return {found[1].decode() for found in OF_CUDA.finditer(content)}
