@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .verdicts import Context
 
 PASS, FAIL, WRONG_USE, COULD_NOT_RUN = 0, 1, 2, 3
-REPORTS = ("json", "junit", "html")
+REPORTS = ("json", "junit")
 DEFAULT_TIMEOUT_S = 120.0
 
 
@@ -44,13 +44,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--timeout", metavar="SECONDS", type=_seconds, default=DEFAULT_TIMEOUT_S, help="for each layer (120)"
-    )
-    made.add_argument(
-        "--thorough",
-        metavar="SECONDS",
-        type=_seconds,
-        default=0.0,
-        help="also load every GPU for so long: patterns over its free memory, matrix products",
     )
     for kind in REPORTS:
         made.add_argument(f"--{kind}", metavar="FILE", help=f"also write the report as {kind} (-: standard output)")
@@ -84,8 +77,6 @@ def _seconds(text: str) -> float:
 def _check(arguments: argparse.Namespace, made: argparse.ArgumentParser) -> None:
     if arguments.mode == "image" and arguments.require != "none":
         made.error(f"--mode image sees no GPU, so --require {arguments.require} can never pass: use --mode node")
-    if arguments.mode == "image" and arguments.thorough:
-        made.error("--mode image sees no GPU, so there is nothing for --thorough: use --mode node")
     if arguments.require == "model" and not arguments.model:
         made.error("--require model needs --model MODULE:CLASS")
     if arguments.model and not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", arguments.model):
@@ -113,7 +104,7 @@ def _check_files(files: dict[str, str], made: argparse.ArgumentParser) -> None:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the program and return its exit code."""
-    _open_closed()
+    _reopen_std_streams()
     made = parser()
     arguments = made.parse_args(argv)
     if arguments.explain is not None:
@@ -133,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
         return _refuse(str(error))
 
 
-def _open_closed() -> None:
+def _reopen_std_streams() -> None:
     """Give closed standard files a place: a probe's pipe must not become one of them."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
@@ -181,7 +172,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     row = read_row(env.get("GPU_SMOKE_IMAGE_JSON") or DEFAULT_PATH)
     options = Options(arguments.mode, arguments.require, arguments.framework or _framework(row.text("framework")),
-                      arguments.model, arguments.gpus, arguments.timeout, arguments.thorough)  # fmt: skip
+                      arguments.model, arguments.gpus, arguments.timeout)  # fmt: skip
     report = _walk(Context(host, env, platform, row, options))
     colour = people.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
     _say(text.render(report, text.Paint(colour, people.encoding)), people)
@@ -250,10 +241,6 @@ def _rendered(kind: str, report: dict[str, Any]) -> str:
         from .reports import junit
 
         return junit.render(report)
-    if kind == "html":
-        from .reports import page
-
-        return page.render(report)
     import json
 
     return json.dumps(report, indent=1, allow_nan=False) + "\n"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 from . import mask
+from .explanations import BROKEN, mig_on, named_gpus, slurm_without_gpus
 from .gpus import gpu_name, known
 from .verdicts import Context, Finding, finding
-from .witness import BROKEN, mig_on, named_gpus, slurm_without_gpus
 
 
 def uncounted(context: Context) -> Finding | None:
-    """Return the finding of GPUs that one witness lists and CUDA does not, where neither a mask nor MIG says why."""
+    """Return the finding of GPUs that one place lists and CUDA does not, where neither a mask nor MIG says why."""
     nodes = context.fact("device-nodes", "nodes") or {}
     usable = [path for path, error in nodes.items() if re.search(r"nvidia\d+$", path) and error is None]
     listed = context.fact("nvml", "devices") or []

@@ -170,6 +170,21 @@ STATUS = {
              5: "INVALID_USAGE", 6: "REMOTE_ERROR"},
 }  # fmt: skip
 
+# nvmlDeviceGpuRecoveryAction_t: its name, and what to do.
+RECOVERY = {
+    1: ("GPU reset", "stop the GPU's users, then `nvidia-smi --gpu-reset`"),
+    2: ("node reboot", "reboot the node"),
+    3: ("drain P2P", "stop every program that uses NVLink or peer-to-peer on the node, then ask again"),
+    4: ("drain and reset", "let running work end and give the GPU no new work, then `nvidia-smi --gpu-reset`"),
+    5: ("recover IMEX domain", "restart nvidia-imex on the nodes of the NVLink domain"),
+    6: ("bus reset", "stop the GPU's users and reset its PCI bus, or reboot the node"),
+    7: ("system reboot", "switch the whole machine off and on again"),
+}
+# nvmlClocksEventReasons; those of the hardware are a fault of cooling or power.
+REASONS = {0x2: "clocks set by an application", 0x4: "power limit", 0x8: "hardware slowdown",
+           0x10: "synchronised group", 0x20: "software thermal limit", 0x40: "hardware thermal limit",
+           0x80: "power brake", 0x100: "clocks of the display"}  # fmt: skip
+
 
 def _rows(text: str) -> list[list[str]]:
     return [entry.split() for entry in text.replace("\n", " ").split(",")]
@@ -198,9 +213,21 @@ def nvml_text(number: int) -> str:
     return f"{number} ({NVML[number].names[0]})" if number in NVML else str(number)
 
 
-def means(number: int) -> str:
-    """Return what a number of CUDA means, "" when the table does not say."""
-    return CUDA[number].means if number in CUDA else ""
+def meaning(number: int, told: str = "") -> str:
+    """Return what a number of CUDA means, as far as the table or the library's own name says."""
+    entry = CUDA.get(number)
+    return (entry.means or entry.names[0]) if entry else told or "a code that is newer than gpu-smoke"
+
+
+def recovery_text(action: int) -> str:
+    """Return the recovery that NVML asks for as evidence, "" for none."""
+    return f"NVML asks for: {RECOVERY.get(action, ('an unknown recovery', ''))[0]} ({action})" if action else ""
+
+
+def clock_reasons(reasons: int) -> str:
+    """Return what lowers the clocks, in words (nvmlClocksEventReasons)."""
+    named = [name for bit, name in REASONS.items() if reasons & bit]
+    return f"{', '.join(named) or 'unknown'} ({reasons:#x})"
 
 
 def find(text: str) -> list[tuple[str, Number]]:

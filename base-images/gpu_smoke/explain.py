@@ -53,12 +53,10 @@ def _numbers(text: str) -> str:
 
 def _finding(entry: Code) -> str:
     rows = [("symptom", entry.symptom), ("cause", entry.cause), ("detected by", entry.detected_by)]
-    rows += [(f"fix ({name})" if name != "anywhere" else "fix", text) for name, text in _shown(entry.fix)]
+    for label, platform_lines in (("fix", entry.fix), ("tell apart", entry.tell_apart)):
+        for name, text in _shown(platform_lines, entry.action):
+            rows.append((f"{label} ({name})" if name != "anywhere" else label, text))
     lines = [f"{entry.id} {entry.title} (layer {entry.layer}, {entry.severity})"]
-    rows += [
-        (f"tell apart ({name})" if name != "anywhere" else "tell apart", text)
-        for name, text in _shown(entry.tell_apart)
-    ]
     for label, text in [*rows, ("source", entry.source)]:
         lines += textwrap.wrap(
             f"{label}: {text}", 78, break_on_hyphens=False, initial_indent="  ", subsequent_indent="    "
@@ -66,16 +64,19 @@ def _finding(entry: Code) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(lines: Lines) -> list[tuple[str, str]]:
+def _shown(lines: Lines, action: str = "") -> list[tuple[str, str]]:
     """Return lines by platform; a name in braces stands for what a report fills in."""
-    return [(name, text.replace("{full}", "").replace("!r}", "}")) for name, text in sorted(lines.items())]
+    found = []
+    for name, text in sorted(lines.items()):
+        found.append((name, text.replace("{full}", "").replace("!r}", "}").replace("{action}", action)))
+    return found
 
 
 def markdown() -> str:
     """Return the catalogue as Markdown sections, one per code."""
     parts = []
     for entry in catalogue().values():
-        fixes = [f"    - {name}: {text}" for name, text in _shown(entry.fix)]
+        fixes = [f"    - {name}: {text}" for name, text in _shown(entry.fix, entry.action)]
         parts.append(
             f"### {entry.id}: {entry.title}\n\n"
             f"Layer `{entry.layer}`, {entry.severity}.\n\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .errors import nvml_text
+from .errors import clock_reasons, nvml_text
 from .verdicts import Context
 
 Facts = dict[str, Any]
@@ -62,8 +62,6 @@ def _of_nvml(device: Facts) -> Facts:
 
 def _notes(device: Facts) -> list[str]:
     """Return what is not as on an idle, healthy GPU; findings say which of it is a fault."""
-    from .layers.nvml import in_words
-
     rows, answer = device.get("rows") or {}, device.get("rc") or device.get("answer")
     found = [f"NVML gives {nvml_text(answer)}"] if answer else []
     if device.get("persistence") == 0:
@@ -79,7 +77,7 @@ def _notes(device: Facts) -> list[str]:
         found.append(f"fabric {FABRIC.get(device['fabric'], device['fabric'])}")
     # An idle GPU lowers its clocks by itself (1): that is nothing to tell.
     if (device.get("reasons") or 0) & ~1:
-        found.append(f"clocks: {in_words(device['reasons'] & ~1)}")
+        found.append(f"clocks: {clock_reasons(device['reasons'] & ~1)}")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import json
 import os
 import selectors
@@ -15,7 +16,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import crash
 from .host import clean
 
 MAX_ANSWER = 8 << 20
@@ -37,29 +37,23 @@ class Session:
         """Name the call that is about to run: it is what a crash or a hang is blamed on."""
         self._send({"note": call})
 
-    def alive(self, share: float, text: str) -> None:
-        """Say how far a long step has come: its time limit counts from the last such sign."""
-        self._send({"share": share, "text": text})
-
 
 def run(
     steps: dict[str, Step],
     patience: Callable[[], float],
     facts: dict[str, Facts],
     stay: contextlib.ExitStack | None = None,
-    heard: Callable[[float, str], None] = lambda share, text: None,
 ) -> None:
     """Run steps in order in one child and put each answer into ``facts`` under the step's name.
 
     A step that dies or is silent for ``patience()`` seconds has ``{"fault": {...}}`` as its answer; a new child goes on
     with the next step. In the child, later steps see the answers of earlier ones in the same ``facts``.
     With ``stay`` the child that answered last lives, with the files that it has open, until the stack is left.
-    ``heard`` gets the signs of life of long steps.
     The caller must not have threads or CUDA in its own process (the child is forked).
     """
     todo = list(steps)
     while todo:
-        answers, fault = _child({name: steps[name] for name in todo}, patience(), facts, stay, heard)
+        answers, fault = _child({name: steps[name] for name in todo}, patience(), facts, stay)
         facts.update(answers)
         todo = [name for name in todo if name not in answers]
         if todo and fault:
@@ -72,7 +66,6 @@ def _child(
     timeout_s: float,
     facts: dict[str, Facts],
     stay: contextlib.ExitStack | None,
-    heard: Callable[[float, str], None],
 ) -> tuple[dict[str, Facts], Facts]:
     token = os.urandom(8).hex().encode()
     answer_read, answer_write = os.pipe()
@@ -86,30 +79,30 @@ def _child(
         _become_child(steps, token, answer_write, output_write, facts, stays=stay is not None)
     os.close(answer_write)
     os.close(output_write)
-    talk = _Conversation(token, heard)
+    talk = _Conversation(token)
     ended, status = False, None
     try:
         ended = _listen(talk, pid, answer_read, output_read, list(steps), timeout_s)
     finally:
         answered = all(name in talk.answers for name in steps)
         if answered and stay:
-            stay.callback(_end, pid)
+            stay.callback(_kill_group, pid)
         else:
-            status = _end(pid)
+            status = _kill_group(pid)
         os.close(answer_read)
         os.close(output_read)
     if answered:
         return talk.answers, {}
     if ended and status is not None:
-        return talk.answers, _death(talk, status)
+        return talk.answers, _death_fault(talk, status)
     return talk.answers, talk.fault("timeout", seconds=timeout_s)
 
 
-def _end(pid: int) -> int | None:
+def _kill_group(pid: int) -> int | None:
     """End a child and all that it started; it is not reaped yet, so its number still names its process group."""
     with contextlib.suppress(OSError):
         os.killpg(pid, signal.SIGKILL)
-    return _bury(pid)
+    return _reap(pid)
 
 
 def _become_child(
@@ -131,7 +124,7 @@ def _become_child(
             while line:
                 line = line[os.write(answer, line) :]
 
-        crash.watch(send)
+        faulthandler.enable(file=2)  # a crash leaves the Python frames in the output
         session = Session(send)
         if sys.flags.no_site:
             # Not in the program, which gives the verdict: a .pth file of any package runs code that may end it.
@@ -162,12 +155,10 @@ def _guarded(step: Step, session: Session) -> Facts:
 class _Conversation:
     """Collects what the child says."""
 
-    def __init__(self, token: bytes, heard: Callable[[float, str], None]) -> None:
+    def __init__(self, token: bytes) -> None:
         self.token, self.buffer, self.size, self.output = token, b"", 0, b""
-        self.heard = heard
         self.answers: dict[str, Facts] = {}
         self.call = ""
-        self.crash: Facts = {}
 
     def take(self, data: bytes) -> bool:
         """Read whole lines from the pipe; say whether a step began or ended."""
@@ -185,12 +176,8 @@ class _Conversation:
             except ValueError:
                 continue
             self.call = message.get("note", self.call)
-            self.crash = message.get("crash", self.crash)
-            if "share" in message:
-                self.heard(message["share"], message["text"])
-                moved = True
             if "start" in message:
-                self.call, self.crash, moved = "", {}, True
+                self.call, moved = "", True
             if "done" in message:
                 self.answers[message["done"]] = message["facts"]
                 moved = True
@@ -239,7 +226,7 @@ def _pump(selector: selectors.BaseSelector, talk: _Conversation, answer: int, wa
     return read, moved
 
 
-def _bury(pid: int) -> int | None:
+def _reap(pid: int) -> int | None:
     """Reap a child and return its status; None when the kernel does not let it go (state D)."""
     end = time.monotonic() + GRACE_S
     while time.monotonic() < end:
@@ -250,13 +237,9 @@ def _bury(pid: int) -> int | None:
     return None
 
 
-def _death(talk: _Conversation, status: int) -> Facts:
+def _death_fault(talk: _Conversation, status: int) -> Facts:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         name = signal.Signals(number).name if number in {int(s) for s in signal.Signals} else str(number)
-        # The alarm ends a process that could not tell where it crashed.
-        if name == "SIGALRM" and talk.crash:
-            name = talk.crash["signal"]
-        where = {key: clean(text) for key, text in talk.crash.items() if key != "signal"}
-        return talk.fault("signal", signal=name, **where)
+        return talk.fault("signal", signal=name)
     return talk.fault("exit", status=os.WEXITSTATUS(status))

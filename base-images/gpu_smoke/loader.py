@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from . import witness
+from . import explanations
 from .verdicts import Context, Finding, finding
 
 
@@ -32,7 +32,7 @@ def explain(context: Context, error: str, soname: str, path: str = "") -> Findin
 
 def _not_mapped(context: Context, error: str, file: str) -> Finding:
     """Tell apart why a file could not be mapped: addresses, a mount without execution, a security module."""
-    limit = witness.limited(context, error)
+    limit = explanations.limited(context, error)
     if "Cannot allocate memory" in error and limit:
         return limit
     options = mount_options(context, file)

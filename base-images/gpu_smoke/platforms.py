@@ -21,7 +21,7 @@ SLURM_GIVES = (
     "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "GPU_DEVICE_ORDINAL",
 )  # fmt: skip
 # What a container manager leaves in /run/systemd/container or in the variable `container`.
-MANAGERS = {"docker": "docker", "podman": "podman", "oci": "container", "lxc": "container", "lxc-libvirt": "container",
+MANAGERS = {"docker": "docker", "podman": "podman", "oci": "container", "lxc": "lxc", "lxc-libvirt": "lxc",
             "systemd-nspawn": "container", "rkt": "container", "proot": "container", "pouch": "container",
             "containerd": "container"}  # fmt: skip
 ENGINES = ("docker", "podman", "container")
@@ -100,7 +100,9 @@ def _by_mounts(host: Host, env: dict[str, str]) -> str:
         return "docker"
     if "libpod" in told or "/containers/storage/" in mounts:
         return "podman"
-    if named or "containerd" in told or "lxc" in told:
+    if "lxc" in told:
+        return "lxc"
+    if named or "containerd" in told:
         return named or "container"
     root = re.search(r"^\S+ \S+ \S+ \S+ / .*? - (\S+) .*$", mounts, re.M)
     # Machines that boot from a read-only image have such a root too, and an init of their own.

@@ -16,4 +16,3 @@ class Options(NamedTuple):
     model: str = ""
     gpus: int = 0
     timeout_s: float = 120.0
-    thorough_s: float = 0.0

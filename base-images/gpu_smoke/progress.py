@@ -1,11 +1,10 @@
-"""What a person at a terminal sees while the walk runs: the layers being asked, and how far a long step has come."""
+"""What a person at a terminal sees while the walk runs: the layers being asked."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 
-BAR = 24
 CLEAR = "\r\x1b[K"
 
 
@@ -18,11 +17,6 @@ class Progress:
     def names(self, layers: list[str]) -> None:
         """Show which layers are asked next."""
         self._draw(f"checking {', '.join(layers[:3])} ...")
-
-    def share(self, share: float, text: str) -> None:
-        """Show a bar for a long step, and what it has done."""
-        done = round(min(1.0, max(0.0, share)) * BAR)
-        self._draw(f"[{'#' * done}{'.' * (BAR - done)}] {text}")
 
     def clear(self) -> None:
         """Leave no half line behind."""

@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 from .frameworks import FRAMEWORKS
 
 DEFAULT_PATH = "/opt/base/image.json"
-# NVIDIA, CUDA Compatibility: oldest driver branch that runs a CUDA major.
-MINIMUM_BRANCH = {11: 450, 12: 525, 13: 580}
 # What a framework loads; none draws random numbers with cuRAND. A row may name its own list as "libraries".
 OF_A_FRAMEWORK = ["cublas", "cusolver", "cusparse", "cufft"]
 PROMISED = dict.fromkeys(FRAMEWORKS, OF_A_FRAMEWORK) | {"plain": ["cublas", "curand", "cusolver", "cusparse", "cufft"]}
@@ -47,6 +45,22 @@ class Row(NamedTuple):
         value = self.data.get("driver_full")
         return f" to branch {value} or newer" if isinstance(value, int) and not isinstance(value, bool) else ""
 
+    def oldest_driver(self, cuda: int) -> int | None:
+        """Return the oldest driver branch that runs a CUDA (13020 for 13.2), by the catalogue's table; None without."""
+        known = {version_pair(version): entry for version, entry in self._cuda_drivers().items()}
+        same_major = [entry.get("min") for pair, entry in known.items() if pair and pair[0] == cuda // 1000]
+        return next((branch for branch in same_major if isinstance(branch, int)), None)
+
+    def full_driver_of(self, cuda: int) -> int | None:
+        """Return the driver branch that came with a CUDA, None where the catalogue does not know it."""
+        entry = self._cuda_drivers().get(f"{cuda // 1000}.{cuda % 1000 // 10}", {})
+        return entry.get("full") if isinstance(entry.get("full"), int) else None
+
+    def _cuda_drivers(self) -> dict[str, dict[str, Any]]:
+        table = self.data.get("cuda_drivers")
+        entries = table.items() if isinstance(table, dict) else ()
+        return {version: entry for version, entry in entries if isinstance(entry, dict)}
+
     def capabilities(self, kind: str) -> list[str]:
         """Return promised compute capabilities of ``kind`` (``sass`` or ``ptx``), such as ``9.0``."""
         block = self.data.get("compute_capabilities")
@@ -63,6 +77,12 @@ class Row(NamedTuple):
             return [v for v in named if isinstance(v, str)]
         extra = [family for family in ("cudnn", "nccl") if self.text(family)]
         return PROMISED.get(self.text("framework"), []) + extra
+
+
+def to_driver(row: Row, cuda: int) -> str:
+    """Return which driver a CUDA (13020 for 13.2) needs, as the end of a fix line."""
+    branch = row.oldest_driver(cuda)
+    return f" to branch {branch} or newer" if branch else f" to one of CUDA {cuda // 1000}.0 or newer"
 
 
 def version_pair(text: str) -> tuple[int, int] | None:

@@ -21,7 +21,7 @@ class LayerSpec(NamedTuple):
     """One layer.
 
     ``order`` is its place in the stack, from the bottom. ``carries``: which layers above stand on it: all of them, the
-    workloads (framework, collective, model), or none. ``apart_from`` names layers below that it does not stand on.
+    workloads (framework, collective, model), or none. ``independent_of`` names layers below that it does not stand on.
     A layer that is not ``wanted`` is not in the report. ``idle`` says why there is nothing to ask, for which no process
     is started.
     """
@@ -34,13 +34,13 @@ class LayerSpec(NamedTuple):
     needs_driver: bool = True
     carries: str = NOTHING
     workload: bool = False
-    apart_from: tuple[str, ...] = ()
+    independent_of: tuple[str, ...] = ()
     wanted: Callable[[Context], bool] = lambda context: True
     idle: Callable[[Context], str] = lambda context: ""
 
     def stands_on(self, below: LayerSpec) -> bool:
         """Say whether a fault of ``below`` explains one of this layer."""
-        if below.name in self.apart_from or below.carries == NOTHING:
+        if below.name in self.independent_of or below.carries == NOTHING:
             return False
         return below.carries == ALL or self.workload
 

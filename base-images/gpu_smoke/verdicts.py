@@ -92,9 +92,12 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     known = {
         "full": context.row.full_driver,
         "node": node,
+        "uvm_major": context.fact("device-nodes", "uvm_major") or "<number of nvidia-uvm>",
         **{name: _shown(context, value) for name, value in details.items()},
     }
-    text = entry.fix_for(context.platform.names).format_map(_Blanks(known))
+    line = entry.fix_for(context.platform.names).replace("{action}", details.get("action") or entry.action)
+    text = line.format_map(_Blanks(known))
+    text = text[:1].upper() + text[1:]
     apart = entry.tell_apart_for(context.platform.names).format_map(_Blanks(known))
     shown = clean(_shown(context, evidence), 4000)
     return Finding(code, severity or entry.severity, entry.title, clean(text), shown, clean(apart))
@@ -120,11 +123,11 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
         "exception": str(fault.get("error")),
     }.get(kind, kind)
     call = f" in {fault['call']}" if fault.get("call") else ""
-    last = (fault.get("output") or "").strip().splitlines()[-1:]
+    said, _, frames = (fault.get("output") or "").partition("Fatal Python error:")
+    last = said.strip().splitlines()[-1:]
     evidence = f"{what}{call}" + (f"; last words: {last[0]}" if last else "")
-    if fault.get("library"):
-        through = f", through {fault['at']}" if fault.get("at") else ""
-        evidence += f"; it crashed in {fault['library']}{through}"
+    if frame := re.search(r'File "([^"]+)", line (\d+)', frames):
+        evidence += f"; Python was at {frame.group(1)}:{frame.group(2)}"
     limit = context.fact("device-nodes", "memory_max")
     if fault.get("signal") == "SIGKILL":
         evidence += _killed(context, limit)
@@ -132,7 +135,7 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
         evidence += _processor(context)
     code = SIGNALS.get(fault.get("signal", ""), FAULT_CODES.get(kind, "GS003"))
     limited = f"{limit >> 20} MiB" if limit else "none that this process sees"
-    place = fault.get("library") or path or fault.get("call") or "the library"
+    place = path or fault.get("call") or "the library"
     return finding(context, code, evidence, path=place, limit=limited)
 
 

@@ -18,12 +18,9 @@ class Progress(Protocol):
     def names(self, layers: list[str]) -> None:
         """Take the names of the layers that are asked next."""
 
-    def share(self, share: float, text: str) -> None:
-        """Take how much of a long step is done, and what it did."""
-
 
 def gather(context: Context, progress: Progress) -> None:
-    """Run every probe and fill ``context.facts``; ``progress`` is told what is asked and how far it is."""
+    """Run every probe and fill ``context.facts``; ``progress`` is told what is asked."""
     with contextlib.ExitStack() as walk:
         for group in GROUPS:
             # Without persistence mode a GPU stops with its last user: who opened the nodes first keeps them open.
@@ -42,7 +39,7 @@ def _gather_group(context: Context, group: str, progress: Progress, stay: contex
                 chosen[spec.name] = _bound(context, spec.probe)
     if chosen:
         progress.names(list(chosen))
-        isolate.run(chosen, lambda: patience(context), context.facts, stay, progress.share)
+        isolate.run(chosen, lambda: patience(context), context.facts, stay)
 
 
 # A machine where one call hung is given this share of the time for each call after it.

@@ -81,6 +81,7 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         "platform": platform_of(row),
         "driver_min": row["driver_min"],
         "driver_full": row["driver_full"],
+        "cuda_drivers": catalog["cuda_drivers"],
         "compute_capabilities": row["compute_capabilities"],
         "lock_sha256": sha256_of(lock_path(row["name"])),
         "os_lock": identity(),

@@ -48,7 +48,7 @@ def walk(
     report.unlink(missing_ok=True)
     command = [*loader, sys.executable, "-m", "gpu_smoke", *options]
     began = time.monotonic()
-    files = ["--json", str(report), "--junit", str(out / "junit.xml"), "--html", str(out / "page.html")]
+    files = ["--json", str(report), "--junit", str(out / "junit.xml")]
     done = subprocess.run([*command, *files], cwd=cwd, env=env or environment(), capture_output=True, text=True)
     seconds = round(time.monotonic() - began, 2)
     kept = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}

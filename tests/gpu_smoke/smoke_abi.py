@@ -62,7 +62,7 @@ def record(machine: Machine) -> list[Call]:
     file = machine.home / "calls.jsonl"
     machine.good().set(COUNT=2, CONFIDENTIAL=1, MIG=1, MIG_INSTANCES=1, FABRIC=3)
     machine.variables(RECORD_CALLS=str(file)).python_path.append(HERE / "recorder")
-    result = machine.run("--require", "framework", "--thorough", "0.05")
+    result = machine.run("--require", "framework")
     assert result.code == 0, result.text + result.errors
     # What is asked only when the start fails.
     machine.set(CUINIT_RC=1).run("--framework", "plain")

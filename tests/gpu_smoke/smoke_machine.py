@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 HERE = Path(__file__).parent
 PACKAGE_ROOT = HERE.parents[1] / "base-images"
 FRAMEWORKS = HERE / "fakes" / "frameworks"
@@ -29,9 +31,10 @@ TOOLKIT = {
         "cusolver": "libcusolver.so.11", "cufft": "libcufft.so.11", "cudnn": "libcudnn.so.9", "nccl": "libnccl.so.2",
     },
 }  # fmt: skip
+CUDA_DRIVERS = yaml.safe_load((PACKAGE_ROOT / "catalog.yml").read_text())["cuda_drivers"]
 ROW = {
     "name": "torch-cu13", "framework": "torch", "framework_version": "2.15.0", "python": "3.13", "cuda": "13.0",
-    "cudnn": "9.26.0.51", "nccl": "2.30.7", "driver_min": 580, "driver_full": 590,
+    "cudnn": "9.26.0.51", "nccl": "2.30.7", "driver_min": 580, "driver_full": 580, "cuda_drivers": CUDA_DRIVERS,
     "compute_capabilities": {"sass": ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0"], "ptx": ["12.0"]},
 }  # fmt: skip
 REAL_RUNTIMES = {13: "nvidia/cu13/lib/libcudart.so.13", 12: "nvidia/cuda_runtime/lib/libcudart.so.12"}

@@ -45,11 +45,21 @@ def test_cuda_code_under_the_real_runtime(machine: Machine, major: int, code: in
 
 @pytest.mark.parametrize(("code", "finding", "fix"), sampled(NVML_CODES, every(4)), ids=str)
 def test_nvml_code(machine: Machine, code: int, finding: str, fix: str) -> None:
-    result = machine.good().set(NVML_RC=code).run("--require", "gpu")
+    result = machine.good().set(NVML_RC=code, CTX_RC=999).run("--require", "gpu")
     assert result.code == 1, _told(result)
     cause = result.report["cause"]
     assert (cause["layer"], cause["code"]) == ("nvml", finding), f"NVML {code}{_told(result)}"
     assert fix in cause["fix"], f"NVML {code}: {cause['fix']}"
+
+
+@pytest.mark.parametrize(
+    "broken", [{"NVML_RC": 18}, {"NVML_RC": 999}, {"NVML_DEVICE_RC": 15}, {"RECOVERY": 1}], ids=str
+)
+def test_nvml_alone_never_decides(machine: Machine, broken: dict) -> None:
+    """A GPU that computes passes; what NVML says of it is a warning."""
+    result = machine.good().set(**broken).run("--require", "gpu")
+    assert result.code == 0, _told(result)
+    assert [found["severity"] for found in result.layer("nvml")["findings"]] == ["warning"], _told(result)
 
 
 @pytest.mark.parametrize("major", [12, 13])

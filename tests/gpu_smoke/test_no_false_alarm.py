@@ -99,7 +99,9 @@ def test_required_driver_ignores_skips_above_it(machine: Machine) -> None:
     (machine.good().home / "driver" / "libnvidia-ml.so.1").unlink()
     result = machine.run("--require", "driver")
     assert result.code == 0, result.text
-    assert machine.run("--require", "gpu").code == 1
+    result = machine.run("--require", "gpu")
+    assert result.code == 0, f"a GPU that computes passes without NVML\n{result.text}"
+    _quiet(result, {"GS408"})
 
 
 def test_legitimate_compat_is_no_alarm(machine: Machine) -> None:
@@ -180,13 +182,6 @@ def test_an_allocator_before_every_library_is_no_alarm(machine: Machine) -> None
     result = machine.run("--require", "gpu")
     assert result.code == 0, result.text
     _quiet(result)
-
-
-def test_satisfied_or_disabled_requirement_is_no_alarm(machine: Machine) -> None:
-    machine.good().variables(NVIDIA_REQUIRE_CUDA="cuda>=99 driver>=580,brand=tesla")
-    _quiet(machine.run("--require", "gpu"))
-    machine.variables(NVIDIA_REQUIRE_CUDA="driver>=590", NVIDIA_DISABLE_REQUIRE="1")
-    _quiet(machine.run("--require", "gpu"))
 
 
 def test_wsl_passes_without_device_files_of_linux(machine: Machine) -> None:

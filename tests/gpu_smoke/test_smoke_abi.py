@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from gpu_smoke import errors, witness
-from gpu_smoke.layers import driver_init, nvml
+from gpu_smoke import errors, explanations
+from gpu_smoke.layers import driver_init, nvml, nvml_device
 
 from tests.gpu_smoke.smoke_abi import DRIVER, HEADERS, Call, declared, header_of, misfits, record
 from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine
@@ -75,11 +75,16 @@ def test_names_of_codes_and_attributes(tmp_path: Path) -> None:
 
 def test_names_of_nvml(tmp_path: Path) -> None:
     codes = {entry.names[0]: number for number, entry in errors.NVML.items()}
-    assert {*nvml.CODES, *witness.BROKEN} <= {*errors.NVML}
+    assert {*nvml.CODES, *explanations.BROKEN} <= {*errors.NVML}
     slow = [f"nvmlClocksThrottleReason{name}" for name in ("HwSlowdown", "HwThermalSlowdown", "HwPowerBrakeSlowdown")]
     known = declared("nvml.h", [], [*codes, *slow], [headers(CUDA_13)], tmp_path)["constants"]
     assert {name: known[name] for name in codes} == codes
-    assert sum(known[name] for name in slow) == nvml.SLOWED
+    actions = ("NONE", "GPU_RESET", "NODE_REBOOT", "DRAIN_P2P", "DRAIN_AND_RESET")
+    wanted = {f"NVML_GPU_RECOVERY_ACTION_{name}": number for number, name in enumerate(actions)}
+    wanted |= {"NVML_FI_DEV_GET_GPU_RECOVERY_ACTION": nvml_device.RECOVERY_FIELD, "NVML_GPU_FABRIC_STATE_COMPLETED": 3}
+    assert declared("nvml.h", [], wanted, [headers(CUDA_13)], tmp_path)["constants"] == wanted
+    assert {*range(1, 5)} <= {*errors.RECOVERY}
+    assert sum(known[name] for name in slow) == nvml_device.SLOWED
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from gpu_smoke import elf, loaded, mask
+from gpu_smoke import drivers, elf, loaded, mask
 from gpu_smoke.host import clean
-from gpu_smoke.layers import framework, kernel_text, module, requirement
+from gpu_smoke.layers import framework, kernel_text, module
 from gpu_smoke.reports.build import jsonable, xml_safe
 from gpu_smoke.row import read_row
 from hypothesis import given, settings
@@ -30,7 +30,7 @@ FAST = settings(max_examples=150, deadline=None, database=None)
 @given(st.text() | st.builds(NVRM.format, st.text()))
 def test_any_proc_text(text: str) -> None:
     version = module.parse_version(text)
-    assert version == "" or module.branch(version) is not None
+    assert version == "" or drivers.branch(version) is not None
     for entry in loaded.parse_maps(text):
         assert entry.family in loaded.FAMILIES
 
@@ -41,12 +41,6 @@ def test_any_mask(value: str, gpus: list[str] | None) -> None:
     read = mask.parse(value, gpus)
     assert read.hides_all is (not read.entries)
     assert len(set(read.entries)) == len(read.entries)
-
-
-@FAST
-@given(st.text(alphabet="cudaedriver<>=!,. 0123456789", max_size=60), st.sampled_from(["", "580.65.06", "1.2"]))
-def test_any_requirement(expression: str, driver: str) -> None:
-    assert isinstance(requirement.unsatisfied(expression, driver, 13000), str)
 
 
 @FAST
@@ -145,7 +139,8 @@ def test_faulty_library_anywhere(machine: Machine, fault: str, place: str) -> No
 NUMBERS = [0, 1, -1, 3, 100, 2**31 - 1, -(2**31), 12, 1000, 999999]
 ANSWERS = ["CUINIT_RC", "COUNT", "COUNT_RC", "DEVICE_RC", "CUDA_VERSION", "CTX_RC", "MODULE_RC", "SYNC_RC", "ALLOC_RC",
            "RUNTIME_VERSION", "RUNTIME_RC", "RUNTIME_DRIVER", "CUDNN_VERSION", "CUDNN_CUDART", "CUBLAS_VERSION",
-           "NVML_RC", "NVML_COUNT", "NVML_COUNT_RC", "NVML_DEVICE_RC", "FREE_MIB", "PCIE", "MIG", "ECC"]  # fmt: skip
+           "NVML_RC", "NVML_COUNT", "NVML_COUNT_RC", "NVML_DEVICE_RC", "FREE_MIB", "MIG", "ECC",
+           "RECOVERY", "FABRIC_HEALTH"]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", sampled(range(12), [0, 1]))
@@ -202,8 +197,8 @@ def test_proc_entries_of_odd_kinds(machine: Machine) -> None:
 
 
 def test_toolkit_library_that_crashes_does_not_hide_the_others(machine: Machine) -> None:
-    report = _valid(machine.good().set(TOOLKIT_CRASH="cusolverDnCreate"))
+    report = _valid(machine.good().set(TOOLKIT_CRASH="cublasCreate_v2"))
     states = {layer["name"]: layer["state"] for layer in report["layers"]}
-    assert states["cusolver"] == "fail"
-    assert {states[name] for name in ("cublas", "curand", "cusparse", "cufft", "cudnn", "nccl")} == {"pass"}
+    assert states["cublas"] == "fail"
+    assert {states[name] for name in ("cusolver", "curand", "cusparse", "cufft", "cudnn", "nccl")} == {"pass"}
     assert Path(machine.home).exists()

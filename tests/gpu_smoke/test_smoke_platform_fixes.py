@@ -36,6 +36,7 @@ PLATFORMS = {
     "podman": (("/run/.containerenv",), {}, (r"docker\b", r"--gpus\b", APPTAINER, CLUSTER, SLURM, WSL)),
     "rootless": (("/run/.containerenv", "/proc/self/uid_map"), {}, (APPTAINER, CLUSTER, SLURM, "chmod 666", WSL)),
     "apptainer": ((IN_SIF,), {}, (ENGINE, CLUSTER, SLURM, ANEW, f"({GIVEN})=c", WSL)),
+    "lxc": ((), {"container": "lxc"}, (ENGINE, APPTAINER, CLUSTER, SLURM, WSL)),
     "kubernetes": ((), POD, (ENGINE, APPTAINER, SLURM, ANEW, "wsl")),
     "kubernetes-userns": (("/proc/self/uid_map",), POD, (ENGINE, APPTAINER, SLURM, ANEW, "wsl")),
     "gke": (("/usr/local/nvidia/x",), POD, (ENGINE, APPTAINER, SLURM, ANEW, "wsl")),
@@ -49,11 +50,13 @@ PLATFORMS = {
 # Codes that say nothing outside of one place, which their text may name.
 ONLY_AT = {
     "GS102": ("container",), "GS106": ("bare", "slurm"), "GS108": ("a bare machine with Docker",),
-    "GS114": ("container",), "GS115": ("container",), "GS117": ("slurm",), "GS118": ("gvisor",),
+    "GS114": ("container",), "GS115": ("container",), "GS127": ("docker", "podman", "kubernetes"),
+    "GS117": ("slurm",), "GS118": ("gvisor",),
     "GS224": ("wsl",), "GS329": ("wsl",),
 }  # fmt: skip
 # Of what only servers have: NVSwitch, MIG, vGPU, confidential computing. Neither Windows nor a Jetson shows them.
-OF_SERVERS = {"GS120", "GS301", "GS308", "GS320", "GS321", "GS324", "GS325"}
+OF_SERVERS = {"GS120", "GS125", "GS126", "GS301", "GS308", "GS320", "GS321", "GS324", "GS325", "GS330",
+              "GS331", "GS332", "GS419"}  # fmt: skip
 # Read after these words, a line tells what somebody else does.
 HANDED_ON = re.compile(r"administrators?\b.*", re.S)
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_smoke import elf, loaded, mask
+from gpu_smoke import drivers, elf, loaded, mask
 from gpu_smoke.host import Host
-from gpu_smoke.layers import compatibility, framework, kernel_text, model, module, requirement, tensor_text, user_driver
+from gpu_smoke.layers import compatibility, framework, kernel_text, model, module
 from gpu_smoke.platforms import detect
 
 from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT
@@ -125,8 +125,7 @@ def promises() -> list[tuple[str, str, str]]:
         (text, row["cuda"] if text == "stamped" else "", f"sm_{capability.replace('.', '')}")
         for row in ROWS
         for capability in [*row["compute_capabilities"]["sass"], *row["compute_capabilities"]["ptx"]]
-        for text in ("universal", "load", "stamped", "tensor")
-        if text != "tensor" or tensor_text.able(tuple(map(int, capability.split("."))), 0)
+        for text in ("universal", "stamped")
     }
     return sorted(found)
 
@@ -142,9 +141,7 @@ def test_ptx_assembles(tmp_path: Path, text: str, cuda: str, arch: str) -> None:
         pytest.skip(f"the ptxas of CUDA {release[0]}.{release[1]} does not read the PTX of CUDA {cuda}")
     version = kernel_text.ptx_version(1000 * major + 10 * minor)
     source, made = tmp_path / "kernel.ptx", tmp_path / "kernel.cubin"
-    body = kernel_text.PATTERNS + kernel_text.PRODUCT if text == "load" else kernel_text.CHAIN
-    whole = tensor_text.text() if text == "tensor" else kernel_text.universal(body)
-    source.write_text(kernel_text.stamped(version) if cuda else whole)
+    source.write_text(kernel_text.stamped(version) if cuda else kernel_text.universal())
     done = subprocess.run([PTXAS, f"-arch={arch}", str(source), "-o", str(made)], capture_output=True, text=True)
     assert done.returncode == 0, f"{text} PTX {version} for {arch}: {done.stderr}"
     assert made.stat().st_size > 0
@@ -176,6 +173,8 @@ def test_newest_ptx_of_the_ptxas_at_hand_assembles_and_the_next_does_not(tmp_pat
 )
 def test_kernel_module_version(text: str, version: str) -> None:
     assert module.parse_version(text) == version
+    flavour = "open" if "Open" in text else "proprietary" if version else ""
+    assert module.flavour(text) == flavour
 
 
 @pytest.mark.parametrize(
@@ -183,25 +182,7 @@ def test_kernel_module_version(text: str, version: str) -> None:
     [("/x/libcuda.so.535.104.05", "535.104.05"), ("/x/libcuda.so.1.1", ""), ("/x/libcuda.so.1", ""), ("", "")],
 )
 def test_version_in_a_file_name(path: str, version: str) -> None:
-    assert user_driver.file_version(path) == version
-
-
-@pytest.mark.parametrize(
-    ("expression", "holds"),
-    [
-        ("cuda>=12.8", True),
-        ("cuda>=13.1", False),
-        ("cuda>=13.1 driver>=580", True),
-        ("cuda>=12.0,driver<580", False),
-        ("driver>=590 brand=tesla,driver>=535", True),
-        ("cuda>=13", True),
-        ("arch>=7.0", True),
-        ("nonsense", True),
-        ("", True),
-    ],
-)
-def test_requirement_expression(expression: str, holds: bool) -> None:
-    assert (requirement.unsatisfied(expression, "580.65.06", 13000) == "") is holds
+    assert drivers.file_version(path) == version
 
 
 def test_file_kinds(tmp_path: Path) -> None:
@@ -281,7 +262,7 @@ PLATFORMS = {
 }
 MARKS = [
     ("docker", "/run/systemd/container", "docker\n"),
-    ("container", "/run/systemd/container", "lxc\n"),
+    ("lxc", "/run/systemd/container", "lxc\n"),
     ("bare", "/run/systemd/container", "wsl\n"),
     (
         "kubernetes",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 LAYERS = (
     "any", "platform", "device-nodes", "kernel-module", "user-driver", "driver-init", "nvml", "runtime",
-    "compatibility", "kernels", "memory", "thorough", "toolkit", "framework", "collective", "model",
+    "compatibility", "kernels", "memory", "toolkit", "framework", "collective", "model",
 )  # fmt: skip
 Lines = dict[str, str]
 OF_A_LINUX_HOST = re.compile(r"dmesg|lspci|lsmod|modinfo|systemctl|ausearch|nvidia-container|ldconfig -p")
@@ -23,6 +23,7 @@ OF_WINDOWS = (
 class Code(NamedTuple):
     """What a finding means. ``fix`` and ``tell_apart`` have a line for each platform, and ``anywhere``.
 
+    ``action`` is what to do where NVML names no recovery of its own: ``{action}`` in a fix line.
     Where two causes are possible, ``cause`` names both, the likelier first, and ``tell_apart`` says how to find out.
     """
 
@@ -36,6 +37,7 @@ class Code(NamedTuple):
     source: str
     tell_apart: Lines
     severity: str = "error"
+    action: str = ""
 
     def fix_for(self, platforms: list[str]) -> str:
         """Return the fix line for the first name in ``platforms`` (most specific first) that has one."""
@@ -102,4 +104,6 @@ def _lines(given: str | Lines) -> Lines:
             for blank, word in words.items():
                 line = line.replace(blank, word)
             found[platform] = line
+    if "anywhere" in own:
+        found.pop("bare", None)  # the finding's own line is for the bare machine too
     return {**found, **own}

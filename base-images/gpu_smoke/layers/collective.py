@@ -5,30 +5,35 @@ from __future__ import annotations
 import ctypes
 import math
 
-from .. import witness
+from .. import explanations, hardware
 from ..calls import Api, CallFailed, open_library
 from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
-from ..verdicts import SKIP, Context, Layer, finding
-from . import runtime, toolkit_math
+from ..verdicts import SKIP, Context, Finding, Layer, finding
+from . import matrix_product, runtime
 from .kernels import usable
 
 NAME, TITLE, LEVEL = "collective", "several GPUs", "gpu"
 ENOUGH_SHM = 1 << 30
 ELEMENTS = 1024
+NET_PLUGINS = ("libnccl-net.so", "libnccl-net-ofi.so")
 FLOAT32, SUM = 7, 0
 
 
 def probe(context: Context, session: Session) -> Facts:
     """Facts: ``gpus``, and with two or more ``rc``, ``call``, ``wrong`` (wrong values over all GPUs)."""
     count = usable(context)
+    facts: Facts = {"gpus": count}
+    if context.fact("device-nodes", "efa"):
+        tried = (open_library(context, session, name).facts for name in NET_PLUGINS)
+        facts["net_plugin"] = next((one["path"] for one in tried if one["loaded"]), "")
     if count < 2:
-        return {"gpus": count}
-    facts: Facts = {"gpus": count, "rc": 0, "call": "", "wrong": 0}
+        return facts
+    facts.update(rc=0, call="", wrong=0)
     library, opened = open_library(context, session, "libnccl.so.2", wheels=True)
     if library is None:
-        return {"gpus": count, "absent": opened["error"]}
+        return {**facts, "absent": opened["error"]}
     cudart = ctypes.CDLL(context.fact(runtime.NAME, "path") or runtime.sonames(context)[0])
     try:
         facts["wrong"] = _all_reduce(Api(library, session, "NCCL"), Api(cudart, session, "libcudart"), count)
@@ -41,7 +46,7 @@ def _all_reduce(nccl: Api, cudart: Api, count: int) -> int:
     """Sum rank + 1 over all ranks; return how many of the values are wrong."""
     ranks = (ctypes.c_void_p * count)()
     nccl.check("ncclCommInitAll", ranks, ctypes.c_int(count), None)
-    devices = [toolkit_math.Device(cudart) for _ in range(count)]
+    devices = [matrix_product.Device(cudart) for _ in range(count)]
     buffers = []
     for rank, device in enumerate(devices):
         cudart.check("cudaSetDevice", ctypes.c_int(rank))
@@ -67,7 +72,7 @@ def evaluate(context: Context) -> Layer:
     gpus, asked = facts.get("gpus") or 0, context.options.gpus
     listed = len(context.fact("driver-init", "devices") or [])
     if facts.get("fault"):
-        layer.findings.append(witness.died(context, facts["fault"], "libnccl.so.2", "GS905"))
+        layer.findings.append(explanations.explain_death(context, facts["fault"], "libnccl.so.2", "GS905"))
         return layer.settle()
     if not listed:
         layer.state, layer.summary = SKIP, "no usable GPU"
@@ -82,13 +87,23 @@ def evaluate(context: Context) -> Layer:
         layer.findings.append(finding(context, "GS901", evidence, "error" if failed and gpus > 1 else "warning"))
     if facts.get("rc"):
         name = code_text(facts["rc"]) if facts["call"].startswith("cuda") else STATUS["nccl"].get(facts["rc"], "")
-        layer.findings.append(finding(context, "GS902", f"{facts['call']} gave {facts['rc']} {name}".rstrip()))
+        told = f"{facts['call']} gave {facts['rc']} {name}".rstrip()
+        layer.findings.append(hardware.without_imex(context, told) or finding(context, "GS902", told))
     if facts.get("wrong"):
         layer.findings.append(finding(context, "GS903", f"{facts['wrong']} of {gpus * ELEMENTS} values are wrong"))
+    layer.findings += _without_efa(context, facts)
     layer.summary = f"all-reduce over {gpus} GPUs is right" if gpus > 1 else "one GPU, nothing to reduce"
     if "absent" in facts:
         _without_nccl(context, layer, gpus, facts["absent"])
     return layer.settle()
+
+
+def _without_efa(context: Context, facts: Facts) -> list[Finding]:
+    """Say that NCCL has no plugin for AWS's network; one node needs none."""
+    devices = context.fact("device-nodes", "efa") or []
+    if not devices or facts.get("net_plugin") != "":
+        return []
+    return [finding(context, "GS907", f"EFA devices: {', '.join(devices[:4])}; no libnccl-net.so")]
 
 
 def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None:

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 
+from ..drivers import branch, file_version, in_folder, number
 from ..isolate import Facts
-from ..row import MINIMUM_BRANCH, version_pair
+from ..row import to_driver, version_pair
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
-from .driver_init import cuda_text, number
-from .module import branch
+from .driver_init import cuda_text
 from .runtime import unused
-from .user_driver import file_version, in_folder
 
 NAME, TITLE, LEVEL = "compatibility", "compatibility", "gpu"
-
-# The CUDA version that a driver branch brings, from the release notes of CUDA.
-HOST_CUDA = {450: 11000, 455: 11010, 460: 11020, 465: 11030, 470: 11040, 495: 11050, 510: 11060, 515: 11070, 520: 11080,
-             525: 12000, 530: 12010, 535: 12020, 545: 12030, 550: 12040, 555: 12050, 560: 12060, 565: 12070, 570: 12080,
-             575: 12090, 580: 13000, 590: 13010}  # fmt: skip
 
 
 def verdict(runtime: int, driver: int, forward: bool) -> str:
@@ -53,9 +47,9 @@ def evaluate(context: Context) -> Layer:
     evidence = (
         f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
     )
-    served = HOST_CUDA.get(branch(kernel) or 0, 0)
-    if in_folder(context.fact("user-driver", "path", ""), "compat") and kind != "broken" and served >= runtime:
-        told = f"{evidence}; the host's own driver serves CUDA {cuda_text(served)}"
+    came_with, compat = context.row.full_driver_of(runtime), context.fact("user-driver", "path", "")
+    if in_folder(compat, "compat") and kind != "broken" and came_with and (branch(kernel) or 0) >= came_with:
+        told = f"{evidence}; CUDA {cuda_text(runtime)} came with branch {came_with}"
         layer.findings.append(finding(context, "GS517", told, **details))
         forward = False
     code = {"minor": "GS512", "forward": "GS513", "broken": "GS511"}.get(kind)
@@ -90,7 +84,7 @@ def _ran(context: Context, kernel: str) -> bool:
 def _details(context: Context, runtime: int, driver: int, kernel: str, own: str) -> Facts:
     return {
         "runtime": cuda_text(runtime), "driver": cuda_text(driver), "runtime_major": runtime // 1000,
-        "driver_major": driver // 1000, "minimum": MINIMUM_BRANCH.get(runtime // 1000, "?"), "kernel": kernel,
+        "driver_major": driver // 1000, "to_driver": to_driver(context.row, runtime), "kernel": kernel,
         "libcuda": own, "folder": context.host.shown(os.path.dirname(context.fact("user-driver", "path", ""))),
     }  # fmt: skip
 
@@ -101,11 +95,21 @@ def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
     if have is None or forward:
         return []
     found, evidence = [], f"kernel module {context.fact('kernel-module', 'version')}"
-    minimum, floor = MINIMUM_BRANCH.get(runtime // 1000), context.row.driver_min
+    minimum, floor = context.row.oldest_driver(runtime), context.row.driver_min
     details = {"runtime_major": runtime // 1000, "kernel": context.fact("kernel-module", "version")}
     if minimum and have < minimum:
         severity = "warning" if _proven(context) else "error"
-        found.append(finding(context, "GS514", evidence, severity, minimum=minimum, **details))
+        found.append(
+            finding(
+                context,
+                "GS514",
+                evidence,
+                severity,
+                minimum=minimum,
+                to_driver=to_driver(context.row, runtime),
+                **details,
+            )
+        )
     if floor and have < floor:
         found.append(finding(context, "GS516", evidence, minimum=floor, **details))
     return found

@@ -7,15 +7,15 @@ import os
 import re
 import time
 
-from .. import counts, witness
+from .. import counts, explanations, hardware
 from ..calls import Api
-from ..errors import code_text, means
+from ..drivers import file_version, in_folder, mismatch, number
+from ..errors import code_text, meaning
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import nodes, user_driver
-from .module import branch
 
 NAME, TITLE, LEVEL = "driver-init", "driver start", "driver"
 MOST_DEVICES = 64
@@ -150,8 +150,8 @@ _SIMPLE = {46: "GS313", 102: "GS324", 304: "GS303", 800: "GS303", 302: "GS310", 
 
 def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding]:
     """Name the causes that the other witnesses know, and the code's own story where none of them speaks."""
-    seen = "; ".join(filter(None, [_with_users(context, rc, evidence), witness.said_by_nvml(context, rc)]))
-    found = witness.not_started(context, rc, seen)
+    seen = "; ".join(filter(None, [_with_users(context, rc, evidence), explanations.said_by_nvml(context, rc)]))
+    found = explanations.explain_init_failure(context, rc, seen)
     own: Finding | None = None
     if rc in (803, 804):
         own = mismatch(context, rc, evidence, path)
@@ -163,17 +163,22 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
         if own.code in ("GS304", "GS305", "GS307", "GS117"):
             return [own, *found]
     elif rc == 3:
-        nobody_made_any = witness.mig_on(context) and not witness.mig_instances(context)
-        own = finding(context, "GS301" if nobody_made_any else "GS302", evidence)
+        nobody_made_any = explanations.mig_on(context) and not explanations.mig_instances(context)
+        own = finding(context, "GS301", evidence) if nobody_made_any else _hmm(context, evidence)
     elif rc == 500 and context.platform.wsl:
         own = finding(context, "GS329", f"{evidence}; {_wsl_parts(context)}")
     elif rc in _SIMPLE:
         own = finding(context, _SIMPLE[rc], seen, path=path)
     elif not found:
-        told = f"; {means(rc)}" if means(rc) else ""
-        own = finding(context, "GS315", evidence + told, name="the code", value=rc)
-    # A witness that explains the failure is the cause; the code's own story would only repeat it.
+        own = finding(context, "GS315", seen, value=rc, meaning=meaning(rc, context.fact(NAME, "rc_name", "")))
+    # What explains the failure is the cause; the code's own story would only repeat it.
     return found or ([own] if own else [])
+
+
+def _hmm(context: Context, evidence: str) -> Finding:
+    """Explain a start that is refused in a fresh process: HMM, where the machine shows that it is on."""
+    told = hardware.hmm(context)
+    return finding(context, "GS330", f"{evidence}; {told}") if told else finding(context, "GS302", evidence)
 
 
 WSL_PART = "libnvdxgdmal.so.1"
@@ -188,7 +193,7 @@ def _wsl_parts(context: Context) -> str:
 
 
 def _with_users(context: Context, rc: int, evidence: str) -> str:
-    held = witness.users(context) if rc in (2, 46) else ""
+    held = explanations.users(context) if rc in (2, 46) else ""
     return f"{evidence}; NVML: {held}" if held else evidence
 
 
@@ -200,9 +205,9 @@ def _have(context: Context) -> str:
 def _no_device(context: Context, rc: int, evidence: str) -> Finding:
     masked = counts.masked(context)
     seen = f"{evidence}; CUDA_VISIBLE_DEVICES={masked.value!r}" if masked.value is not None else evidence
-    mig = witness.mig_on(context)
+    mig = explanations.mig_on(context)
     if masked.hides_all and not masked.bad:
-        slurm = witness.not_given(context, seen) if witness.slurm_without_gpus(context) else None
+        slurm = explanations.explain_missing_gpu(context, seen) if explanations.slurm_without_gpus(context) else None
         return slurm or finding(context, "GS304", seen, value=masked.value)
     if mig and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
         return finding(context, "GS307", seen)
@@ -210,11 +215,13 @@ def _no_device(context: Context, rc: int, evidence: str) -> Finding:
         return finding(context, "GS305", seen, entry=masked.mig[0], problem="does not exist", have=_slices(context))
     if masked.bad:
         return finding(context, "GS305", seen, entry=masked.bad, problem=masked.problem, have=_have(context))
-    if mig and not witness.mig_instances(context):
+    if mig and not explanations.mig_instances(context):
         return finding(context, "GS301", seen)
     listed = context.fact("nvml", "count")
     told = f"; NVML lists {listed}" if listed is not None and not context.fact("nvml", "rc") else ""
     if rc != 101 and listed and _own_node(context) and not context.platform.wsl:
+        if hardware.hmm(context) and not masked.mixed:
+            return _hmm(context, seen + told)
         mixed = "; the mask has a number and a UUID, which may be one GPU: CUDA sees none then" if masked.mixed else ""
         return finding(context, "GS328", seen + told + mixed)
     return finding(context, "GS314" if rc == 101 else "GS306", seen + told)
@@ -228,48 +235,22 @@ def _own_node(context: Context) -> bool:
 
 def _is_listed(context: Context, instance: str) -> bool:
     """Say whether NVML lists a MIG instance by this UUID, or by its beginning."""
-    return any(uuid.lower().startswith(instance.lower()) for uuid in witness.mig_instances(context))
+    return any(uuid.lower().startswith(instance.lower()) for uuid in explanations.mig_instances(context))
 
 
 def _slices(context: Context) -> str:
     """Return the MIG instances that NVML lists, as the end of a fix line."""
-    return ", ".join(witness.mig_instances(context)[:4]) or "see `nvidia-smi -L`"
-
-
-def mismatch(context: Context, rc: int, evidence: str, path: str) -> Finding:
-    """Tell apart why libcuda does not fit the kernel module (803) or the GPU (804)."""
-    kernel, own = context.fact("kernel-module", "version") or "", user_driver.file_version(path)
-    seen = f"{evidence}; libcuda {own or '?'} from {path or '?'}, kernel module {kernel or '?'}"
-    folder = context.host.shown(os.path.dirname(path))
-    if rc == 804:
-        return finding(context, "GS311", seen, folder=folder)
-    compat = user_driver.in_folder(path, "compat")
-    known = bool(own and kernel)
-    if compat and known and number(own) > number(kernel):
-        return finding(context, "GS515", seen, folder=folder)
-    # What the container runtime mounted is the host's own: it is the container that is older than the host's driver.
-    mounted = not compat and user_driver.mounted(context, path)
-    # NVML of the same age says the same: then nothing was copied, the whole driver was upgraded.
-    both = context.fact("nvml", "rc") == 18
-    on_path = os.path.dirname(path) in context.env.get("LD_LIBRARY_PATH", "").split(":")
-    copied = (context.platform.in_container or on_path) and not mounted and not both
-    older = known and number(own) < number(kernel) and copied
-    return finding(context, "GS309" if compat or older else "GS310", seen, folder=folder, path=path)
+    return ", ".join(explanations.mig_instances(context)[:4]) or "see `nvidia-smi -L`"
 
 
 def _compat(context: Context, evidence: str, path: str) -> Finding | None:
     """Return the finding of a compat library that is newer than the module, and finds no GPU that NVML lists."""
-    kernel, own = context.fact("kernel-module", "version") or "", user_driver.file_version(path)
+    kernel, own = context.fact("kernel-module", "version") or "", file_version(path)
     masked = counts.masked(context).value is not None
-    if masked or not user_driver.in_folder(path, "compat") or not number(own) > number(kernel):
+    if masked or not in_folder(path, "compat") or not number(own) > number(kernel):
         return None
     seen = f"{evidence}; libcuda {own} from {path}, kernel module {kernel}; NVML lists {context.fact('nvml', 'count')}"
     return finding(context, "GS515", seen, folder=context.host.shown(os.path.dirname(path)))
-
-
-def number(version: str) -> tuple[int, ...]:
-    """Return a driver version as numbers, to compare: ``580.65.06`` gives (580, 65, 6)."""
-    return tuple(int(part) for part in version.split(".")) if branch(version) else ()
 
 
 LAYERS = (LayerSpec(NAME, 50, evaluate, probe, "gpu", carries=ALL),)

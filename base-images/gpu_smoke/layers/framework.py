@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from types import ModuleType
 
-from .. import loaded, loader, witness
+from .. import explanations, loaded, loader
 from ..frameworks import FRAMEWORKS
 from ..host import clean
 from ..isolate import Facts, Session
@@ -126,7 +126,7 @@ def evaluate(context: Context) -> Layer:
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
         name = context.options.framework
-        layer.findings.append(witness.died(context, facts["fault"], name, "GS811", value=name))
+        layer.findings.append(explanations.explain_death(context, facts["fault"], name, "GS811", value=name))
     elif not facts.get("imported"):
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         if facts.get("error"):

@@ -1,4 +1,4 @@
-"""What torch.compile needs of the machine: the C module that Triton compiles when it first starts on a GPU.
+"""What torch.compile needs of the machine: libcuda where Triton looks for it, and the C module that it compiles.
 
 Triton calls CC, else gcc or clang, with its driver.c (triton/runtime/build.py). In an image without a compiler CC is
 base-cc, which hands over what was compiled with the image. Here the same call is made, without linking the driver.
@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 
-from .. import elf
+from .. import elf, loaded
 from ..host import clean
 from ..isolate import Facts
 from ..verdicts import Context, Finding, finding
@@ -37,6 +37,7 @@ def ask() -> Facts:
     facts["compiler"] = _compiler()
     facts["per_kernel"] = PER_KERNEL in _text(os.path.join(folder, "driver.py"))
     facts["cached"] = _cached()
+    facts.update(_driver())
     with tempfile.TemporaryDirectory() as scratch:
         facts.update(_module(facts["source"], facts["compiler"], scratch))
         if facts["per_kernel"] and not facts["failed"]:
@@ -76,6 +77,29 @@ def _cached() -> bool:
     home = os.environ.get("TRITON_HOME") or os.path.expanduser("~")
     cache = os.environ.get("TRITON_CACHE_DIR") or os.path.join(home, ".triton", "cache")
     return any(name.startswith("cuda_utils") for _, _, names in os.walk(cache) for name in names)
+
+
+def _driver() -> Facts:
+    """Look for libcuda as Triton does (libcuda_dirs in its driver.py): ``ldconfig -p``, else LD_LIBRARY_PATH.
+
+    ``libcuda`` says what is wrong, "" for nothing; ``libcuda_folder`` is where the loader has it.
+    """
+    mapped = [entry.path for entry in loaded.loaded_now() if entry.family == "cuda"]
+    if not mapped or os.environ.get("TRITON_LIBCUDA_PATH"):
+        return {"libcuda": ""}
+    folder = os.path.dirname(mapped[0])
+    root = os.environ.get("GPU_SMOKE_ROOT", "")
+    ldconfig = f"{root}/sbin/ldconfig" if os.path.exists(f"{root}/sbin/ldconfig") else "/sbin/ldconfig"
+    try:
+        listed = subprocess.run([ldconfig, "-p"], capture_output=True, timeout=SECONDS, check=True).stdout.decode()
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"libcuda": clean(f"{ldconfig} -p: {error}", 300), "libcuda_folder": folder}
+    lines = [line.split()[-1] for line in listed.splitlines() if "libcuda.so.1" in line]
+    found = [os.path.dirname(path) for path in lines] or os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    if any(os.path.exists(os.path.join(place, "libcuda.so.1")) for place in found):
+        return {"libcuda": ""}
+    told = f"ldconfig -p lists {', '.join(lines)}, not there" if lines else "neither ldconfig -p nor LD_LIBRARY_PATH"
+    return {"libcuda": f"{told}; the loader has {mapped[0]}", "libcuda_folder": folder}
 
 
 def _module(source: str, compiler: str, scratch: str) -> Facts:
@@ -125,7 +149,15 @@ def _compile(compiler: str, source: str, target: str) -> str:
 
 
 def findings(context: Context, facts: Facts) -> list[Finding]:
-    """Return the finding, if any: the framework itself works without."""
+    """Return what keeps torch.compile from working; the framework itself works without."""
+    found = []
+    if facts.get("libcuda"):
+        folder = context.host.shown(facts["libcuda_folder"])
+        found.append(finding(context, "GS816", facts["libcuda"], folder=folder))
+    return found + _compiler_findings(context, facts)
+
+
+def _compiler_findings(context: Context, facts: Facts) -> list[Finding]:
     failed = facts.get("failed")
     if not failed or (failed == "compile" and facts.get("cached") and not facts.get("per_kernel")):
         return []

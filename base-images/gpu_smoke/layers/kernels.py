@@ -1,4 +1,4 @@
-"""Layer kernels: a PTX kernel that every GPU can run, one for its tensor cores, one with the image's PTX version."""
+"""Layer kernels: a PTX kernel that every GPU can run, and one stamped with the image's PTX version."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import ctypes
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import gpus, witness
+from .. import explanations, gpus
 from ..calls import Api, CallFailed
 from ..errors import code_text
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from . import driver_init, kernel_text, tensor_text, user_driver
+from . import driver_init, kernel_text, user_driver
 from .running import Work, attempt
 
 NAME, TITLE, LEVEL = "kernels", "PTX kernels", "gpu"
@@ -48,7 +48,7 @@ def started(session: Session) -> Api:
 def failed_call(context: Context, device: Facts, where: str, fallback: str, **details: Any) -> list[Finding]:
     """Return what explains the call of an answer that failed, the likeliest first."""
     evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}" + details.pop("after", "")
-    return witness.on_gpu(context, device["rc"], evidence, fallback, **details)
+    return explanations.explain_gpu_failure(context, device["rc"], evidence, fallback, **details)
 
 
 def processors(context: Context, number: int) -> int:
@@ -89,9 +89,6 @@ def _on_device(context: Context, api: Api, number: int, cuda: int) -> Facts:
         with primary_context(api, number):
             here = answer["processors"] = processors(context, number)
             answer["universal"] = attempt(api, chain(kernel_text.universal()), here)
-            if tensor_cores(context, number):
-                work = Work(tensor_text.text(), tensor_text.NAME, tensor_text.TURNS, *tensor_text.answer())
-                answer["tensor"] = attempt(api, work, here)
             if kernel_text.ptx_version(cuda):
                 answer["stamped"] = _stamped(context, api, cuda, here)
     except CallFailed as error:
@@ -132,7 +129,6 @@ def evaluate(context: Context) -> Layer:
         return layer.settle()
     stamped = (devices[0].get("stamped") or {}).get("version")
     layer.summary = f"{len(devices)} devices: PTX 4.2" + (f" and {stamped}" if stamped else "") + _reached(devices)
-    layer.summary += without_tensor_cores(context, [one["number"] for one in devices])
     return layer.settle()
 
 
@@ -148,8 +144,6 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     found = _explain(context, device, "universal", f"{where}, PTX 4.2")
     if found:
         return found
-    if device.get("tensor"):
-        found = _explain(context, device, "tensor", f"{where}, tensor cores", "GS719")
     stamped = device.get("stamped")
     if stamped:
         if stamped["rc"] == 222:
@@ -179,21 +173,6 @@ def named(answer: Facts) -> str:
     bad, more = answer["bad"], len(answer["bad"]) - MOST_NAMED
     told = "multiprocessor " + ", ".join(map(str, bad[:MOST_NAMED]))
     return f"{told} and {more} more of {answer['reached']}" if more > 0 else told
-
-
-def tensor_cores(context: Context, number: int) -> bool:
-    """Say whether a device's tensor cores can be tested."""
-    major, _, minor = capability(context, number).partition(".")
-    known = major.isdigit() and minor.isdigit()
-    driver = context.fact(driver_init.NAME, "driver_version") or 0
-    return known and tensor_text.able((int(major), int(minor)), driver)
-
-
-def without_tensor_cores(context: Context, numbers: list[int]) -> str:
-    """Say how many devices' tensor cores are not tested, and why."""
-    count = sum(not tensor_cores(context, number) for number in numbers)
-    least = ".".join(map(str, tensor_text.CAPABILITY))
-    return f"; tensor cores not run on {count} (below compute capability {least} or CUDA 10.2)" if count else ""
 
 
 def capability(context: Context, number: int) -> str:

@@ -6,7 +6,7 @@ import ctypes
 import random
 import time
 
-from .. import gpus, witness
+from .. import explanations, gpus
 from ..calls import Api, CallFailed
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
@@ -118,19 +118,16 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
         return failed_call(context, device, where, "GS708")
     if device["wrong"]:
         return [finding(context, "GS715", f"{where}: {device['wrong']} bytes came back wrong")]
-    if witness.shares_memory(context, device["number"]):
+    if explanations.shares_memory(context, device["number"]):
         return []
     found, lost, size = [], device["lost"], device["size"]
     steps = [after - before for before, after in zip([0, *lost], lost, strict=False)]
     if len(steps) == CYCLES and all(0.9 * size <= step <= 2.2 * size for step in steps):
         evidence = f"{where}: {lost[-1] / MIB:.0f} MiB less free memory after {len(lost)} tests of {size / MIB:.0f} MiB"
         found.append(finding(context, "GS707", evidence))
-    elif lost[-1] > SLACK:
-        evidence = f"{where}: {lost[-1] / MIB:.0f} MiB less free memory, not a multiple of the test's own"
-        found.append(finding(context, "GS709", "; ".join(filter(None, [evidence, witness.users(context)]))))
     if device["free_before"] < NEARLY_FULL * device["total"]:
         evidence = f"{where}: {device['free_before'] / MIB:.0f} of {device['total'] / MIB:.0f} MiB free"
-        found.append(finding(context, "GS706", "; ".join(filter(None, [evidence, witness.users(context)]))))
+        found.append(finding(context, "GS706", "; ".join(filter(None, [evidence, explanations.users(context)]))))
     return found
 
 

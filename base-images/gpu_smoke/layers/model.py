@@ -10,7 +10,7 @@ import os
 import sys
 from typing import Any
 
-from .. import witness
+from .. import explanations
 from ..host import clean
 from ..isolate import Facts, Session
 from ..spec import LayerSpec
@@ -150,7 +150,7 @@ def evaluate(context: Context) -> Layer:
     facts, entry = context.facts.get(NAME, {}), context.options.model
     layer = Layer(NAME, TITLE, LEVEL if entry else "")
     if facts.get("fault"):
-        layer.findings.append(witness.died(context, facts["fault"], entry, "GS916", value=entry))
+        layer.findings.append(explanations.explain_death(context, facts["fault"], entry, "GS916", value=entry))
     elif "not_run" in facts or not facts:
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
     elif facts.get("error"):

@@ -14,11 +14,12 @@ VERSION_FILE = "/proc/driver/nvidia/version"
 
 
 def probe(context: Context, session: Session) -> Facts:
-    """Facts: ``text`` (first line, None when absent), ``version`` ("" when unknown), ``nouveau``."""
+    """Facts: ``text`` (first line, None when absent), ``version`` and ``flavour`` ("" when unknown), ``nouveau``."""
     text = context.host.read(VERSION_FILE)
     modules = context.host.read("/proc/modules") or ""
     nouveau = context.host.exists("/sys/module/nouveau") or bool(re.search(r"^nouveau ", modules, re.M))
-    return {"text": text and text.split("\n")[0][:300], "version": parse_version(text or ""), "nouveau": nouveau}
+    first = text and text.split("\n")[0][:300]
+    return {"text": first, "version": parse_version(text or ""), "flavour": flavour(text or ""), "nouveau": nouveau}
 
 
 def parse_version(text: str) -> str:
@@ -27,10 +28,10 @@ def parse_version(text: str) -> str:
     return match.group(1) if match else ""
 
 
-def branch(version: str) -> int | None:
-    """Return the driver branch of a version: ``580.65.06`` gives 580."""
-    match = re.match(r"\d{2,4}(?=\.)", version or "")
-    return int(match.group()) if match else None
+def flavour(text: str) -> str:
+    """Return ``open`` or ``proprietary`` from the NVRM line of the version file, "" when it has another form."""
+    line = next((line for line in text.splitlines() if line.startswith("NVRM version:")), "")
+    return "open" if "Open Kernel Module" in line else "proprietary" if "Kernel Module" in line else ""
 
 
 def evaluate(context: Context) -> Layer:
@@ -43,7 +44,7 @@ def evaluate(context: Context) -> Layer:
     layer.version = context.fact(NAME, "version") or ""
     started = context.fact("driver-init", "rc") == 0
     if layer.version:
-        layer.summary = f"nvidia.ko {layer.version}"
+        layer.summary = " ".join(filter(None, [f"nvidia.ko {layer.version}", context.fact(NAME, "flavour")]))
     elif context.fact(NAME, "text"):
         layer.findings.append(finding(context, "GS203", context.fact(NAME, "text")))
         layer.summary = "loaded, version unknown"

@@ -7,12 +7,10 @@ import os
 import re
 import time
 
-from .. import statuses, witness
+from .. import explanations, hardware, machine, statuses
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from . import machine
-from .requirement import unsatisfied
 
 NAME, TITLE, LEVEL = "device-nodes", "device nodes", "driver"
 CONTROL, MEMORY = "/dev/nvidiactl", "/dev/nvidia-uvm"
@@ -55,7 +53,7 @@ def gpu_nodes(context: Context) -> Facts:
     """Return the nodes that mean a GPU was given to this machine or container."""
     nodes = context.fact(NAME, "nodes", {})
     found = {path: error for path, error in nodes.items() if path != MEMORY}
-    given_none = witness.asked_for_none(context) or witness.slurm_without_gpus(context)
+    given_none = explanations.asked_for_none(context) or explanations.slurm_without_gpus(context)
     if given_none and not any(_is_gpu(path) for path in found):
         # The container runtime leaves the control node where it was told to give no GPU.
         return {}
@@ -74,7 +72,7 @@ def gpu_here(context: Context) -> bool:
 def _all_withheld(context: Context) -> bool:
     """Say whether a Slurm job without GPUs sees nodes that its device rules keep from it."""
     gpus = [error for path, error in gpu_nodes(context).items() if _is_gpu(path)]
-    return bool(gpus) and witness.slurm_without_gpus(context) and all(error == "EPERM" for error in gpus)
+    return bool(gpus) and explanations.slurm_without_gpus(context) and all(error == "EPERM" for error in gpus)
 
 
 def evaluate(context: Context) -> Layer:
@@ -95,7 +93,7 @@ def evaluate(context: Context) -> Layer:
         seen = f"{', '.join(nodes)} without {CONTROL}"
         layer.findings.append(finding(context, "GS124", seen, "error" if started else "warning"))
     if CONTROL in nodes and MEMORY not in nodes and started != 0:
-        severity = "error" if started in (304, 999) and not witness.broken_gpu(context) else "warning"
+        severity = "error" if started in (304, 999) and not explanations.broken_gpu(context) else "warning"
         layer.findings.append(finding(context, "GS105", f"{MEMORY} does not exist", severity))
     layer.findings += _host_side(context)
     layer.summary = ", ".join(path.rsplit("/", 1)[1] for path in nodes)
@@ -104,7 +102,7 @@ def evaluate(context: Context) -> Layer:
 
 def _no_gpu_node(context: Context) -> Finding:
     seen = f"{CONTROL} is there, /dev/nvidia0 and the others are not"
-    found = witness.not_given(context, seen) or finding(context, "GS116", seen)
+    found = explanations.explain_missing_gpu(context, seen) or finding(context, "GS116", seen)
     found.severity = "error"
     return found
 
@@ -117,7 +115,7 @@ def _without_nodes(context: Context, layer: Layer) -> Layer:
     refused = _all_withheld(context)
     seen = "/proc/driver/nvidia/version is there" if loaded else "no NVIDIA kernel module"
     seen += ", the device rules refuse every GPU node" if refused else ", no /dev/nvidia0"
-    why = witness.not_given(context, seen)
+    why = explanations.explain_missing_gpu(context, seen)
     if not why and loaded and not context.platform.in_container:
         layer.findings.append(finding(context, "GS106", "the kernel module is loaded, /dev/nvidiactl is absent"))
         return layer.settle()
@@ -154,11 +152,10 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
         managed = context.platform.slurm or context.platform.in_kubernetes
         if severity == "warning" and error in ("EPERM", "EACCES") and managed:
             severity = "info"  # the nodes of other jobs' and pods' GPUs
-        hardware = (
-            witness.broken_gpu(context, evidence) if error not in ("EPERM", "EACCES", "EMFILE", "ENFILE") else None
-        )
         code = statuses.NODES.get(error, "GS113")
-        found.append(hardware or finding(context, code, evidence, severity, path=paths[0], value=error))
+        details = {"path": paths[0], "value": error, "meaning": _in_words(error)}
+        told = finding(context, code, evidence, severity, **details)
+        found.append(_broken(context, error, evidence, paths[0]) or told)
     for path, told in (context.fact(NAME, "wrong") or {}).items():
         if path not in bad:
             code = "GS123" if "major" in told else "GS111"
@@ -168,26 +165,24 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
     return found
 
 
+def _broken(context: Context, error: str, evidence: str, path: str) -> Finding | None:
+    """Return what NVML or the machine says of a GPU whose node gives such an error; None for a matter of rights."""
+    if error in ("EPERM", "EACCES", "EMFILE", "ENFILE"):
+        return None
+    broken = explanations.broken_gpu(context, evidence)
+    return broken or (hardware.not_started(context, evidence, path) if error == "EIO" else None)
+
+
 def _in_words(error: str) -> str:
     return os.strerror(getattr(errno, error, 0)).lower() if hasattr(errno, error) else "no name"
 
 
 def _host_side(context: Context) -> list[Finding]:
-    found = []
-    version = context.fact("kernel-module", "version")
-    wanted = context.env.get("NVIDIA_REQUIRE_CUDA", "")
-    cuda = context.fact("driver-init", "driver_version") or 0
-    if wanted and context.env.get("NVIDIA_DISABLE_REQUIRE", "").lower() not in ("1", "true"):
-        reason = unsatisfied(wanted, version or "", cuda)
-        if reason:
-            found.append(finding(context, "GS107", reason))
     docker = context.fact(NAME, "docker", {})
     tools = docker.get("nvidia-container-runtime") or docker.get("nvidia-ctk")
-    if context.platform.kind == "bare" and docker.get("docker") and not tools:
-        found.append(
-            finding(context, "GS108", f"docker in {docker['docker']}, no nvidia-container-runtime, no nvidia-ctk")
-        )
-    return found
+    if context.platform.kind != "bare" or not docker.get("docker") or tools:
+        return []
+    return [finding(context, "GS108", f"docker in {docker['docker']}, no nvidia-container-runtime, no nvidia-ctk")]
 
 
 LAYERS = (LayerSpec(NAME, 20, evaluate, probe, "host", carries=ALL),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
+from ..drivers import in_folder
 from ..spec import LayerSpec
 from ..verdicts import Context, Layer, finding
-from .user_driver import in_folder
 
 NAME, TITLE, LEVEL = "platform", "platform", ""
 INJECTORS = ("CUDA_INJECTION64_PATH", "NSIGHT_CUDA_DEBUGGER")

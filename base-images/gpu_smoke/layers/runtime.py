@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import counts, loaded, loader, witness
+from .. import counts, explanations, loaded, loader
 from ..calls import Api, open_library
 from ..errors import code_text
 from ..isolate import Facts, Session
-from ..row import MINIMUM_BRANCH
+from ..row import to_driver
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from .driver_init import cuda_text
@@ -88,7 +88,7 @@ def evaluate(context: Context) -> Layer:
 
 def unused(context: Context) -> bool:
     """Say whether the runtime that the loader finds is one that the framework, which works, does not use."""
-    return witness.framework_has_its_own(context, "cudart", context.fact(NAME, "path") or "")
+    return explanations.framework_has_its_own(context, "cudart", context.fact(NAME, "path") or "")
 
 
 def _missing(context: Context, facts: Facts) -> list[Finding]:
@@ -130,14 +130,14 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     version, driver = facts.get("runtime_version") or 0, facts.get("driver_version") or 0
     details = {
         "runtime": cuda_text(version), "driver": cuda_text(driver), "value": rc,
-        "minimum": MINIMUM_BRANCH.get(version // 1000, "?"),
+        "to_driver": to_driver(context.row, version),
     }  # fmt: skip
     code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "")
     evidence = f"cudaGetDeviceCount gave {code_text(rc)}; runtime {details['runtime']}, driver {details['driver']}"
-    held = witness.users(context) if rc == 46 else ""
+    held = explanations.users(context) if rc == 46 else ""
     evidence += f"; NVML: {held}" if held else ""
     own = [finding(context, code, evidence, **details)] if code else []
-    layer.findings += own or witness.on_gpu(context, rc, evidence, "GS505", **details)
+    layer.findings += own or explanations.explain_gpu_failure(context, rc, evidence, "GS505", **details)
 
 
 LAYERS = (LayerSpec(NAME, 70, evaluate, probe, "gpu", needs_driver=False, carries=ALL),)

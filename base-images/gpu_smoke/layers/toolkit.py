@@ -1,4 +1,4 @@
-"""Layers of the toolkit libraries: each one's file, version, and a small computation against plain Python."""
+"""Layers of the toolkit libraries: each one's file and version; cuBLAS also multiplies two small matrices."""
 
 from __future__ import annotations
 
@@ -9,27 +9,25 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import loaded, loader, witness
+from .. import explanations, loaded, loader
 from ..calls import Api, CallFailed, open_library
 from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
 from ..spec import WORKLOADS, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
-from . import runtime, toolkit_math
+from . import matrix_product, runtime
 from .user_driver import BAD_FILES
 
 LEVEL = "gpu"
 
 
 class Library(NamedTuple):
-    """One toolkit library: its sonames by CUDA major, what must be loaded before it, its test and the error allowed."""
+    """One toolkit library: its sonames by CUDA major, and what must be loaded before it."""
 
     family: str
     title: str
     sonames: dict[int, str]
-    before: tuple[str, ...]
-    test: Callable[[Api, toolkit_math.Device], float]
-    tolerance: float
+    before: tuple[str, ...] = ()
 
 
 def _both(soname: str) -> dict[int, str]:
@@ -37,18 +35,16 @@ def _both(soname: str) -> dict[int, str]:
 
 
 _JITLINK = {12: "libnvJitLink.so.12", 13: "libnvJitLink.so.13"}
+COMPUTES = "cublas"
 LIBRARIES = (
-    Library("cublas", "cuBLAS", {12: "libcublas.so.12", 13: "libcublas.so.13"}, ("libcublasLt.so.{major}",),
-            toolkit_math.cublas, 0.0),
-    Library("curand", "cuRAND", _both("libcurand.so.10"), (), toolkit_math.curand, 1e-6),
-    Library("cusparse", "cuSPARSE", _both("libcusparse.so.12"), ("libnvJitLink.so.{major}",),
-            toolkit_math.cusparse, 0.0),
-    Library("cusolver", "cuSOLVER", {12: "libcusolver.so.11", 13: "libcusolver.so.12"}, ("libnvJitLink.so.{major}",),
-            toolkit_math.cusolver, 1e-5),
-    Library("cufft", "cuFFT", {12: "libcufft.so.11", 13: "libcufft.so.12"}, (), toolkit_math.cufft, 1e-4),
-    Library("cudnn", "cuDNN", _both("libcudnn.so.9"), (), toolkit_math.cudnn, 1e-5),
-    Library("nccl", "NCCL", _both("libnccl.so.2"), (), toolkit_math.nccl, 0.0),
-)  # fmt: skip
+    Library("cublas", "cuBLAS", {12: "libcublas.so.12", 13: "libcublas.so.13"}, ("libcublasLt.so.{major}",)),
+    Library("curand", "cuRAND", _both("libcurand.so.10")),
+    Library("cusparse", "cuSPARSE", _both("libcusparse.so.12"), ("libnvJitLink.so.{major}",)),
+    Library("cusolver", "cuSOLVER", {12: "libcusolver.so.11", 13: "libcusolver.so.12"}, ("libnvJitLink.so.{major}",)),
+    Library("cufft", "cuFFT", {12: "libcufft.so.11", 13: "libcufft.so.12"}),
+    Library("cudnn", "cuDNN", _both("libcudnn.so.9")),
+    Library("nccl", "NCCL", _both("libnccl.so.2")),
+)
 
 
 def cuda_major(context: Context) -> int:
@@ -78,8 +74,8 @@ def probe(library: Library) -> Callable[[Context, Session], Facts]:
             facts["version"] = _version(api, library.family)
             if library.family == "cudnn":
                 facts["cudart"] = api.size("cudnnGetCudartVersion")
-            if _may_compute(context):
-                facts["error_size"] = str(_compute(context, session, library, api))
+            if library.family == COMPUTES and _may_compute(context):
+                facts["error_size"] = str(_compute(context, session, api))
         except (CallFailed, AttributeError) as error:
             facts.update(call=getattr(error, "call", str(error)), rc=getattr(error, "rc", -1))
         return facts
@@ -89,15 +85,15 @@ def probe(library: Library) -> Callable[[Context, Session], Facts]:
 
 def _may_compute(context: Context) -> bool:
     runtime_works = context.fact("runtime", "count_rc") == 0 and (context.fact("runtime", "count") or 0) > 0
-    hung = context.hung("kernels", "memory", *(library.family for library in LIBRARIES))
+    hung = context.hung("kernels", "memory")
     return runtime_works and context.fact("driver-init", "rc") == 0 and not hung
 
 
-def _compute(context: Context, session: Session, library: Library, api: Api) -> float:
+def _compute(context: Context, session: Session, api: Api) -> float:
     handle = session.kept.get(runtime.NAME) or ctypes.CDLL(context.fact("runtime", "path"))
-    device = toolkit_math.Device(Api(handle, session, "libcudart"))
+    device = matrix_product.Device(Api(handle, session, "libcudart"))
     try:
-        return library.test(api, device)
+        return matrix_product.largest_error(api, device)
     finally:
         device.free()
 
@@ -125,14 +121,14 @@ def evaluate(context: Context, library: Library) -> Layer:
     layer.path, layer.version = facts.get("path", ""), facts.get("version", "")
     if facts.get("fault"):
         place = layer.path or library.title
-        layer.findings.append(witness.died(context, facts["fault"], place, "GS612", value=library.title))
+        layer.findings.append(explanations.explain_death(context, facts["fault"], place, "GS612", value=library.title))
     elif not facts.get("loaded"):
         layer.state, layer.summary = SKIP, "not installed, not promised"
         layer.findings += _not_loaded(context, library, facts, promised)
     else:
         layer.findings += _loaded(context, library, facts)
         layer.summary = _summary(context, library, facts, layer)
-        if witness.framework_has_its_own(context, library.family, layer.path):
+        if explanations.framework_has_its_own(context, library.family, layer.path):
             for found in layer.findings:
                 found.severity = "info" if found.code == "GS608" else found.severity
         if layer.state == SKIP and runtime.unused(context):
@@ -143,7 +139,7 @@ def evaluate(context: Context, library: Library) -> Layer:
 def _summary(context: Context, library: Library, facts: Facts, layer: Layer) -> str:
     if "error_size" in facts:
         return f"{layer.version}, computes right"
-    if context.options.mode == "node" and not facts.get("call"):
+    if library.family == COMPUTES and context.options.mode == "node" and not facts.get("call"):
         layer.state = SKIP
         return f"{layer.version} loads; not computed: no usable GPU"
     return f"{layer.version} loads"
@@ -177,11 +173,8 @@ def _loaded(context: Context, library: Library, facts: Facts) -> list[Finding]:
     if facts.get("call"):
         found += _failed_call(context, library, facts)
     error = float(facts.get("error_size", "0"))
-    if not error <= library.tolerance:
-        # Equal bits of cuRAND's device and host generators are not promised; numbers out of range are wrong.
-        severity = "warning" if library.family == "curand" and error <= 1.0 else "error"
-        evidence = f"greatest error {error:g}, allowed {library.tolerance:g}"
-        found.append(finding(context, "GS606", evidence, severity, value=library.title))
+    if error:
+        found.append(finding(context, "GS606", f"greatest error {error:g}, want 0", value=library.title))
     return found
 
 
@@ -189,7 +182,9 @@ def _failed_call(context: Context, library: Library, facts: Facts) -> list[Findi
     """Explain a failed call: of the runtime by CUDA's numbers, of the library by its own status."""
     call, rc = facts["call"], facts["rc"]
     if call.startswith("cuda"):
-        return witness.on_gpu(context, rc, f"{call} gave {code_text(rc)}", "GS607", value=library.title)
+        return explanations.explain_gpu_failure(
+            context, rc, f"{call} gave {code_text(rc)}", "GS607", value=library.title
+        )
     name = STATUS.get(library.family, {}).get(rc, "")
     evidence = f"{call} gave {rc}" + (f" ({name})" if name else "")
     return [finding(context, "GS607", evidence, value=library.title)]
@@ -242,11 +237,11 @@ def judge_copies(context: Context) -> Layer:
         for entry in libraries:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
-    for family, bare, later in _elsewhere(*worlds.values()):
-        if "/wsl/" in f"{bare}/" and "/wsl/" in f"{later}/":
-            continue
-        evidence = f"{family}: bare from {bare}, after import from {later}"
-        layer.findings.append(finding(context, "GS611", evidence, value=family, folders=f"{bare} or {later}"))
+    moved = [entry for entry in _elsewhere(*worlds.values()) if not all("/wsl/" in f"{one}/" for one in entry[1:])]
+    if moved:
+        families, places = ", ".join(entry[0] for entry in moved), sorted({entry[2] for entry in moved})
+        evidence = f"{families}: after import from {', '.join(places[:3])}; the loader finds others"
+        layer.findings.append(finding(context, "GS611", evidence, value=families, folders=" and ".join(places[:3])))
     layer.summary = (
         ", ".join(f"{len(entries)} {world}" for world, entries in worlds.items() if entries) or "none loaded"
     )

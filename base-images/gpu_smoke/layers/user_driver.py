@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
 from .. import elf, loader
 from ..calls import Api, open_library
+from ..drivers import file_version, in_folder
 from ..isolate import Facts, Session
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
@@ -34,24 +34,6 @@ def probe(context: Context, session: Session) -> Facts:
         if not facts["missing"]:
             session.kept[NAME] = library
     return facts
-
-
-def file_version(path: str) -> str:
-    """Return the driver version in a library's file name: ``libcuda.so.535.104.05`` gives ``535.104.05``."""
-    match = re.search(r"\.so\.(\d{3,4}\.\d{1,4}(?:\.\d{1,4})?)$", path or "")
-    return match.group(1) if match else ""
-
-
-def mounted(context: Context, path: str) -> bool:
-    """Say whether a file, or its link's target, was mounted into the container."""
-    shown = {context.host.shown(path), context.host.shown(os.path.realpath(path))}
-    mounts = context.host.read("/proc/self/mountinfo") or ""
-    return any(len(fields := line.split()) > 4 and fields[4] in shown for line in mounts.splitlines())
-
-
-def in_folder(path: str, name: str) -> bool:
-    """Say whether a folder called ``name`` (stubs, compat) is on the way to a file."""
-    return f"/{name}/" in (path or "")
 
 
 def evaluate(context: Context) -> Layer:

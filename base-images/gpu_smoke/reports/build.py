@@ -12,7 +12,6 @@ from typing import Any
 from ..gpus import known
 from ..host import clean
 from ..platforms import GPU_VARIABLES
-from ..row import MINIMUM_BRANCH
 from ..spec import stands_on
 from ..verdicts import FAIL, Context, Finding, Layer, block, finding, unmet
 from ..version import VERSION
@@ -68,7 +67,7 @@ def _cause(context: Context, layer: Layer) -> dict[str, Any]:
 def _floor(context: Context) -> dict[str, Any] | None:
     """Return the oldest driver branch that the runtime found here can run on (CUDA Compatibility)."""
     version = context.fact("runtime", "runtime_version") or 0
-    branch = MINIMUM_BRANCH.get(version // 1000)
+    branch = context.row.oldest_driver(version)
     return {"cuda": f"{version // 1000}.{version % 1000 // 10}", "branch": branch} if branch else None
 
 

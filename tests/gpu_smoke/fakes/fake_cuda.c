@@ -132,11 +132,10 @@ int cuModuleLoadData(void **module, const char *text) {
     return rc;
 }
 int cuModuleUnload(void *module) { (void)module; return 0; }
-static const char *KERNELS[] = {"gpu_smoke", "gpu_smoke_fill", "gpu_smoke_check", "gpu_smoke_product", "gpu_smoke_tensor"};
 int cuModuleGetFunction(void **function, void *module, const char *name) {
     (void)module;
-    for (long n = 0; n < 5; n++) if (!strcmp(name, KERNELS[n])) { *function = (void *)(24 + n); return 0; }
-    return 500;
+    *function = (void *)24;
+    return strcmp(name, "gpu_smoke") ? 500 : 0;
 }
 int cuMemsetD8_v2(uint64_t to, unsigned char value, size_t size) { memset((void *)to, value, size); return 0; }
 // FAKE_BAD_SM is a multiprocessor that computes wrong. Blocks go to the 132 in turn; FAKE_SHY_SM gets none of the first
@@ -158,82 +157,15 @@ static void chain(uint32_t *data, uint32_t *places, uint32_t rounds, unsigned bl
         }
     if (number("FAKE_KERNEL_WRONG", 0)) data[3] ^= 1;
 }
-static uint32_t value(uint32_t n, uint32_t seed, uint32_t flip) {
-    uint32_t x = n * 2654435769u + seed;
-    x = (x ^ x >> 15) * 2246822507u;
-    return x ^ x >> 13 ^ flip;
-}
-// FAKE_WEAK is a byte of the memory that all blocks together make; its bit 4 falls to 0 from launch FAKE_WEAK_FROM on.
-static void fill(uint32_t *data, uint32_t words, uint32_t seed, uint32_t flip) {
-    static long place, launches;
-    static uint64_t first;
-    if (!first || (uint64_t)data == first) first = (uint64_t)data, place = 0;
-    for (uint32_t n = 0; n < words; n++) data[n] = value(n, seed, flip);
-    long weak = number("FAKE_WEAK", -1) - place;
-    if (weak >= 0 && weak < 4L * words && launches++ >= number("FAKE_WEAK_FROM", 0)) ((char *)data)[weak] &= ~16;
-    place += 4L * words;
-}
-static void check(const uint32_t *data, uint32_t words, uint32_t seed, uint32_t flip, uint32_t *told) {
-    for (uint32_t n = 0; n < words; n++) {
-        uint32_t wrong = data[n] ^ value(n, seed, flip);
-        if (!wrong) continue;
-        told[0]++, told[2] |= wrong;
-        if (n < told[1]) told[1] = n;
-    }
-}
-// FAKE_PRODUCT_WRONG is the product that goes wrong, from 1; the matrices repeat with a period of 8.
-static void product(const float *a, const float *b, float *c, uint32_t side) {
-    static long products;
-    float sums[8][8];
-    for (int row = 0; row < 8; row++)
-        for (int col = 0; col < 8; col++) {
-            sums[row][col] = 0;
-            for (uint32_t k = 0; k < side; k++) sums[row][col] += a[row * side + k] * b[k * side + col];
-        }
-    for (uint32_t row = 0; row < side; row++)
-        for (uint32_t col = 0; col < side; col++) c[row * side + col] += sums[row % 8][col % 8];
-    if (++products == number("FAKE_PRODUCT_WRONG", 0)) c[side * side - 1] += 1;
-}
-// What a warp's tensor cores add in one turn of 255 rounds, for each of 64 different warps.
-static uint32_t warp(uint32_t seed) {
-    uint32_t x = seed * 2654435769u, sum = 0;
-    for (int round = 0; round < 255; round++) {
-        x = x * 1664525 + 1013904223;
-        int32_t left = (int32_t)(x >> 20) - 2048, right = (int32_t)(x >> 8 & 511) - 256;
-        for (int n = 0; n < 4; n++) sum = sum * 1664525 + (uint32_t)(8 * left * right + (int32_t)(x & 255) + n);
-    }
-    return sum;
-}
-// FAKE_BAD_TENSOR is a multiprocessor whose tensor cores compute wrong, from launch FAKE_BAD_TENSOR_FROM on, in one thread.
-static void tensor(uint32_t *data, uint32_t *places, uint32_t turns, unsigned blocks, unsigned threads) {
-    static int launches;
-    static uint32_t warps[64];
-    uint32_t factor = 1, lanes = 0, power = 1, turned = 0;
-    long bad = ++launches > number("FAKE_BAD_TENSOR_FROM", 0) ? number("FAKE_BAD_TENSOR", -1) : -1;
-    long wrong = number("FAKE_BAD_THREAD", 5);
-    for (int n = 0; n < 64 && launches == 1; n++) warps[n] = warp(n);
-    for (int n = 0; n < 4 * 255; n++) lanes = lanes * 1664525 + 1, factor *= 1664525;
-    for (uint32_t n = 0; n < turns; n++) turned = turned * factor + 1, power *= factor;
-    for (unsigned b = 0; b < blocks; b++)
-        for (unsigned t = 0; t < threads; t++) {
-            uint32_t n = b * threads + t, added = warps[(b + t / 32) % 64] + lanes * (t % 32);
-            places[n] = b % PROCESSORS;
-            data[n] = (power * data[n] + turned * added) ^ (places[n] == bad && t == wrong ? 1u << 22 : 0);
-        }
-}
 int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void *stream, void **arguments, void **extra) {
-    (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
+    (void)f, (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
     if (number("FAKE_LAUNCH_RC", 0)) return number("FAKE_LAUNCH_RC", 0);
     static int launches;
     if (++launches == number("FAKE_LAUNCH_FAILS", 0)) return 719;
 #define POINTER(n) (uint32_t *)*(uint64_t *)arguments[n]
 #define WORD(n) *(uint32_t *)arguments[n]
-    if (f == (void *)24) chain(POINTER(0), POINTER(1), WORD(2), gx, bx);
-    if (f == (void *)25) fault("fill"), fill(POINTER(0), WORD(1), WORD(2), WORD(3));
-    if (f == (void *)26) check(POINTER(0), WORD(1), WORD(2), WORD(3), POINTER(4));
-    if (f == (void *)27) product((float *)POINTER(0), (float *)POINTER(1), (float *)POINTER(2), WORD(3));
-    if (f == (void *)28) tensor(POINTER(0), POINTER(1), WORD(2), gx, bx);
+    chain(POINTER(0), POINTER(1), WORD(2), gx, bx);
     return 0;
 }
 

@@ -40,14 +40,27 @@ int nvmlDeviceGetPciInfo_v3(void *device, char *info) { memset(info, 0, 68); snp
 int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { *minor = (unsigned)(long)device - 1; return 0; }
 int nvmlDeviceGetComputeMode(void *device, int *mode) { (void)device; *mode = number("FAKE_COMPUTE_MODE", 0); return 0; }
 int nvmlDeviceGetPersistenceMode(void *device, int *mode) { (void)device; *mode = number("FAKE_PERSISTENCE", 1); return 0; }
-// nvmlGpuFabricInfo_t: 16 bytes of a UUID, status, clique, state.
-int nvmlDeviceGetGpuFabricInfo(void *device, char *info) {
+// nvmlGpuFabricInfo_v2_t: version, 16 bytes of a UUID, status, clique, state, health (2 is healthy, in each two bits).
+int nvmlDeviceGetGpuFabricInfoV(void *device, char *info) {
     (void)device;
-    int status = number("FAKE_FABRIC_RC", 0);
-    memset(info, 0, 25);
-    memcpy(info + 16, &status, 4);
-    info[24] = number("FAKE_FABRIC", 0);
+    int version, status = number("FAKE_FABRIC_RC", 0), health = number("FAKE_FABRIC_HEALTH", 0x1aa);
+    memcpy(&version, info, 4);
+    if (version != (36 | 2 << 24)) return 25;
+    memset(info + 4, 0, 32);
+    memcpy(info + 20, &status, 4);
+    info[28] = number("FAKE_FABRIC", 0);
+    memcpy(info + 32, &health, 4);
     return number("FAKE_FABRIC", -1) < 0 ? 3 : 0;
+}
+// nvmlFieldValue_t: field, scope, two long numbers, kind, rc, value. FAKE_RECOVERY is field 230, the recovery action.
+int nvmlDeviceGetFieldValues(void *device, int count, char *field) {
+    (void)device, (void)count;
+    unsigned asked, action = number("FAKE_RECOVERY", 0);
+    int rc = 0;
+    memcpy(&asked, field, 4);
+    if (asked != 230) rc = 3;
+    memcpy(field + 28, &rc, 4), memcpy(field + 32, &action, 4);
+    return 0;
 }
 int nvmlSystemGetConfComputeState(unsigned *state) { state[0] = state[1] = number("FAKE_CONFIDENTIAL", 0), state[2] = 0; return 0; }
 int nvmlSystemGetConfComputeGpusReadyState(unsigned *ready) { *ready = number("FAKE_CONFIDENTIAL_READY", 0); return 0; }
@@ -82,5 +95,3 @@ int nvmlDeviceGetTotalEccErrors(void *device, int kind, int counter, unsigned lo
     return 0;
 }
 int nvmlDeviceGetCurrentClocksEventReasons(void *device, unsigned long long *reasons) { (void)device; *reasons = number("FAKE_SLOWED", 0); return 0; }
-int nvmlDeviceGetCurrPcieLinkWidth(void *device, unsigned *width) { (void)device; *width = number("FAKE_PCIE", 16); return 0; }
-int nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width) { (void)device; *width = 16; return 0; }

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from . import statuses
-from .errors import NVML, means, nvml_text
+from . import hardware, machine, statuses
+from .drivers import mismatch, mounted
+from .errors import NVML, RECOVERY, meaning, nvml_text, recovery_text
 from .gpus import gpu_name
-from .layers import machine
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, fault_finding, finding
 
@@ -23,23 +23,40 @@ PROHIBITED, EXCLUSIVE = 2, (1, 3)
 
 
 def broken_gpu(context: Context, seen: str = "") -> Finding | None:
-    """Return the finding of a GPU that NVML itself calls broken: lost, to be reset, without power."""
-    for answer, where in _nvml_answers(context):
+    """Return the finding of a GPU that NVML itself calls broken (lost, without power), or wants recovered."""
+    for answer, where, device in _nvml_answers(context):
         if answer in BROKEN:
-            evidence = "; ".join(filter(None, [seen, f"NVML: {where} gave {nvml_text(answer)}"]))
-            return finding(context, BROKEN[answer], evidence, "error", value=where)
+            asks = recovery_text(device.get("recovery") or 0)
+            evidence = "; ".join(filter(None, [seen, f"NVML: {where} gave {nvml_text(answer)}", asks]))
+            return finding(context, BROKEN[answer], evidence, "error", value=where, action=recovery(device))
+    for device in context.fact("nvml", "devices") or []:
+        if device.get("recovery"):
+            told = f"{seen}; {gpu_name(context, device['number'])}: {recovery_text(device['recovery'])}"
+            return finding(context, "GS418", told, "error", action=recovery(device))
     return None
 
 
-def _nvml_answers(context: Context) -> list[tuple[int, str]]:
-    found = [
-        (context.fact("nvml", "rc") or 0, "nvmlInit_v2"),
-        (context.fact("nvml", "count_rc") or 0, "the device count"),
+def _nvml_answers(context: Context) -> list[tuple[int, str, dict[str, Any]]]:
+    found: list[tuple[int, str, dict[str, Any]]] = [
+        (context.fact("nvml", "rc") or 0, "nvmlInit_v2", {}),
+        (context.fact("nvml", "count_rc") or 0, "the device count", {}),
     ]
     for device in context.fact("nvml", "devices") or []:
-        found.append((device.get("rc") or 0, gpu_name(context, device["number"])))
-        found.append((device.get("answer") or 0, gpu_name(context, device["number"])))
+        for key in ("rc", "answer"):
+            found.append((device.get(key) or 0, gpu_name(context, device["number"]), device))
     return found
+
+
+def recovery(device: dict[str, Any]) -> str:
+    """Return what NVML wants done with a GPU, "" where it wants nothing or does not say."""
+    return RECOVERY.get(device.get("recovery") or 0, ("", ""))[1]
+
+
+def computes(context: Context) -> bool:
+    """Say whether the kernels ran on every tested GPU and computed right."""
+    tested = context.fact("kernels", "devices") or []
+    answers = [one.get("universal", {}) for one in tested]
+    return bool(tested) and all(answer.get("rc") == 0 and not answer.get("wrong") for answer in answers)
 
 
 def limited(context: Context, seen: str) -> Finding | None:
@@ -85,7 +102,7 @@ def slurm_without_gpus(context: Context) -> bool:
     return context.platform.slurm and not slurm_gives_gpus(context.env)
 
 
-def not_given(context: Context, seen: str) -> Finding | None:
+def explain_missing_gpu(context: Context, seen: str) -> Finding | None:
     """Return why a process was given no GPU, from what it was asked for with; None when nothing says so."""
     value = visible(context)
     told = (
@@ -100,9 +117,17 @@ def not_given(context: Context, seen: str) -> Finding | None:
         return None
     if asked_for_none(context):
         return finding(context, "GS115", told, "warning", value=value)
+    if (library := _mounted_library(context)) and "apptainer" not in context.platform.names:
+        return finding(context, "GS127", f"{told}; {library} is mounted", "warning")
     if names_gpus(context):
         return finding(context, "GS114", told, "warning", value=value)
     return None
+
+
+def _mounted_library(context: Context) -> str:
+    """Return a library of the driver that a container runtime mounted, "" for none: then NVIDIA's runtime ran."""
+    paths = [context.fact(layer, "path") or "" for layer in ("user-driver", "nvml")]
+    return next((path for path in paths if path and mounted(context, path)), "")
 
 
 def mps(context: Context) -> dict[str, Any]:
@@ -145,8 +170,8 @@ def users(context: Context) -> str:
     return ", ".join(told[:4])
 
 
-def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
-    """Return what explains that the driver does not start, the likeliest first; empty when no witness speaks."""
+def explain_init_failure(context: Context, rc: int, seen: str) -> list[Finding]:
+    """Return what explains that the driver does not start, the likeliest first; empty when nothing explains it."""
     found = [broken_gpu(context, seen)]
     if rc in (1, 2, 3, 201, 304, 999):
         found.append(limited(context, seen))
@@ -172,6 +197,8 @@ def not_started(context: Context, rc: int, seen: str) -> list[Finding]:
         found.append(
             finding(context, "GS325", f"{seen}; the kernel module lists as excluded: {left_out}", value=left_out)
         )
+    if rc in (100, 101, 999) and not context.fact("nvml", "count"):
+        found.append(hardware.not_started(context, seen))
     said = [one for one in found if one]
     for one in said:
         one.severity = "error"
@@ -184,20 +211,18 @@ ON_GPU = {2: "GS706", 46: "GS313", 209: "GS701", 214: "GS711", 218: "GS714", 220
           **dict.fromkeys((700, 714, 715, 716, 717, 718, 719), "GS713")}  # fmt: skip
 
 
-def on_gpu(context: Context, rc: int, seen: str, fallback: str, **details: Any) -> list[Finding]:
+def explain_gpu_failure(context: Context, rc: int, seen: str, fallback: str, **details: Any) -> list[Finding]:
     """Return what explains a failed call after the driver's start, the likeliest first."""
     told = f"{seen}; NVML: {users(context)}" if rc in (2, 46) and users(context) else seen
-    found = not_started(context, rc, told) or _mps_limit(context, rc, told) or _by_nodes(context, rc, told)
+    found = explain_init_failure(context, rc, told) or _mps_limit(context, rc, told) or _by_nodes(context, rc, told)
     if not found and rc in (803, 804):
-        from .layers import driver_init
-
-        found = [driver_init.mismatch(context, rc, told, context.fact("user-driver", "path", ""))]
+        found = [mismatch(context, rc, told, context.fact("user-driver", "path", ""))]
     if found:
         return found
+    if rc in (800, 801) and (imex := hardware.without_imex(context, told)):
+        return [imex]
     code = ON_GPU.get(rc, fallback)
-    if code == fallback and means(rc):
-        told += f"; {means(rc)}"
-    return [finding(context, code, told, "error", **{"name": "the code", "value": rc, **details})]
+    return [finding(context, code, told, "error", **{"value": rc, "meaning": meaning(rc), **details})]
 
 
 def _mps_limit(context: Context, rc: int, seen: str) -> list[Finding]:
@@ -222,11 +247,9 @@ def _refused(context: Context, seen: str, path: str, error: str) -> Finding:
     return finding(context, code, f"{seen}; open of {path} gives {error}", "error", path=path, value=error)
 
 
-def died(context: Context, fault: dict[str, Any], path: str, late: str, **details: Any) -> Finding:
+def explain_death(context: Context, fault: dict[str, Any], path: str, late: str, **details: Any) -> Finding:
     """Return the finding of a workload's death; being ``late`` while the GPU computes is not the fault of the GPU."""
-    computed = context.fact("kernels", "devices") or []
-    works = computed and all(one.get("universal", {}).get("rc") == 0 for one in computed)
-    if fault.get("kind") == "timeout" and works:
+    if fault.get("kind") == "timeout" and computes(context):
         evidence = f"no answer within {fault.get('seconds')} s in {fault.get('call')}; the GPU itself computes"
         return finding(context, late, evidence, **details)
     return fault_finding(context, fault, path)
@@ -239,7 +262,7 @@ def _not_ready(context: Context, seen: str) -> Finding:
         return finding(context, "GS320", f"{seen}; NVML: confidential computing is on, the GPUs are not released")
     states = {device["fabric"] for device in facts.get("devices") or [] if "fabric" in device}
     if 2 in states:
-        return finding(context, "GS321", f"{seen}; NVML: the fabric's probe is in progress")
+        return hardware.fabric_in_progress(context, f"{seen}; NVML: the fabric's probe is in progress")
     failed = [d for d in facts.get("devices") or [] if d.get("fabric") == 3 and d.get("fabric_rc")]
     if failed:
         told = f"{gpu_name(context, failed[0]['number'])} ended with {nvml_text(failed[0]['fabric_rc'])}"

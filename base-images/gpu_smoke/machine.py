@@ -7,8 +7,8 @@ import re
 import resource
 import stat
 
-from ..isolate import Facts
-from ..verdicts import Context, oom_kills
+from .isolate import Facts
+from .verdicts import Context, oom_kills
 
 NVIDIA = "0x10de"
 # What CUDA needs of addresses is at least the GPU's and the machine's memory; a limit below this is never meant for it.
@@ -16,7 +16,7 @@ ROOM = 1 << 40
 
 
 def facts(context: Context) -> Facts:
-    """Return ``limits``, ``pci``, ``listed`` (GPUs in /proc/driver/nvidia), the nodes of MIG, MPS, the memory limit."""
+    """Return ``limits``, ``pci``, ``listed`` (GPUs in /proc/driver/nvidia), modules, MIG, MPS, the memory limit."""
     host, mig_caps = context.host, _mig_caps(context)
     return {
         "limits": {"as": _limit(resource.RLIMIT_AS), "nofile": _limit(resource.RLIMIT_NOFILE)},
@@ -24,6 +24,9 @@ def facts(context: Context) -> Facts:
             host.read("/sys/fs/cgroup/memory.max") or host.read("/sys/fs/cgroup/memory/memory.limit_in_bytes")
         ),
         "oom_kills": oom_kills(host),
+        "uvm_disable_hmm": host.read("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm"),
+        "uvm_major": kernel_numbers(context).get("nvidia-uvm"), "ib_umad": host.exists("/sys/module/ib_umad"),
+        "imex_channels": host.names("/dev/nvidia-caps-imex-channels"), "efa": _efa(context),
         "pci": _pci(context), "listed": _listed(context), "caps": host.names("/dev/nvidia-caps"),
         "mig_caps": mig_caps, "refused_caps": _refused_caps(context, mig_caps), "mps": _mps(context),
     }  # fmt: skip
@@ -39,15 +42,24 @@ def _number(text: str | None) -> int | None:
     return int(value) if value.isdigit() and int(value) < 1 << 60 else None
 
 
-def _pci(context: Context) -> list[dict[str, str]]:
-    """Return NVIDIA's display and 3D controllers, with the kernel module that has each ("" for none)."""
+def _efa(context: Context) -> list[str]:
+    """Return AWS's EFA network devices by name."""
+    base = "/sys/class/infiniband"
+    drivers = {name: context.host.path(f"{base}/{name}/device/driver") for name in context.host.names(base)}
+    return [name for name, link in drivers.items() if os.path.basename(os.path.realpath(link)) == "efa"]
+
+
+def _pci(context: Context) -> list[Facts]:
+    """Return NVIDIA's display and 3D controllers: address, device id, the kernel module that has each ("" for none)."""
     found, host = [], context.host
     for address in host.names("/sys/bus/pci/devices"):
         folder = f"/sys/bus/pci/devices/{address}"
         kind = (host.read(f"{folder}/class") or "").strip()
         if (host.read(f"{folder}/vendor") or "").strip() == NVIDIA and kind.startswith("0x03"):
             driver = host.path(f"{folder}/driver")
-            found.append({"address": address, "driver": os.path.basename(os.path.realpath(driver))
+            device = (host.read(f"{folder}/device") or "").strip()
+            number = int(device, 16) if re.fullmatch(r"0x[0-9a-f]{4}", device) else 0
+            found.append({"address": address, "device": number, "driver": os.path.basename(os.path.realpath(driver))
                           if os.path.lexists(driver) else ""})  # fmt: skip
     return found
 
@@ -106,10 +118,15 @@ def not_a_device(context: Context, path: str) -> str:
     return "a plain file" if stat.S_ISREG(mode) and not context.host.root else ""
 
 
+def kernel_numbers(context: Context) -> dict[str, int]:
+    """Return the major numbers that the kernel gave to NVIDIA's nodes (/proc/devices)."""
+    text = context.host.read("/proc/devices") or ""
+    return {name: int(major) for major, name in re.findall(r"^\s*(\d+) (nvidia\S*)$", text, re.M)}
+
+
 def wrong_major(context: Context, path: str, names: tuple[str, ...]) -> str:
     """Compare a node's major number with /proc/devices; return the evidence of a node that leads elsewhere, else ""."""
-    text = context.host.read("/proc/devices") or ""
-    known = {name: int(major) for major, name in re.findall(r"^\s*(\d+) (nvidia\S*)$", text, re.M)}
+    known = kernel_numbers(context)
     wanted = {known[name] for name in names if name in known}
     try:
         status = os.stat(context.host.path(path))
