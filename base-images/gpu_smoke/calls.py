@@ -10,9 +10,9 @@ import sys
 from typing import Any, NamedTuple
 
 from . import elf, loaded
-from .errors import code_text
 from .host import Host, clean
 from .isolate import Session
+from .numbers import named
 from .verdicts import Context
 
 DRIVER_FOLDERS = (
@@ -27,7 +27,7 @@ class CallFailed(Exception):
     """A C function gave a code that is not 0. ``call`` is its name, ``rc`` the code."""
 
     def __init__(self, call: str, rc: int) -> None:
-        super().__init__(f"{call} gave {code_text(rc)}")
+        super().__init__(f"{call} gave {named('cuda', rc)}")
         self.call, self.rc = call, rc
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from . import errors, statuses
+from . import numbers
 from .findings import Code, Lines, catalogue
 
 
@@ -36,13 +36,13 @@ def _layer(name: str) -> str:
 
 def _numbers(text: str) -> str:
     """Explain a number or name of a library with every finding that it can lead to. Raises KeyError."""
-    found = errors.find(text) or statuses.find(text)
+    found = numbers.find(text)
     if not found:
         raise KeyError(text)
     known, parts = catalogue(), []
     for library, entry in found:
         means = entry.means or "see the library's own documentation"
-        findings = [known[code] for code in entry.codes]
+        findings = [known[code] for code in entry.findings]
         lines = textwrap.wrap(f"means: {means}", 78, initial_indent="  ", subsequent_indent="    ")
         if len(findings) > 1:
             lines.append("  possible causes, the likeliest first; gpu-smoke tells them apart on the machine:")

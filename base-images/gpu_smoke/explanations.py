@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from . import hardware, machine, statuses
+from . import hardware, machine
 from .drivers import mismatch, mounted
-from .errors import NVML, RECOVERY, meaning, nvml_text, recovery_text
 from .gpus import gpu_name
+from .numbers import RECOVERY, meaning, named, node_finding, recovery_text, tables
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, fault_finding, finding
 
@@ -27,7 +27,7 @@ def broken_gpu(context: Context, seen: str = "") -> Finding | None:
     for answer, where, device in _nvml_answers(context):
         if answer in BROKEN:
             asks = recovery_text(device.get("recovery") or 0)
-            evidence = "; ".join(filter(None, [seen, f"NVML: {where} gave {nvml_text(answer)}", asks]))
+            evidence = "; ".join(filter(None, [seen, f"NVML: {where} gave {named('nvml', answer)}", asks]))
             return finding(context, BROKEN[answer], evidence, "error", value=where, action=recovery(device))
     for device in context.fact("nvml", "devices") or []:
         if device.get("recovery"):
@@ -157,8 +157,8 @@ def excluded(context: Context) -> str:
 def said_by_nvml(context: Context, rc: int) -> str:
     """Return NVML's own number as evidence beside a vague code of CUDA; "" when it started."""
     told = context.fact("nvml", "rc") or 0
-    known = NVML[told].means if told in NVML else ""
-    return "; ".join(filter(None, [f"nvmlInit_v2 gave {nvml_text(told)}", known])) if told and rc in VAGUE else ""
+    known = tables()["nvml"][told].means if told in tables()["nvml"] else ""
+    return "; ".join(filter(None, [f"nvmlInit_v2 gave {named('nvml', told)}", known])) if told and rc in VAGUE else ""
 
 
 def users(context: Context) -> str:
@@ -192,7 +192,7 @@ def explain_init_failure(context: Context, rc: int, seen: str) -> list[Finding]:
         found.append(_no_mig_nodes(context, seen))
     told = context.fact("nvml", "rc") or 0
     if rc in VAGUE and told in SAID:
-        found.append(finding(context, SAID[told], f"{seen}; nvmlInit_v2 gave {nvml_text(told)}"))
+        found.append(finding(context, SAID[told], f"{seen}; nvmlInit_v2 gave {named('nvml', told)}"))
     if rc in (0, 3, 100, 101) and (left_out := excluded(context)):
         found.append(
             finding(context, "GS325", f"{seen}; the kernel module lists as excluded: {left_out}", value=left_out)
@@ -222,7 +222,7 @@ def explain_gpu_failure(context: Context, rc: int, seen: str, fallback: str, **d
     if rc in (800, 801) and (imex := hardware.without_imex(context, told)):
         return [imex]
     code = ON_GPU.get(rc, fallback)
-    return [finding(context, code, told, "error", **{"value": rc, "meaning": meaning(rc), **details})]
+    return [finding(context, code, told, "error", **{"value": rc, "meaning": meaning("cuda", rc), **details})]
 
 
 def _mps_limit(context: Context, rc: int, seen: str) -> list[Finding]:
@@ -243,7 +243,7 @@ def _by_nodes(context: Context, rc: int, seen: str) -> list[Finding]:
 
 
 def _refused(context: Context, seen: str, path: str, error: str) -> Finding:
-    code = statuses.NODES.get(error, "GS113")
+    code = node_finding(error)
     return finding(context, code, f"{seen}; open of {path} gives {error}", "error", path=path, value=error)
 
 
@@ -265,7 +265,7 @@ def _not_ready(context: Context, seen: str) -> Finding:
         return hardware.fabric_in_progress(context, f"{seen}; NVML: the fabric's probe is in progress")
     failed = [d for d in facts.get("devices") or [] if d.get("fabric") == 3 and d.get("fabric_rc")]
     if failed:
-        told = f"{gpu_name(context, failed[0]['number'])} ended with {nvml_text(failed[0]['fabric_rc'])}"
+        told = f"{gpu_name(context, failed[0]['number'])} ended with {named('nvml', failed[0]['fabric_rc'])}"
         return finding(context, "GS321", f"{seen}; NVML: the fabric's probe of {told}")
     told = "; NVML: the fabric's probe has not started" if 1 in states else ""
     return finding(context, "GS308", seen + told)

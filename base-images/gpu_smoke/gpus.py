@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from .errors import clock_reasons, nvml_text
+from .numbers import clock_reasons, named
 from .verdicts import Context
 
 Facts = dict[str, Any]
@@ -63,7 +63,7 @@ def _of_nvml(device: Facts) -> Facts:
 def _notes(device: Facts) -> list[str]:
     """Return what is not as on an idle, healthy GPU; findings say which of it is a fault."""
     rows, answer = device.get("rows") or {}, device.get("rc") or device.get("answer")
-    found = [f"NVML gives {nvml_text(answer)}"] if answer else []
+    found = [f"NVML gives {named('nvml', answer)}"] if answer else []
     if device.get("persistence") == 0:
         found.append("persistence mode off")
     if device.get("mode"):

@@ -51,58 +51,121 @@ def run(
     With ``stay`` the child that answered last lives, with the files that it has open, until the stack is left.
     The caller must not have threads or CUDA in its own process (the child is forked).
     """
-    todo = list(steps)
+    todo = dict(steps)
     while todo:
-        answers, fault = _child({name: steps[name] for name in todo}, patience(), facts, stay)
-        facts.update(answers)
-        todo = [name for name in todo if name not in answers]
-        if todo and fault:
-            facts[todo[0]] = {"fault": fault}
-            todo = todo[1:]
+        child = _Child(todo, facts, stays=stay is not None)
+        try:
+            child.listen(patience())
+        finally:
+            answered = not child.fault
+            if answered and stay:
+                stay.callback(child.kill)
+            else:
+                child.kill()
+        facts.update(child.answers)
+        todo = {name: step for name, step in todo.items() if name not in child.answers}
+        if todo:
+            late = next(iter(todo))
+            facts[late] = {"fault": child.fault}
+            del todo[late]
 
 
-def _child(
-    steps: dict[str, Step],
-    timeout_s: float,
-    facts: dict[str, Facts],
-    stay: contextlib.ExitStack | None,
-) -> tuple[dict[str, Facts], Facts]:
-    token = os.urandom(8).hex().encode()
-    answer_read, answer_write = os.pipe()
-    output_read, output_write = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        os.close(answer_read)
-        os.close(output_read)
-        _become_child(steps, token, answer_write, output_write, facts, stays=stay is not None)
-    os.close(answer_write)
-    os.close(output_write)
-    talk = _Conversation(token)
-    ended, status = False, None
-    try:
-        ended = _listen(talk, pid, answer_read, output_read, list(steps), timeout_s)
-    finally:
-        answered = all(name in talk.answers for name in steps)
-        if answered and stay:
-            stay.callback(_kill_group, pid)
-        else:
-            status = _kill_group(pid)
-        os.close(answer_read)
-        os.close(output_read)
-    if answered:
-        return talk.answers, {}
-    if ended and status is not None:
-        return talk.answers, _death_fault(talk, status)
-    return talk.answers, talk.fault("timeout", seconds=timeout_s)
+class _Child:
+    """A forked process that runs steps and sends lines of JSON, and what its parent heard of it."""
+
+    def __init__(self, steps: dict[str, Step], facts: dict[str, Facts], *, stays: bool) -> None:
+        # Libraries may write to any open file: only lines with the token are ours.
+        self.token, self.names = os.urandom(8).hex().encode(), [*steps]
+        self.answers: dict[str, Facts] = {}
+        self.fault: Facts = {"kind": "exit"}
+        self._call, self._size, self._buffer, self._output = "", 0, b"", b""
+        self._answer, answer = os.pipe()
+        self._said, said = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._answer)
+            os.close(self._said)
+            _become_child(steps, self.token, answer, said, facts, stays=stays)
+        os.close(answer)
+        os.close(said)
+
+    def listen(self, timeout_s: float) -> None:
+        """Take what the child says until it has answered everything, ended, or said nothing new for so long."""
+        ended, deadline = None, time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector, contextlib.ExitStack() as pipes:
+            for number in (self._answer, self._said):
+                pipes.callback(os.close, number)
+                os.set_blocking(number, False)
+                selector.register(number, selectors.EVENT_READ)
+            while time.monotonic() < deadline:
+                read, moved = self._pump(selector)
+                deadline = time.monotonic() + timeout_s if moved else deadline
+                if all(name in self.answers for name in self.names):
+                    self.fault = {}
+                    return
+                if ended and not read:
+                    break
+                # Not reaped yet: its number still names its process group, which is killed below.
+                ended = ended or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        tail = clean(self._output.decode("utf-8", "backslashreplace"))[-OUTPUT_TAIL:]
+        how = _death(ended) if ended else {"kind": "timeout", "seconds": timeout_s}
+        self.fault = {"call": clean(self._call), "output": tail, **how}
+
+    def _pump(self, selector: selectors.BaseSelector) -> tuple[bool, bool]:
+        """Read once from each ready pipe; return (something was read, a step began or ended)."""
+        read = moved = False
+        for key, _ in selector.select(0.05 if selector.get_map() else 0):
+            data = b""
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(key.fd, 1 << 16)
+            if not data:
+                selector.unregister(key.fd)
+            elif key.fd == self._answer:
+                moved = self._take(data) or moved
+            else:
+                self._output = (self._output + data)[-4 * OUTPUT_TAIL :]
+            read = read or bool(data)
+        if not selector.get_map():
+            time.sleep(0.005)
+        return read, moved
+
+    def _take(self, data: bytes) -> bool:
+        """Read whole lines from the pipe; say whether a step began or ended."""
+        self._size += len(data)
+        if self._size > MAX_ANSWER:
+            return False
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        moved = False
+        for line in lines:
+            _, token, text = line.rpartition(self.token)
+            try:
+                message = json.loads(text) if token else {}
+            except ValueError:
+                continue
+            self._call = message.get("note", "" if "start" in message else self._call)
+            if "done" in message:
+                self.answers[message["done"]] = message["facts"]
+            moved = moved or "start" in message or "done" in message
+        return moved
+
+    def kill(self) -> None:
+        """End the child and all that it started, and reap it; one that the kernel does not let go (state D) is left."""
+        with contextlib.suppress(OSError):
+            os.killpg(self.pid, signal.SIGKILL)
+        end = time.monotonic() + GRACE_S
+        with contextlib.suppress(ChildProcessError):
+            while not os.waitpid(self.pid, os.WNOHANG)[0] and time.monotonic() < end:
+                time.sleep(0.0005)
 
 
-def _kill_group(pid: int) -> int | None:
-    """End a child and all that it started; it is not reaped yet, so its number still names its process group."""
-    with contextlib.suppress(OSError):
-        os.killpg(pid, signal.SIGKILL)
-    return _reap(pid)
+def _death(ended: os.waitid_result) -> Facts:
+    """Describe how a child ended."""
+    number = ended.si_status
+    if ended.si_code == os.CLD_EXITED:
+        return {"kind": "exit", "status": number}
+    return {"kind": "signal", "signal": signal.Signals(number).name if number in {*signal.Signals} else str(number)}
 
 
 def _become_child(
@@ -118,13 +181,13 @@ def _become_child(
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        faulthandler.enable(file=2)  # a crash leaves the Python frames in the output
 
         def send(message: Facts) -> None:
             line = token + json.dumps(message).encode() + b"\n"
             while line:
                 line = line[os.write(answer, line) :]
 
-        faulthandler.enable(file=2)  # a crash leaves the Python frames in the output
         session = Session(send)
         if sys.flags.no_site:
             # Not in the program, which gives the verdict: a .pth file of any package runs code that may end it.
@@ -150,96 +213,3 @@ def _guarded(step: Step, session: Session) -> Facts:
     except BaseException as error:
         trace = clean(traceback.format_exc(limit=-6))
         return {"fault": {"kind": "exception", "error": clean(f"{type(error).__name__}: {error}"), "trace": trace}}
-
-
-class _Conversation:
-    """Collects what the child says."""
-
-    def __init__(self, token: bytes) -> None:
-        self.token, self.buffer, self.size, self.output = token, b"", 0, b""
-        self.answers: dict[str, Facts] = {}
-        self.call = ""
-
-    def take(self, data: bytes) -> bool:
-        """Read whole lines from the pipe; say whether a step began or ended."""
-        self.size += len(data)
-        if self.size > MAX_ANSWER:
-            return False
-        *lines, self.buffer = (self.buffer + data).split(b"\n")
-        moved = False
-        for line in lines:
-            at = line.rfind(self.token)
-            if at < 0:
-                continue
-            try:
-                message = json.loads(line[at + len(self.token) :])
-            except ValueError:
-                continue
-            self.call = message.get("note", self.call)
-            if "start" in message:
-                self.call, moved = "", True
-            if "done" in message:
-                self.answers[message["done"]] = message["facts"]
-                moved = True
-        return moved
-
-    def fault(self, kind: str, **details: object) -> Facts:
-        """Describe why the child stopped."""
-        tail = clean(self.output.decode("utf-8", "backslashreplace"))[-OUTPUT_TAIL:]
-        return {"kind": kind, "call": clean(self.call), "output": tail, **details}
-
-
-def _listen(talk: _Conversation, pid: int, answer: int, output: int, names: list[str], timeout_s: float) -> bool:
-    """Take what the child says until it has answered everything, ended or run late; say whether it has ended."""
-    deadline = time.monotonic() + timeout_s
-    ended = False
-    with selectors.DefaultSelector() as selector:
-        for fd in (answer, output):
-            os.set_blocking(fd, False)
-            selector.register(fd, selectors.EVENT_READ)
-        while time.monotonic() < deadline:
-            read, moved = _pump(selector, talk, answer, 0.05)
-            if moved:
-                deadline = time.monotonic() + timeout_s
-            if all(name in talk.answers for name in names) or (ended and not read):
-                break
-            ended = ended or os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    return ended
-
-
-def _pump(selector: selectors.BaseSelector, talk: _Conversation, answer: int, wait_s: float) -> tuple[bool, bool]:
-    """Read once from each ready pipe; return (something was read, a step began or ended)."""
-    read = moved = False
-    for key, _ in selector.select(wait_s if selector.get_map() else 0):
-        data = b""
-        with contextlib.suppress(BlockingIOError):
-            data = os.read(key.fd, 1 << 16)
-        if not data:
-            selector.unregister(key.fd)
-        elif key.fd == answer:
-            moved = talk.take(data) or moved
-        else:
-            talk.output = (talk.output + data)[-4 * OUTPUT_TAIL :]
-        read = read or bool(data)
-    if not selector.get_map():
-        time.sleep(min(wait_s, 0.005))
-    return read, moved
-
-
-def _reap(pid: int) -> int | None:
-    """Reap a child and return its status; None when the kernel does not let it go (state D)."""
-    end = time.monotonic() + GRACE_S
-    while time.monotonic() < end:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return status
-        time.sleep(0.0005)
-    return None
-
-
-def _death_fault(talk: _Conversation, status: int) -> Facts:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        name = signal.Signals(number).name if number in {int(s) for s in signal.Signals} else str(number)
-        return talk.fault("signal", signal=name)
-    return talk.fault("exit", status=os.WEXITSTATUS(status))

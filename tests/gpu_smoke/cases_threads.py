@@ -105,7 +105,8 @@ THREADS = [
          lambda m: unset(m.good(), "driver/libnvidia-ml.so.1").file(CONTAINER)
          and m.variables(NVIDIA_DRIVER_CAPABILITIES="compute"), "GS408", "nvml", "utility", exit=0, cause=False),
     Case("driver-too-old", "35: the driver is older than the runtime",
-         lambda m: m.real(13).image(cuda="13.5", libraries=[]).set(CUDA_VERSION=12090), "GS502", "runtime", "branch 580"),
+         lambda m: m.real(13).image(cuda="13.5", libraries=[]).set(CUDA_VERSION=12090), "GS502", "runtime",
+         "branch 580"),
     Case("vllm-20193", "no kernel image for sm_120",
          lambda m: m.good().image(compute_capabilities={"sass": ["8.0", "9.0"], "ptx": []})
          .set(CC="12.0", TORCH_ARCHS="sm_80 sm_90"), "GS804", "framework", "12.0",

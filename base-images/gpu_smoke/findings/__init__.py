@@ -68,13 +68,13 @@ def catalogue() -> dict[str, Code]:
 
 def lookup(code: str) -> Code | None:
     """Return the entry of ``code``, or None; only the file that holds it is parsed."""
-    layer = next((layer for layer in LAYERS if f"\n[{code}]\n" in _text(layer)), "")
+    layer = next((layer for layer in LAYERS if f"\n[{code}]\n" in text(layer)), "")
     return _of_layer(layer)[code] if layer else None
 
 
 @functools.cache
-def _text(name: str) -> str:
-    # By the loader, which also reads from a file made by zipapp.
+def text(name: str) -> str:
+    """Return a TOML file of this folder; read by the loader, which also reads from a file made by zipapp."""
     data = pkgutil.get_data(__name__, f"{name}.toml")
     if data is None:
         raise FileNotFoundError(f"{name}.toml is not beside {__file__}")
@@ -83,7 +83,7 @@ def _text(name: str) -> str:
 
 @functools.cache
 def _of_layer(layer: str) -> dict[str, Code]:
-    return {code: _code(code, layer, entry) for code, entry in tomllib.loads(_text(layer)).items()}
+    return {code: _code(code, layer, entry) for code, entry in tomllib.loads(text(layer)).items()}
 
 
 def _code(code: str, layer: str, entry: dict[str, Any]) -> Code:
@@ -95,7 +95,7 @@ def _lines(given: str | Lines) -> Lines:
     """Return the lines by platform; a shared one, such as ``host``, is filled with its work (see fix_lines.toml)."""
     if isinstance(given, str):
         return {"anywhere": given}
-    shared, found, own = tomllib.loads(_text("fix_lines")), {}, dict(given)
+    shared, found, own = tomllib.loads(text("fix_lines")), {}, dict(given)
     other = own.pop("driver_or", "")
     for name in [name for name in own if name in shared]:
         work = own.pop(name)

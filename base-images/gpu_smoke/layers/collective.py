@@ -7,8 +7,8 @@ import math
 
 from .. import explanations, hardware
 from ..calls import Api, CallFailed, open_library
-from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
+from ..numbers import named
 from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from . import matrix_product, runtime
@@ -86,8 +86,8 @@ def evaluate(context: Context) -> Layer:
         evidence = f"/dev/shm has {shm[0] >> 20} MiB"
         layer.findings.append(finding(context, "GS901", evidence, "error" if failed and gpus > 1 else "warning"))
     if facts.get("rc"):
-        name = code_text(facts["rc"]) if facts["call"].startswith("cuda") else STATUS["nccl"].get(facts["rc"], "")
-        told = f"{facts['call']} gave {facts['rc']} {name}".rstrip()
+        source = "cuda" if facts["call"].startswith("cuda") else "nccl"
+        told = f"{facts['call']} gave {named(source, facts['rc'])}"
         layer.findings.append(hardware.without_imex(context, told) or finding(context, "GS902", told))
     if facts.get("wrong"):
         layer.findings.append(finding(context, "GS903", f"{facts['wrong']} of {gpus * ELEMENTS} values are wrong"))

@@ -10,9 +10,9 @@ import time
 from .. import counts, explanations, hardware
 from ..calls import Api
 from ..drivers import file_version, in_folder, mismatch, number
-from ..errors import code_text, meaning
 from ..host import clean
 from ..isolate import Facts, Session
+from ..numbers import meaning, named
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import nodes, user_driver
@@ -98,12 +98,12 @@ def evaluate(context: Context) -> Layer:
         layer.state, layer.summary = SKIP, facts.get("not_run", "not run")
         return layer.settle()
     if not nodes.gpu_here(context):
-        layer.state, layer.summary = SKIP, f"no GPU here; cuInit gave {code_text(facts['rc'])}"
+        layer.state, layer.summary = SKIP, f"no GPU here; cuInit gave {named('cuda', facts['rc'])}"
         return layer.settle()
     layer.findings += _explain(context, facts)
     devices = facts.get("devices") or []
     names = sorted({device.get("name", "?") for device in devices})
-    layer.summary = f"{len(devices)} x {', '.join(names)}" if devices else f"cuInit gave {code_text(facts['rc'])}"
+    layer.summary = f"{len(devices)} x {', '.join(names)}" if devices else f"cuInit gave {named('cuda', facts['rc'])}"
     if not devices and counts.hidden_by_choice(context):
         layer.state, layer.summary = SKIP, "CUDA_VISIBLE_DEVICES hides every GPU"
     return layer.settle()
@@ -119,7 +119,7 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     path = context.fact(user_driver.NAME, "path", "")
     if rc == 0:
         rc = facts.get("count_rc") or next((d["rc"] for d in facts.get("devices", []) if d.get("rc")), 0)
-    evidence = f"{'cuInit' if facts['rc'] else 'listing devices'} gave {code_text(rc, facts.get('rc_name', ''))}"
+    evidence = f"{'cuInit' if facts['rc'] else 'listing devices'} gave {named('cuda', rc, facts.get('rc_name', ''))}"
     if rc == 34:
         return [finding(context, "GS219", evidence, path=path)]
     if rc or count == 0:
@@ -170,7 +170,7 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
     elif rc in _SIMPLE:
         own = finding(context, _SIMPLE[rc], seen, path=path)
     elif not found:
-        own = finding(context, "GS315", seen, value=rc, meaning=meaning(rc, context.fact(NAME, "rc_name", "")))
+        own = finding(context, "GS315", seen, value=rc, meaning=meaning("cuda", rc, context.fact(NAME, "rc_name", "")))
     # What explains the failure is the cause; the code's own story would only repeat it.
     return found or ([own] if own else [])
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import explanations, gpus
 from ..calls import Api, CallFailed
-from ..errors import code_text
 from ..isolate import Facts, Session
+from ..numbers import named as number_text
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import driver_init, kernel_text, user_driver
@@ -47,7 +47,7 @@ def started(session: Session) -> Api:
 
 def failed_call(context: Context, device: Facts, where: str, fallback: str, **details: Any) -> list[Finding]:
     """Return what explains the call of an answer that failed, the likeliest first."""
-    evidence = f"{where}: {device['call']} gave {code_text(device['rc'])}" + details.pop("after", "")
+    evidence = f"{where}: {device['call']} gave {number_text('cuda', device['rc'])}" + details.pop("after", "")
     return explanations.explain_gpu_failure(context, device["rc"], evidence, fallback, **details)
 
 
@@ -147,7 +147,7 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     stamped = device.get("stamped")
     if stamped:
         if stamped["rc"] == 222:
-            evidence = f"{where}: PTX {stamped['version']} gives {code_text(222)}, PTX 4.2 runs"
+            evidence = f"{where}: PTX {stamped['version']} gives {number_text('cuda', 222)}, PTX 4.2 runs"
             severity = "warning" if _has_sass(context, device["number"]) is not False else "error"
             return [*found, finding(context, "GS702", evidence, severity, value=stamped["version"])]
         found += _explain(context, device, "stamped", f"{where}, PTX {stamped['version']}")

@@ -7,8 +7,9 @@ import os
 import re
 import time
 
-from .. import explanations, hardware, machine, statuses
+from .. import explanations, hardware, machine
 from ..isolate import Facts, Session
+from ..numbers import node_finding
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 
@@ -152,7 +153,7 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
         managed = context.platform.slurm or context.platform.in_kubernetes
         if severity == "warning" and error in ("EPERM", "EACCES") and managed:
             severity = "info"  # the nodes of other jobs' and pods' GPUs
-        code = statuses.NODES.get(error, "GS113")
+        code = node_finding(error)
         details = {"path": paths[0], "value": error, "meaning": _in_words(error)}
         told = finding(context, code, evidence, severity, **details)
         found.append(_broken(context, error, evidence, paths[0]) or told)

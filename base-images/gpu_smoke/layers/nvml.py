@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 
 from ..calls import Api, open_library
-from ..errors import NVML, clock_reasons, nvml_text, recovery_text
 from ..explanations import BROKEN, computes, recovery
 from ..gpus import gpu_name
 from ..host import clean
 from ..isolate import Facts, Session
+from ..numbers import clock_reasons, meaning, named, recovery_text
 from ..spec import LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import nvml_device
@@ -84,8 +84,8 @@ def evaluate(context: Context) -> Layer:
 
 def _failed(context: Context, what: str, rc: int, severity: str = "", action: str = "") -> Finding:
     code = CODES.get(rc, "GS409")
-    meaning = (NVML[rc].means or NVML[rc].names[0]) if rc in NVML else "a code that is newer than gpu-smoke"
-    return finding(context, code, f"{what} gave {nvml_text(rc)}", severity, value=rc, meaning=meaning, action=action)
+    details = {"value": rc, "meaning": meaning("nvml", rc), "action": action}
+    return finding(context, code, f"{what} gave {named('nvml', rc)}", severity, **details)
 
 
 def _health(context: Context, facts: Facts) -> list[Finding]:

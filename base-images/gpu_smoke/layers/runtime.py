@@ -6,8 +6,8 @@ import ctypes
 
 from .. import counts, explanations, loaded, loader
 from ..calls import Api, open_library
-from ..errors import code_text
 from ..isolate import Facts, Session
+from ..numbers import named
 from ..row import to_driver
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
@@ -119,7 +119,7 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
     if started != 0:
         if not layer.errors:
             layer.state = SKIP
-        layer.summary += f" loads; cudaGetDeviceCount gave {code_text(rc)}" if rc is not None else " loads"
+        layer.summary += f" loads; cudaGetDeviceCount gave {named('cuda', rc)}" if rc is not None else " loads"
         return
     if rc == 100 and counts.hidden_by_choice(context):
         layer.state = SKIP
@@ -133,7 +133,7 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
         "to_driver": to_driver(context.row, version),
     }  # fmt: skip
     code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "")
-    evidence = f"cudaGetDeviceCount gave {code_text(rc)}; runtime {details['runtime']}, driver {details['driver']}"
+    evidence = f"cudaGetDeviceCount gave {named('cuda', rc)}; runtime {details['runtime']}, driver {details['driver']}"
     held = explanations.users(context) if rc == 46 else ""
     evidence += f"; NVML: {held}" if held else ""
     own = [finding(context, code, evidence, **details)] if code else []

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from .. import explanations, loaded, loader
 from ..calls import Api, CallFailed, open_library
-from ..errors import STATUS, code_text
 from ..isolate import Facts, Session
+from ..numbers import named
 from ..spec import WORKLOADS, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import matrix_product, runtime
@@ -183,10 +183,9 @@ def _failed_call(context: Context, library: Library, facts: Facts) -> list[Findi
     call, rc = facts["call"], facts["rc"]
     if call.startswith("cuda"):
         return explanations.explain_gpu_failure(
-            context, rc, f"{call} gave {code_text(rc)}", "GS607", value=library.title
+            context, rc, f"{call} gave {named('cuda', rc)}", "GS607", value=library.title
         )
-    name = STATUS.get(library.family, {}).get(rc, "")
-    evidence = f"{call} gave {rc}" + (f" ({name})" if name else "")
+    evidence = f"{call} gave {named(library.family, rc) if library.family == COMPUTES else rc}"
     return [finding(context, "GS607", evidence, value=library.title)]
 
 
