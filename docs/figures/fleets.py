@@ -18,8 +18,7 @@ POINTS = (
 )
 HISTORIES = """\
 Played by `make bench-histories` (seeds from {first_seed}): {histories} random histories of template and owner with \
-{updates} updates, of which {moment} were killed at a random moment and {step} at a random step of the \
-writing: {end}."""
+{updates} updates. {kills} updates were killed at a random moment, and git restored the child each time: {end}."""
 
 
 def fleet_hosts() -> str:
@@ -34,5 +33,5 @@ def histories() -> str:
     """Return what random histories came to."""
     found = load("benchmarks/results/histories.json")
     end = f"{len(found['lost'])} lost a line of the owner" if found["lost"] else "no line of an owner was lost"
-    words = found | {"moment": found["kills"]["at a moment"], "step": found["kills"]["at a step"], "end": end}
+    words = found | {"end": end}
     return fill(HISTORIES.format_map(words), WIDTH)

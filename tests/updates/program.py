@@ -1,4 +1,4 @@
-"""The safe update as a program, run in this process on one child."""
+"""The update of one child, run in this process as scripts/update runs it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 from typing import Any
 
 import pytest
-from gpu_repo_runtime.update import cli, template_versions
+from gpu_repo_runtime.update import cli
 
 from tests.updates.tiny import Child
 
 
 class Program:
-    """The program, run on one child."""
+    """The program, run on one child. `out` and `err` are what the last run printed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self.monkeypatch, self.capsys = monkeypatch, capsys
@@ -21,14 +21,18 @@ class Program:
 
     def __call__(self, child: Child, *options: str) -> int:
         self.monkeypatch.setattr(sys, "argv", ["update", "--repository", str(child.path), *options])
-        template_versions.fetched.cache_clear()
         self.capsys.readouterr()
         code = cli.main()
         self.out, self.err = self.capsys.readouterr()
         return code
 
+    def result(self, child: Child, *options: str) -> dict[str, Any]:
+        """Run with --json and return what it prints."""
+        self(child, "--json", *options)
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
     def files(self, child: Child, *options: str) -> dict[str, str]:
         """Run with --json and return the kind of each file but Copier's own."""
-        self(child, "--json", *options)
-        told: dict[str, Any] = json.loads(self.out)
-        return {file["path"]: file["kind"] for file in told["files"] if file["path"] != ".copier-answers.yml"}
+        files = self.result(child, *options)["files"]
+        return {file["path"]: file["kind"] for file in files if file["path"] != ".copier-answers.yml"}

@@ -15,6 +15,7 @@ from .environment import UV, SetupError, make_venv, ran
 
 COPIER, LOCK = Path("build/copier"), Path("scripts/tools/copier.lock")
 HELD = COPIER / "lock"
+OWN_UV = Path("build/uv/bin/uv")
 
 
 def install_copier() -> None:
@@ -25,13 +26,13 @@ def install_copier() -> None:
     print(f"update: installing Copier into {COPIER}", file=sys.stderr, flush=True)
     uv = UV
     if not os.access(uv, os.X_OK):
-        make_venv(Path("build/uv"))
-        uv = Path("build/uv/bin/uv")
+        make_venv(OWN_UV.parent.parent)
+        uv = OWN_UV
     python = uv.with_name("python")
     if ran(uv, "venv", "--quiet", "--clear", "--python", python, COPIER) or ran(
         *(uv, "pip", "sync", "--quiet", "--python", COPIER / "bin" / "python", "--require-hashes", LOCK)
     ):
-        raise SetupError("Copier was not installed; the reason stands above")
+        raise SetupError("Copier was not installed; see above")
     HELD.write_bytes(wanted)
 
 
@@ -45,6 +46,8 @@ def main(words: list[str]) -> int:
         return 1
     python = str(COPIER / "bin" / "python")
     os.environ.update(own)
+    found = UV if os.access(UV, os.X_OK) else OWN_UV  # the update may have to resolve what a new runtime needs
+    os.environ["PATH"] = os.pathsep.join([str(found.parent.resolve()), os.environ.get("PATH", "")])
     os.execv(python, [python, "-m", "gpu_repo_runtime.update", *words])
 
 

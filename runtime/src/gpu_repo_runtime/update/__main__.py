@@ -2,16 +2,9 @@
 
 import sys
 
-
-def main() -> int:
-    """Update, and return the exit code: 130 where Ctrl-C came while Copier was still being imported."""
-    try:
-        from .cli import program
-    except KeyboardInterrupt:
-        print("update: stopped before it began, nothing was changed", file=sys.stderr)
-        return 130
-    return program()
-
+from .cli import main
+from .utf8 import in_utf8
 
 if __name__ == "__main__":
+    in_utf8()
     sys.exit(main())

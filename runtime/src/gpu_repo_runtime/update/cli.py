@@ -1,11 +1,11 @@
 """Bring the fixes of the template into this repository, and lose no edit.
 
-The update is made in a scratch work tree first; what it does to each file is shown, and only then written here.
-Where the template changed the same lines as you, the file holds both between conflict markers. Where the template
-renamed, dropped or switched off a file that you changed, your text is kept and the file is named.
+The update is what the template changed between two releases, merged by git like a commit. Where both sides changed
+the same lines, the file is an ordinary conflict. The result is staged and not committed. If the update is killed,
+`git reset --hard && git clean -fd` restores the last commit.
 
-Exit codes: 0 updated, or nothing to do; 3 updated with conflicts; 4 updated, and edits were at risk (kept, to be
-looked at); 1 error, nothing was changed; 2 wrong usage. An update that was killed is finished by the next call.
+Exit codes: 0 updated, or nothing to do; 1 error, nothing was changed; 2 wrong usage; 3 updated, with conflicts or a
+to-do list; 4 updated, and an ignore rule hides a file that the update added (it is named and staged).
 """
 
 from __future__ import annotations
@@ -13,174 +13,167 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
-from zipfile import BadZipFile
+from typing import Any
 
-from .answers import read_answers
-from .git_calls import UpdateError, call, git, last_line, prefix_of, without_password
-from .gone import told_gone
-from .outcome import Outcome
-from .output import tell
-from .scratch_tree import alone
-from .template_versions import changes_between, version_of
-from .trial import Trial, trial
-from .utf8 import in_utf8
-from .wheels import renew_locks, told_ejected
-from .words import as_json, told
-from .write_back import STOPS, Journal, journal_folder, resume, write
+from .git import Git, UpdateError
+from .merge import Update, make_update
+from .releases import Releases, find_releases, number
+from .render import Step, read_answers
+from .report import as_data, as_text, changelog, to_act
+
+AGAIN = "UPDATE_WITH_NEWEST"  # set for the updater of the newer release, so that it does not look for another one
 
 
-def write_back(trial: Trial, child: Path) -> None:
-    """Write the result of the trial into the child, whole or not at all. Raises UpdateError."""
-    stages = git(trial.tree, "ls-files", "--unmerged", "--full-name", "-z")
-    gone = {entry.partition("\t")[2] for entry in stages.split("\0") if entry}
-    cleared = "".join(f"0 {'0' * 40}\t{path}\0" for path in sorted(gone))
-    files = [outcome.as_dict() for outcome in trial.outcomes]
-    versions = (trial.old, trial.new.tag, trial.code)
-    write(child, trial.tree, Journal(*versions, prefix_of(child), trial.paths, cleared + stages, files))
+def check_clean(git: Git) -> None:
+    """Raise UpdateError unless the repository has a commit and no uncommitted changes."""
+    if git.run("rev-parse", "--verify", "--quiet", "HEAD").returncode:
+        raise UpdateError(f"{git.folder} is not a git repository with a commit: git init, add and commit first")
+    rows = git.paths("status", "--porcelain", "-z", "--untracked-files=all")
+    if rows:
+        names = ", ".join(row[3:] for row in rows[:5]) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
+        raise UpdateError(f"there are uncommitted changes: commit or stash them first ({names})")
 
 
-def resumed(child: Path, options: argparse.Namespace) -> int | None:
-    """Finish an update that was killed and return its exit code; None where none was here. Raises UpdateError."""
-    if call(child, "rev-parse", "--git-dir").returncode:
+def template_of(child: Path, source: str) -> str:
+    """Return the address of the template; a relative path is made absolute. Raises UpdateError."""
+    if "://" in source or source.startswith(("gh:", "gl:", "git+", "/")) or ("@" in source and ":" in source):
+        return source
+    for place in (child / source, child.parent / source, Path(source).expanduser()):
+        if (place / "copier.yml").is_file() or (place / "objects").is_dir():
+            return str(place.resolve())
+    raise UpdateError(f"{source}, the template's address in the answers, leads nowhere: give it with --template")
+
+
+def step_of(git: Git, releases: Releases, options: argparse.Namespace, source: str) -> Step | None:
+    """Return from which version to which, None where there is nothing to do. Raises UpdateError."""
+    old = str(read_answers(git)["_commit"])
+    new = f"v{options.to.removeprefix('v')}" if options.to else releases.newest
+    if new not in releases.commits:
+        raise UpdateError(f"the template has no release {new}: it has {', '.join(releases.commits)}")
+    is_later = number(old) > number(new)
+    if old not in releases.commits and not is_later:  # `git describe` or a hash: the template was used between releases
+        is_later = releases.contains(releases.commit(old), new)
+    if is_later and options.to:
+        raise UpdateError(f"{new} is older than {old}, which this repository follows: an update does not go back")
+    new = old if is_later and old in releases.commits else new
+    if (new == old or is_later) and not options.answer and not source:
         return None
-    with alone(child):
-        if options.dry_run and (journal_folder(child) / "journal.json").exists():
-            raise UpdateError("an update was interrupted here: run this without --dry-run first, which finishes it")
-        journal = resume(child)
-    if journal is None:
-        return None
-    finished = f"{journal.old} -> {journal.new}: the update that was interrupted is finished"
-    if journal.prefix != prefix_of(child):  # another project of this repository; this one has its own update
-        tell(f"update: {journal.prefix}: {finished}: look at git status", sys.stderr, written=True)
-        return None
-    if options.to or options.answer:
-        finished += "; for another version or answer, commit it and run this again"
-    files = [Outcome(**row) for row in journal.files]
-    after_writing(child, told_of(journal, finished, files, options.json), options.no_lock)
-    return journal.code
+    return Step(old, new, dict(options.answer), source)
 
 
-def told_of(journal: Journal, finished: str, files: list[Outcome], for_program: bool) -> str:
-    """Return what is printed of an update that was finished later."""
-    if for_program:
-        return json.dumps(as_json(journal.old, journal.new, journal.code, False, files), indent=2)
-    return told(finished if files else f"{finished}: look at git status", "", files, dry_run=False)
+def newer_updater(releases: Releases, step: Step, folder: Path) -> str:
+    """Write the runtime of the release to update to into `folder` and return its path, "" where this one is as new."""
+    if os.environ.get(AGAIN):
+        return ""
+    try:
+        own = metadata.version("gpu-repo-runtime")
+    except metadata.PackageNotFoundError:  # it runs from source
+        return ""
+    commit = releases.commit(step.new)
+    for path in releases.git.text("ls-tree", "-r", "--name-only", commit, "--", "templates/").splitlines():
+        name = path.rpartition("/")[2]
+        if name.startswith("gpu_repo_runtime-") and number(name.split("-")[1]) > number(own):
+            (folder / name).write_bytes(releases.git.bytes("cat-file", "blob", f"{commit}:{path}"))
+            return str(folder / name)
+    return ""
 
 
-def after_writing(child: Path, text: str, no_lock: bool) -> None:
-    """Tell what was written, then see to the runtime, which may take long and be stopped."""
-    tell(text, sys.stdout, written=True)
-    for line in of_the_runtime(child, no_lock):
-        tell(line, sys.stderr, written=True)
-
-
-def report(made: Trial | None, child: Path, options: argparse.Namespace) -> str:
-    """Return what is printed of an update, for a person or for a program."""
-    now = made.old if made else read_answers(child)["_commit"]
-    if options.json:
-        files = made.outcomes if made else []
-        data = as_json(now, made.new.tag if made else None, made.code if made else 0, options.dry_run, files)
-        return json.dumps(data, indent=2)
-    if made is None:
-        return f"nothing to do: {now} is the newest version"
-    old = now if made.since in ("", now) or version_of(now) else f"{now} ({made.since})"
-    changes = changes_between(made.new.changelog, made.since or made.old, made.new.tag)
-    lines = told(f"{old} -> {made.new.tag}", changes, made.outcomes, options.dry_run)
-    return f"{lines}\n\n{made.patch()}" if options.diff else lines
-
-
-def of_the_runtime(child: Path, no_lock: bool) -> Iterator[str]:
-    """Yield what is to be told of the runtime after an update, which is written whatever comes of this."""
-    for work in (told_ejected, told_gone) if no_lock else (renew_locks, told_ejected, told_gone):
+@contextmanager
+def work_place(git: Git, dry_run: bool) -> Iterator[Git]:
+    """Give the repository itself, or a scratch work tree of its last commit."""
+    if not dry_run:
+        yield git
+        return
+    with tempfile.TemporaryDirectory(prefix="update-") as name:
+        tree, prefix = Path(name, "tree"), git.text("rev-parse", "--show-prefix")
+        git.text("worktree", "add", "--quiet", "--detach", str(tree), "HEAD")
         try:
-            line = work(child)
-        except (OSError, ValueError, BadZipFile) as error:
-            line = f"the runtime in wheels/ cannot be looked at: {last_line(str(error))}"
-        if line:
-            yield line
+            yield Git(tree / prefix)
+        finally:
+            git.run("worktree", "remove", "--force", str(tree))
 
 
-def update(child: Path, options: argparse.Namespace) -> int:
-    """Update `child` as the options say, print what happened, return the exit code. Raises UpdateError."""
-    code = resumed(child, options)
-    if code is not None:
-        return code
-    with trial(child, options.to, dict(options.answer)) as made:
-        text = report(made, child, options)
-        if made is None or options.dry_run:
-            tell(text, sys.stdout, written=False)
-            return made.code if made else 0
-        write_back(made, child)
-        after_writing(child, text, options.no_lock)
-        return made.code
+def exit_code(update: Update) -> int:
+    """Return the exit code of an update that was made."""
+    return 3 if update.conflicts or update.to_do else 4 if update.hidden else 0
+
+
+def run(child: Path, options: argparse.Namespace) -> int:
+    """Update `child`, print what happened and return the exit code. Raises UpdateError."""
+    git = Git(child)
+    check_clean(git)
+    answers = read_answers(git)
+    template = template_of(child, options.template or answers["_src_path"])
+    moved = template if template != answers["_src_path"] else ""
+    with tempfile.TemporaryDirectory(prefix="update-") as name:
+        place = Path(name)
+        releases = find_releases(template, place, Git(place, interactive=sys.stdin.isatty()))
+        step = step_of(git, releases, options, moved)
+        if step is None:
+            data = {"from": answers["_commit"], "to": None, "code": 0, "files": []}
+            return print_result(options, data, f"nothing to do: {answers['_commit']} is the newest release")
+        if updater := newer_updater(releases, step, place):
+            command = [sys.executable, "-m", "gpu_repo_runtime.update", *sys.argv[1:]]
+            return subprocess.run(
+                command, env={**os.environ, "PYTHONPATH": updater, AGAIN: "1"}, check=False
+            ).returncode
+        with work_place(git, options.dry_run) as there:
+            update = make_update(there, releases, step, lock=not options.no_lock)
+            act = to_act(releases.unpacked(releases.commit(step.new)), step.old, step.new)
+            text = as_text(update, act, changelog(template, step.new), options.dry_run)
+            if options.diff:
+                text += "\n\n" + there.text("diff", "--binary", "HEAD")
+            return print_result(options, as_data(update, act, exit_code(update), options.dry_run), text)
+
+
+def print_result(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
+    """Print a result as the options say and return its exit code."""
+    print(json.dumps(data, indent=2) if options.json else text)
+    return int(data["code"])
 
 
 def answer(text: str) -> tuple[str, str]:
     """Return question and answer of `question=answer`."""
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an answer: it needs question=answer")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an answer: expected question=answer")
     return name, value
 
 
-def stop(number: int, _: object) -> NoReturn:
-    """End on a signal as a program that first takes its scratch work tree away, whatever comes meanwhile."""
-    for other in STOPS:
-        signal.signal(other, signal.SIG_IGN)
-    raise SystemExit(128 + number)
+def parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    made = argparse.ArgumentParser("update", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--to", metavar="vX.Y.Z", help="the release to update to (default: the newest)")
+    made.add_argument("--answer", type=answer, action="append", default=[], metavar="QUESTION=ANSWER")
+    made.add_argument("--template", metavar="ADDRESS", help="the template's new address, from now on")
+    made.add_argument("--dry-run", action="store_true", help="change nothing, print the same")
+    made.add_argument("--diff", action="store_true", help="print the changed lines too")
+    made.add_argument("--no-lock", action="store_true", help="leave the locks as they are")
+    made.add_argument("--json", action="store_true", help="print for a program")
+    made.add_argument("--repository", type=Path, default=Path(), help=argparse.SUPPRESS)
+    return made
 
 
 def main() -> int:
     """Update the repository and return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="update", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--to", metavar="vX.Y.Z", help="the version to update to (default: the newest)")
-    parser.add_argument("--answer", type=answer, action="append", default=[], metavar="QUESTION=ANSWER")
-    parser.add_argument("--dry-run", action="store_true", help="change nothing, say the same")
-    parser.add_argument("--diff", action="store_true", help="print the change of each file too")
-    parser.add_argument("--no-lock", action="store_true", help="leave the locks, also where the runtime is another")
-    parser.add_argument("--json", action="store_true", help="print for a program")
-    parser.add_argument("--repository", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    with suppress(AttributeError, ValueError):  # files are shown as they are, whatever the locale can write
-        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
+    options = parser().parse_args()
+    sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     try:
-        return update((options.repository or here()).resolve(), options)
+        return run(options.repository.resolve(), options)
     except UpdateError as error:
-        reason = without_password(str(error))
-    except subprocess.CalledProcessError as error:
-        words = [word for word in error.cmd[1:] if not word.startswith("-") and "=" not in word]
-        reason = f"git {words[0]}: {without_password(last_line(error.stderr))}"
+        reason = str(error)
     except OSError as error:
-        reason = f"{error.strerror}: {error.filename or here()}"
+        reason = f"{error.strerror}: {error.filename}"
+    except KeyboardInterrupt:
+        reason = "stopped: git status shows whether something was written; git reset --hard restores the last commit"
     if options.json:
-        with suppress(UpdateError):
-            tell(json.dumps({"code": 1, "error": reason}, indent=2), sys.stdout, written=False)
+        print(json.dumps({"code": 1, "error": reason}, indent=2))
     print(f"update: {reason}", file=sys.stderr)
     return 1
-
-
-def here() -> Path:
-    """Return the folder that the command runs in. Raises UpdateError when it was deleted meanwhile."""
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise UpdateError("the folder that this runs in is no longer there: change to the repository") from None
-
-
-def program() -> int:
-    """Update as a process of its own, which takes its scratch work tree away when it is told to end."""
-    in_utf8()
-    for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program; git's hooks are programs of the owner
-        os.environ.pop(name, None)
-    for number in STOPS:
-        signal.signal(number, stop)
-    return main()

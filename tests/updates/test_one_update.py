@@ -1,0 +1,406 @@
+"""One update of one child: no edit is lost, conflicts are git's own, and an error changes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.updates.program import Program
+from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files
+
+EDITED = TEN_LINES + "owner's line\n"
+FIXED = "fixed\n" + TEN_LINES
+
+
+def test_each_file_is_listed_and_a_dry_run_prints_the_same(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    names = ("updated", "kept", "merged", "conflict", "dropped", "gone", "opted-out")
+    template.release("v1.0.0", {name: f"{name}\n{TEN_LINES}" for name in names})
+    child = make_child(template, tmp_path / "child")
+    child.edit({name: child.read(name) + "owner's line\n" for name in ("kept", "merged", "dropped")})
+    child.edit({"conflict": "mine\n" + TEN_LINES, "opted-out": None})
+    changed = {
+        name: f"fixed\n{name}\n{TEN_LINES}".replace(f"\n{name}\n", "\n" if name == "conflict" else f"\n{name}\n")
+        for name in ("updated", "merged", "conflict", "opted-out")
+    }
+    template.release("v2.0.0", {"kept": f"kept\n{TEN_LINES}", "added": "new\n", **changed})
+    expected = {
+        "updated": "updated", "merged": "merged", "conflict": "conflict", "dropped": "conflict", "gone": "removed",
+        "added": "added", "opted-out": "opted out",
+    }  # fmt: skip
+    assert program.files(child, "--dry-run") == expected
+    assert child.status() == {}
+    assert child.git("worktree", "list").count("\n") == 1, "the scratch work tree is left behind"
+    assert program.files(child) == expected
+    assert '"code": 3' in program.out
+    assert child.unmerged() == {"conflict", "dropped"}
+    assert child.read("dropped").endswith("owner's line\n")
+    assert child.read("merged").startswith("fixed\n")
+    assert child.read("merged").endswith("owner's line\n")
+    assert "mine" in child.read("conflict")
+    assert not child.has("opted-out")
+
+
+def test_a_fix_reaches_files_that_either_side_moved(template: Template, tmp_path: Path, program: Program) -> None:
+    files = {f"{name}.txt": "".join(f"{name} {line}\n" for line in range(20)) for name in ("theirs", "mine")}
+    template.release("v1.0.0", files)
+    child = make_child(template, tmp_path / "child", edits={"theirs.txt": files["theirs.txt"] + "own\n"})
+    child.git("mv", "mine.txt", "elsewhere.txt")
+    child.commit("Moved")
+    fixed = {"sub/theirs.txt": "fix\n" + files["theirs.txt"], "mine.txt": "fix\n" + files["mine.txt"]}
+    template.release("v2.0.0", fixed)
+    assert program.files(child) == {"sub/theirs.txt": "renamed", "elsewhere.txt": "merged"}
+    assert child.read("sub/theirs.txt") == "fix\n" + files["theirs.txt"] + "own\n"
+    assert child.read("elsewhere.txt") == "fix\n" + files["mine.txt"]
+
+
+def test_modes_binary_files_and_line_ends_of_the_owner_stay(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    template.release("v1.0.0", {"run.sh": TEN_LINES, "a.bin": "\0one", "b.bin": "\0one", "crlf.txt": TEN_LINES})
+    child = make_child(template, tmp_path / "child")
+    (child.path / "run.sh").chmod(0o755)
+    (child.path / "crlf.txt").write_bytes(EDITED.replace("\n", "\r\n").encode())
+    child.edit({"a.bin": "\0mine"})
+    template.release("v2.0.0", {"run.sh": FIXED, "a.bin": "\0two", "b.bin": "\0two", "crlf.txt": FIXED})
+    assert program(child) == 3
+    assert child.unmerged() == {"a.bin"}
+    assert (child.read("a.bin"), child.read("b.bin")) == ("\0mine", "\0two")
+    assert child.git("ls-files", "--stage", "run.sh").startswith("100755")
+    after = (child.path / "crlf.txt").read_bytes()
+    assert after.endswith(EDITED.replace("\n", "\r\n").encode()), "the bytes of lines that nobody changed"
+    assert after.startswith(b"fixed")
+
+
+def test_an_own_file_where_the_template_adds_one_is_a_conflict(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child", edits={"new.txt": "own one\nown two\n"})
+    template.release("v2.0.0", {"a.txt": "a\n", "new.txt": "the template's\n"})
+    assert program(child) == 3
+    assert {"own one", "own two", "the template's"} <= set(child.read("new.txt").splitlines())
+
+
+def test_an_ignored_file_in_the_way_stops_the_update(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {".gitignore.jinja": ".env\n"})
+    child = make_child(template, tmp_path / "child")
+    write_files(child.path, {".env": "SECRET=1\n"})
+    template.release("v2.0.0", {".gitignore.jinja": ".env\n", ".env": "SECRET=\n"})
+    assert program(child) == 1
+    assert "the template has .env, which exists here and is not in git" in program.err
+    assert child.read(".env") == "SECRET=1\n"
+    assert child.status() == {}
+
+
+@pytest.mark.parametrize("rule", ["core.excludesFile", "info/exclude", ".gitignore"])
+def test_an_added_file_that_git_ignores_is_staged_and_named(
+    template: Template, tmp_path: Path, program: Program, rule: str
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    place = {"info/exclude": child.path / ".git/info/exclude", ".gitignore": child.path / ".gitignore"}.get(
+        rule, tmp_path / "ignore"
+    )
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("wheels/\n")
+    if rule == "core.excludesFile":
+        child.git("config", rule, str(place))
+    child.commit("An ignore rule")
+    template.release("v2.0.0", {"a.txt": "a\n", "wheels/x.whl": "x\n"})
+    assert program(child) == 4
+    assert "added      wheels/x.whl: an ignore rule hides it" in program.out
+    child.git("commit", "--quiet", "--message=Update")
+    assert "wheels/x.whl" in child.git("ls-tree", "-r", "--name-only", "HEAD")
+
+
+def test_a_file_of_the_template_that_git_never_took_is_named(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    """A global ignore rule hid it from the first `git add`: the update must not take it for deleted."""
+    template.release("v1.0.0", {"wheels/x.whl": "x\n", "a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    child.git("rm", "--quiet", "--cached", "wheels/x.whl")
+    child.git("commit", "--quiet", "--message=As a global ignore rule leaves it")
+    (child.path / ".git/info/exclude").write_text("wheels/\n")
+    template.release("v2.0.0", {"wheels/x.whl": "y\n", "a.txt": "a\n"})
+    assert program(child) == 1
+    assert "the template has wheels/x.whl, which exists here and is not in git" in program.err
+
+
+def test_a_file_that_git_was_told_not_to_look_at_stops_the_update(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    child.git("update-index", "--assume-unchanged", "a.txt")
+    write_files(child.path, {"a.txt": "mine\n"})
+    template.release("v2.0.0", {"a.txt": "2\n"})
+    assert program(child) == 1
+    assert "git was told not to look at a.txt" in program.err
+    assert child.read("a.txt") == "mine\n"
+
+
+def test_paths_that_the_owner_excluded_are_left_alone(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {"deploy/a.yaml": "1\n", "b.txt": "1\n"})
+    child = make_child(template, tmp_path / "child", edits={".copier-leave-alone": "# ours\n/deploy/\n"})
+    template.release("v2.0.0", {"deploy/a.yaml": "2\n", "deploy/new.yaml": "2\n", "b.txt": "2\n"})
+    assert program.files(child) == {"b.txt": "updated"}
+    assert child.read("deploy/a.yaml") == "1\n"
+
+
+def test_the_output_has_what_owners_must_do_and_ends_with_the_next_command(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    settings = "_exclude: [copier.yml, CHANGELOG.md, .git]\n"
+    template.release("v1.0.0", {"a.txt": "a\n"}, settings)
+    child = make_child(template, tmp_path / "child")
+    log = (
+        "# Changes\n\n## 3.0.0\n\n- **You have to act.** Later.\n\n"
+        "## 2.0.0\n\n**Changed**\n- **You have to act.** Run\n"
+        "  `a`.\n- A fix.\n\n## 1.0.0\n\n- **You have to act.** Before.\n"
+    )
+    template.release("v2.0.0", {"a.txt": "b\n", "CHANGELOG.md": log}, settings)
+    assert program(child, "--dry-run", "--diff") == 0
+    assert "-a\n+b\n" in program.out
+    assert program(child) == 0
+    assert "You have to act:\n  - 2.0.0: Run `a`.\n" in program.out
+    assert [word for word in ("A fix", "Later", "Before") if word in program.out] == []
+    assert program.out.splitlines()[-1] == "next: scripts/setup && scripts/test && git commit"
+
+
+def test_own_keys_comments_and_the_template_s_address_stay_in_the_answers(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"}, "line: {type: str, default: a}\n")
+    child = make_child(template, tmp_path / "child")
+    own = "# why we follow it\n" + child.read(".copier-answers.yml") + "team: ours\n"
+    child.edit({".copier-answers.yml": own})
+    template.release("v2.0.0", {"a.txt": "2\n"}, "line: {type: str, default: b}\n")
+    assert program(child) == 0
+    assert child.read(".copier-answers.yml") == own.replace("v1.0.0", "v2.0.0")
+
+
+def test_an_answer_that_the_new_release_replaces_is_named(template: Template, tmp_path: Path, program: Program) -> None:
+    asked = "tools: {{type: str, multiselect: true, choices: [{0}], default: [a]}}\n"
+    template.release("v1.0.0", {"a.txt": "a\n"}, asked.format("a, b"))
+    child = make_child(template, tmp_path / "child", "--data", "tools=[b]")
+    template.release("v2.0.0", {"a.txt": "2\n"}, asked.format("a, c"))
+    assert program(child) == 3, program.err
+    assert "the answer tools: ['b'] is no longer possible and became ['a']" in program.out
+
+
+def test_another_answer_moves_the_package_and_reaches_seeds(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    settings = "package_name: {type: str, default: old}\n"
+    module = "# {{ package_name }}\n" + TEN_LINES
+    files = {
+        "src/{{ package_name }}/model.py.jinja": module,
+        "src/{{ package_name }}/b.py.jinja": "# b\n" + module,
+        ".copier-ownership.yml.jinja": "seed: [src/{{ package_name }}/model.py]\n",
+    }
+    template.release("v1.0.0", files, settings)
+    child = make_child(template, tmp_path / "child")
+    own = {"src/old/own.py": "MINE = 1\n", "use.py": "import old.model\n"}
+    child.edit({**own, "src/old/model.py": child.read("src/old/model.py") + "MINE = 2\n"})
+    files["src/{{ package_name }}/model.py.jinja"] = "# a seed that changed\n" + module
+    template.release("v2.0.0", files, settings)
+    assert program(child, "--answer", "package_name=new") == 3, program.out + program.err
+    assert child.read("src/new/model.py") == "# new\n" + TEN_LINES + "MINE = 2\n"
+    assert child.read("src/new/own.py") == "MINE = 1\n"
+    assert not (child.path / "src/old").exists()
+    assert "still with the old package name old: use.py" in program.out
+
+
+def test_a_folder_of_a_repository_updates_by_itself(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {"a.txt": TEN_LINES, "b.txt": "b\n"})
+    whole = Child(tmp_path / "whole", template.copier)
+    write_files(whole.path, {"a.txt": TEN_LINES, "other/b.txt": "b\n"})
+    whole.git("init", "--quiet")
+    part = make_child(template, whole.path / "part")
+    subprocess.run(["rm", "-rf", str(part.path / ".git")], check=True)
+    whole.commit("All")
+    part.edit({"a.txt": EDITED})
+    template.release("v2.0.0", {"a.txt": FIXED, "c.txt": "c\n"})
+    assert program(part, "--dry-run") == 0, program.err
+    assert program(part) == 0, program.err
+    assert whole.status() == {
+        "part/.copier-answers.yml": "M ", "part/a.txt": "M ", "part/b.txt": "D ", "part/c.txt": "A ",
+    }  # fmt: skip
+    assert part.read("a.txt") == "fixed\n" + EDITED
+
+
+@pytest.mark.parametrize("kind", ["shallow clone", "linked work tree"])
+def test_other_kinds_of_checkouts(template: Template, tmp_path: Path, program: Program, kind: str) -> None:
+    template.release("v1.0.0", {"a.txt": TEN_LINES})
+    child = make_child(template, tmp_path / "child", edits={"a.txt": EDITED})
+    other = Child(tmp_path / "other", template.copier)
+    if kind == "shallow clone":
+        child.git("clone", "--quiet", "--depth=1", f"file://{child.path}", str(other.path))
+    else:
+        child.git("worktree", "add", "--quiet", str(other.path))
+    template.release("v2.0.0", {"a.txt": FIXED})
+    assert program(other, "--dry-run") == 0, program.err
+    assert program(other) == 0, program.err
+    assert other.read("a.txt") == "fixed\n" + EDITED
+    assert child.status() == {}
+
+
+def test_releases_of_a_template_without_tags_are_the_commits_of_version(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    settings = "_exclude: [copier.yml, VERSION, .git]\n"
+    for version in ("1.0.0", "2.0.0", "3.0.0.dev1"):
+        template.release(f"v{version}", {"a.txt": f"{version}\n", "VERSION": f"{version}\n"}, settings)
+        if version == "1.0.0":
+            child = make_child(template, tmp_path / "child")
+        template.git("tag", "--delete", f"v{version}")
+    assert program(child) == 0, program.err
+    assert child.read("a.txt") == "2.0.0\n"
+
+
+def test_a_relative_address_becomes_absolute_and_a_new_one_can_be_given(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    template.release("v1.0.0", {"a.txt": "1\n"})
+    child = make_child(template, tmp_path / "child")
+    relative = re.sub(r"(?m)^_src_path: .*$", "_src_path: template", child.read(".copier-answers.yml"))
+    child.edit({".copier-answers.yml": relative})
+    template.release("v2.0.0", {"a.txt": "2\n"})
+    assert program(child) == 0, program.err
+    assert f"_src_path: {template.path}\n" in child.read(".copier-answers.yml")
+    child.commit("Update")
+    template.path.rename(tmp_path / "moved")
+    assert program(child) == 1
+    assert program(child, "--template", str(tmp_path / "moved")) == 0, program.err
+    assert f"_src_path: {tmp_path / 'moved'}\n" in child.read(".copier-answers.yml")
+
+
+def test_nothing_to_do_exits_0(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    assert program(child) == 0
+    assert program.out == "nothing to do: v1.0.0 is the newest release\n"
+
+
+def uncommitted(template: Template, child: Child) -> None:
+    write_files(child.path, {"untracked": "x\n"})
+
+
+def broken_answers(template: Template, child: Child) -> None:
+    child.edit({".copier-answers.yml": f"{MARKER}before\n_commit: v1.0.0\n=======\n"})
+
+
+def no_answers(template: Template, child: Child) -> None:
+    child.edit({".copier-answers.yml": None})
+
+
+def no_commit(template: Template, child: Child) -> None:
+    child.edit({".copier-answers.yml": child.read(".copier-answers.yml").replace("_commit", "commit")})
+
+
+def lost_tag(template: Template, child: Child) -> None:
+    template.git("tag", "--delete", "v1.0.0")
+
+
+def lost_template(template: Template, child: Child) -> None:
+    template.path.rename(template.path.with_name("elsewhere"))
+
+
+def broken_template(template: Template, child: Child) -> None:
+    template.release("v2.1.0", {"a.txt.jinja": "{{ nonsense | nonsense }}\n"})
+
+
+def untrusted_template(template: Template, child: Child) -> None:
+    template.release("v2.1.0", {"a.txt": "b\n"}, "_tasks: ['true']\n")
+
+
+def lost_choice(template: Template, child: Child) -> None:
+    loud = "line: {type: str, choices: [b], default: \"{{ UNSET if _copier_answers.line is defined else 'b' }}\"}\n"
+    template.release("v2.1.0", {"a.txt": "b\n"}, loud)
+
+
+def nothing(template: Template, child: Child) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("damage", "options", "message"),
+    [
+        (uncommitted, (), "uncommitted changes: commit or stash them first (untracked)"),
+        (broken_answers, (), "cannot be read"),
+        (no_answers, (), "there is no .copier-answers.yml in the last commit"),
+        (no_commit, (), "has no _commit"),
+        (lost_tag, (), "the template has no version v1.0.0"),
+        (lost_template, (), "does not exist"),
+        (broken_template, (), "No filter named 'nonsense'"),
+        (untrusted_template, (), "trust"),
+        (lost_choice, (), "the answer to line is no longer possible in v2.1.0"),
+        (nothing, ("--to", "v7"), "has no release v7: it has v1.0.0, v2.0.0"),
+        (nothing, ("--to", "v0.5.0"), "has no release v0.5.0"),
+        (nothing, ("--answer", "lnie=b"), "the template has no question lnie"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_an_error_is_one_line_and_changes_nothing(
+    template: Template, tmp_path: Path, program: Program, damage: Any, options: tuple[str, ...], message: str
+) -> None:
+    settings = "line: {type: str, choices: [a, b], default: a}\n"
+    template.release("v1.0.0", {"a.txt": "a\n"}, settings)
+    child = make_child(template, tmp_path / "child")
+    template.release("v2.0.0", {"a.txt": "b\n"}, settings)
+    damage(template, child)
+    before = child.status()
+    assert program(child, "--json", *options) == 1
+    assert message in program.err
+    assert re.fullmatch(r"update: [^\n]+\n", program.err), program.err
+    assert json.loads(program.out)["code"] == 1
+    assert child.status() == before
+    assert child.read("a.txt") == "a\n"
+
+
+def test_an_older_release_is_rejected(template: Template, tmp_path: Path, program: Program) -> None:
+    for version in ("v1.0.0", "v2.0.0"):
+        template.release(version, {"a.txt": version})
+    child = make_child(template, tmp_path / "child")
+    assert program(child, "--to", "v1.0.0") == 1
+    assert "v1.0.0 is older than v2.0.0" in program.err
+
+
+def test_a_file_of_the_owner_where_a_folder_comes_stays(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child", edits={"deploy": "mine\n"})
+    template.release("v2.0.0", {"a.txt": "a\n", "deploy/x.yaml": "x\n"})
+    program(child)
+    kept = [path for path in child.path.glob("deploy*") if path.is_file() and path.read_text() == "mine\n"]
+    assert kept, program.out + program.err
+
+
+def test_a_link_of_the_owner_is_never_followed(template: Template, tmp_path: Path, program: Program) -> None:
+    template.release("v1.0.0", {"a.txt": TEN_LINES})
+    child = make_child(template, tmp_path / "child")
+    (tmp_path / "outside.txt").write_text(TEN_LINES)
+    (child.path / "a.txt").unlink()
+    (child.path / "a.txt").symlink_to(tmp_path / "outside.txt")
+    child.commit("A link")
+    template.release("v2.0.0", {"a.txt": FIXED})
+    program(child)
+    assert (tmp_path / "outside.txt").read_text() == TEN_LINES
+    assert (child.path / "a.txt").is_symlink(), program.out
+
+
+def test_names_of_files_of_any_letters(template: Template, tmp_path: Path, program: Program) -> None:
+    names = ["ü b.txt", "-dash", "[x].txt", "a:b", "quote\"s'"]
+    template.release("v1.0.0", {name: f"{name}\n{TEN_LINES}" for name in names})
+    child = make_child(template, tmp_path / "child")
+    child.edit({name: child.read(name) + "owner's line\n" for name in names})
+    template.release("v2.0.0", {name: f"fixed\n{name}\n{TEN_LINES}" for name in names})
+    assert program.files(child) == dict.fromkeys(names, "merged")
+    assert [name for name in names if not child.read(name).endswith("owner's line\n")] == []
