@@ -24,7 +24,6 @@ MAKERS = {
     "image-sizes": measured.images,
     "fleet": measured.fleet,
     "fleet-hosts": fleets.fleet_hosts,
-    "histories": fleets.histories,
     "adoptions": adoptions.adoptions,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,

@@ -1,4 +1,4 @@
-"""What the stories of whole fleets and of random histories came to, from their result files."""
+"""What the stories of whole fleets came to, from their result files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ POINTS = (
     "A bad release reached {bad_release_reached} children, and was merged in none.",
     "Taken back from an empty folder: {taken_back} of {up_to_date} children are, file by file, what they were.",
 )
-HISTORIES = """\
-Played by `make bench-histories` (seeds from {first_seed}): {histories} random histories of template and owner with \
-{updates} updates. {kills} updates were killed at a random moment, and git restored the child each time: {end}."""
 
 
 def fleet_hosts() -> str:
@@ -27,11 +24,3 @@ def fleet_hosts() -> str:
     words = found | {"machine": machine_of(found["machine"]), "share": percent(found["clean_merged_share"])}
     points = [indent(fill(point.format_map(words), WIDTH - 2), "  ").replace("  ", "- ", 1) for point in POINTS]
     return "\n".join([fill(FLEET.format_map(words), WIDTH), "", *points])
-
-
-def histories() -> str:
-    """Return what random histories came to."""
-    found = load("benchmarks/results/histories.json")
-    end = f"{len(found['lost'])} lost a line of the owner" if found["lost"] else "no line of an owner was lost"
-    words = found | {"end": end}
-    return fill(HISTORIES.format_map(words), WIDTH)
