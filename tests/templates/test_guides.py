@@ -1,4 +1,4 @@
-"""The guides of CONTRIBUTING.md for a framework and for a type, followed to the letter in a copy of the repository."""
+"""The guides for a framework and for a type, followed to the letter in a copy of the repository."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ STREAM = """\
 
 
 def guide(title: str) -> list[str]:
-    """Return the numbered steps of a section of CONTRIBUTING.md."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """Return the numbered steps of a section of CONTRIBUTING.md or docs/extend.md."""
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "docs/extend.md"))
     section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return re.findall(r"(?ms)^\d\. (.*?)(?=^\d\. |^$|\Z)", section)
 
