@@ -7,11 +7,9 @@ from itertools import product
 from pathlib import Path
 
 import yaml
-from fleetkit import speed
 
 ROOT = Path(__file__).resolve().parent.parent
 
-speed.read_yaml_fast()
 TYPES = tuple(one["name"] for one in yaml.safe_load((ROOT / "templates" / "types.yml").read_text(encoding="utf-8")))
 CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))
 FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])

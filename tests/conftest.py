@@ -18,7 +18,7 @@ from copier import run_copy
 from tests.answers import AnswerSet
 from tests.needs import pytest_itemcollected, pytest_runtest_setup  # noqa: F401 - hooks of pytest
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
-from tests.shared import SHARED, make_copier_cheap, once, shared_folder, without_shims
+from tests.shared import once, shared_folder, without_shims
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -79,15 +79,13 @@ def template(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_copier_settings(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Keep the settings and the cache of the person who runs the tests out of them, and let nothing be done twice."""
+def _own_copier_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the settings and the cache of the person who runs the tests out of them."""
     folder = tmp_path_factory.mktemp("copier")
     (folder / "settings.yml").write_text("{}\n")
     os.environ["COPIER_SETTINGS_PATH"] = str(folder / "settings.yml")
     os.environ["COPIER_CACHE_DIR"] = str(folder / "cache")
-    os.environ[SHARED] = str(shared)
     os.environ["MYPY_CACHE_DIR"] = str(ROOT / "build" / "mypy")  # scripts/lint of each child reads the same types
-    make_copier_cheap(shared)
 
 
 @pytest.fixture(scope="session")

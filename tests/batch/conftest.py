@@ -23,7 +23,7 @@ import pytest
 
 from tests.batch import standin_model
 from tests.conftest import ROOT
-from tests.forked import JOB, Forked
+from tests.processes import Process
 
 PACKAGE = "row_counter"
 RUNTIME = ROOT / "runtime" / "src"
@@ -91,11 +91,11 @@ class Job:
         return f"{self.child / 'src'}{os.pathsep}{RUNTIME}"
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-        """Start it as a process, which has forked from one with the libraries."""
+        """Start it as a process."""
         own = {"PYTHONPATH": self.path, "DEVICE": "cpu"}
         around = os.environ | own | environment
-        options = {"libraries": JOB, "env": around, "stderr": subprocess.PIPE}
-        return Forked(f"{PACKAGE}.job", "run", *map(str, arguments), **options)
+        options = {"env": around, "stderr": subprocess.PIPE}
+        return Process(f"{PACKAGE}.job", "run", *map(str, arguments), **options)
 
     def start_anew(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """Start it as a process whose command line, environment and memory in /proc are its own."""

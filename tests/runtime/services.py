@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.conftest import ROOT
-from tests.forked import SERVICE, Forked
 
 PACKAGE = "topic_finder"
 RUNTIME = ROOT / "runtime" / "src"
@@ -33,10 +33,9 @@ class Process:
         own = {"PORT": str(self.port), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "LOG_FORMAT": "json"}
         environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", **own, **settings}
         with log.open("w") as output:
-            self.popen = Forked(
+            self.popen = processes.Process(
                 "gpu_repo_runtime.serving",
                 PACKAGE,
-                libraries=SERVICE,
                 env=environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,

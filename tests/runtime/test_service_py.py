@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests import forked
+from tests import processes
 from tests.runtime.services import PACKAGE, RUNTIME
 from tests.sampling import every, sampled
 
@@ -41,7 +41,7 @@ def package(child: Path) -> Iterator[Path]:
 
 def run(child: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     own = {"PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu", **environment}
-    return forked.run("gpu_repo_runtime.serving", PACKAGE, *options, libraries=forked.SERVICE, env=own)
+    return processes.run("gpu_repo_runtime.serving", PACKAGE, *options, env=own)
 
 
 def test_own_settings_stand_in_the_help_and_in_the_list_and_are_asked_for(child: Path, package: Path) -> None:

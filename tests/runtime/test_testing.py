@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import forked
+from tests import processes
 from tests.answers import AnswerSet
 from tests.runtime.kinds import KINDS
 from tests.runtime.services import RUNTIME
 from tests.sampling import sampled
 
-PYTEST = ("pytest", "numpy", "pydantic")
 MODEL = """
 from pydantic import BaseModel
 
@@ -64,7 +63,7 @@ def smoke(project: Path, model: str, **environment: str) -> tuple[int, str]:
     (project / "src/topic_finder/model.py").write_text(model)
     paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"]}
     options = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "tests/gpu"]
-    done = forked.run("pytest", *options, libraries=PYTEST, cwd=project, env=paths | environment)
+    done = processes.run("pytest", *options, cwd=project, env=paths | environment)
     return done.returncode, done.stdout + done.stderr
 
 

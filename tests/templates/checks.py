@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,8 +13,6 @@ from pathlib import Path
 
 import kubernetes_validate
 import yaml
-
-from tests.shared import SHARED
 
 BIN = Path(sys.executable).parent
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -90,35 +86,8 @@ SHELLCHECK = ("--color=never", "--external-sources", "--source-path=SCRIPTDIR") 
 
 
 def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:
-    """Return what shellcheck says of the scripts of a child, "" when nothing.
-
-    A script is checked again only where it, or what it reads, differs in more than the default of a variable.
-    """
-    keys = {script: tuple(map(without_defaults, with_sources(child, script))) for script in scripts}
-    new = [script for script, key in keys.items() if not _shellchecked(key).exists()]
-    said = new and _run(str(BIN / "shellcheck"), *SHELLCHECK, *new, cwd=child)
-    for script in [] if said else new:
-        _shellchecked(keys[script]).touch()
-    return said or ""
-
-
-def with_sources(child: Path, script: str) -> list[str]:
-    """Return the text of a script and of each file that it sources, or that one of those does."""
-    text = (child / script).read_text()
-    sourced = re.findall(r"(?m)^source (?:\"\$\(dirname \"\$0\"\)|scripts)/([\w.]+)", text)
-    return [text, *(more for name in sourced for more in with_sources(child, f"scripts/{name}"))]
-
-
-def without_defaults(text: str) -> str:
-    """Return a script without the defaults of its variables, which is where the answers stand."""
-    return re.sub(r":-[^{}$\"' ]*}", ":-}", text)
-
-
-def _shellchecked(key: tuple[str, ...]) -> Path:
-    """Return the file that says to all workers that a script was found good."""
-    folder = Path(os.environ[SHARED], "shellchecked")
-    folder.mkdir(exist_ok=True)
-    return folder / hashlib.sha256(repr(key).encode()).hexdigest()
+    """Return what shellcheck says of scripts, "" when nothing."""
+    return _run(str(BIN / "shellcheck"), *SHELLCHECK, *scripts, cwd=child)
 
 
 def python_error(child: Path) -> str:

@@ -19,8 +19,6 @@ from typing import Any, NoReturn
 import plumbum
 from copier.__main__ import CopierApp
 
-from tests.shared import SHARED, make_copier_cheap
-
 PROGRAMS = {name: importlib.import_module(name) for name in ("fleet", "new", "release")}
 
 
@@ -63,7 +61,5 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if SHARED in os.environ:  # a benchmark has no folder that it shares
-        make_copier_cheap(Path(os.environ[SHARED]))
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), flush=True)
