@@ -1,4 +1,4 @@
-"""Every figure in README and docs comes from a file: generated blocks are fresh, the rest are limits with a source."""
+"""Figures in README and docs come from files of results, which generated blocks show."""
 
 from __future__ import annotations
 
@@ -8,20 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from benchmarks.result_files import as_json
 from docs.figures import measured, plots
 from docs.figures.__main__ import MAKERS
 from docs.figures.blocks import BLOCK, fill, pages
 from tests.conftest import ROOT
-from tests.docs.blocks import prose
 
 RESULTS = sorted([*ROOT.glob("benchmarks/results/*.json"), *ROOT.glob("benchmarks/*/result*.json")])
-LIMITS: dict[str, dict[str, list[str]]] = yaml.safe_load((Path(__file__).parent / "limits.yml").read_text())
-QUANTITY = re.compile(
-    r"(?<![\w./:=-])(\d[\d,.]*(?: (?:ms|s|seconds?|minutes?|hours?|[kMG]i?B|times|rows|requests|texts|children)\b| ?%))"
-)
 WORDS = re.compile(r"not yet run on a GPU", re.IGNORECASE)
 NEEDS_A_GPU = {  # a page that claims what only a GPU can prove, and the beginning of the file that will prove it
     "README.md": "",
@@ -40,11 +34,11 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", pages(), ids=name)
-def test_generated_blocks_are_fresh(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert fill(text, MAKERS) == text, f"{name(page)} differs from the result files or the catalogue: run make figures"
-    assert text.count("<!-- made by make figures: ") == len(BLOCK.findall(text)), f"{name(page)}: a block has no end"
+def test_generated_blocks_are_fresh() -> None:
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        assert fill(text, MAKERS) == text, f"{name(page)} differs from its result files: run make figures"
+        assert text.count("<!-- made by make figures: ") == len(BLOCK.findall(text)), f"{name(page)}: no end"
 
 
 def test_every_generated_text_is_shown() -> None:
@@ -58,19 +52,6 @@ def test_pictures_are_drawn_from_the_committed_results(picture: str) -> None:
     assert drawn == plots.fingerprint(plots.PLOTS[picture][0]), f"docs/{picture} is old: run make figures"
 
 
-@pytest.mark.parametrize("page", pages(), ids=name)
-def test_quantities_in_the_text_are_limits_with_a_source(page: Path) -> None:
-    """What was measured stands in generated blocks. What stands outside is a setting, held to the file that sets it."""
-    text = BLOCK.sub("", prose(page.read_text(encoding="utf-8")))
-    known = LIMITS.get(name(page), {})
-    found = set(QUANTITY.findall(text))
-    strange = sorted(found - known.keys())
-    assert not strange, f"{name(page)}: {strange} in no result file and not in limits.yml"
-    assert known.keys() <= found, f"limits.yml: {name(page)} has no {sorted(known.keys() - found)} any more"
-    for quantity, (source, words) in known.items():
-        assert words in (ROOT / source).read_text(encoding="utf-8"), f"{name(page)}: {quantity}: {source}: no {words!r}"
-
-
 def machines(result: Any) -> list[dict[str, Any]]:
     """Return every description of a machine in a result file."""
     if isinstance(result, list):
@@ -81,14 +62,14 @@ def machines(result: Any) -> list[dict[str, Any]]:
     return own + [found for value in result.values() for found in machines(value)]
 
 
-@pytest.mark.parametrize("result", RESULTS, ids=name)
-def test_a_result_describes_its_machine_and_names_no_place_on_it(result: Path) -> None:
-    text = result.read_text(encoding="utf-8")
-    found = machines(json.loads(text))
-    assert found, f"{name(result)}: no machine"
-    for machine in found:
-        assert {"cpu", "cores", "memory_gib"} <= machine.keys(), f"{name(result)}: {machine}"
-    assert not re.search(r'"/(?:home|root|work|tmp|usr)/', text), f"{name(result)}: a path of the machine"
+def test_a_result_describes_its_machine_and_names_no_place_on_it() -> None:
+    for result in RESULTS:
+        text = result.read_text(encoding="utf-8")
+        found = machines(json.loads(text))
+        assert found, f"{name(result)}: no machine"
+        for machine in found:
+            assert {"cpu", "cores", "memory_gib"} <= machine.keys(), f"{name(result)}: {machine}"
+        assert not re.search(r'"/(?:home|root|work|tmp|usr)/', text), f"{name(result)}: a path of the machine"
 
 
 def test_a_result_file_has_a_line_for_each_row() -> None:
@@ -112,11 +93,10 @@ def test_evidence_of_a_gpu_takes_the_place_of_what_was_not_measured(tmp_path: Pa
     assert "no GPU was at hand" not in text
 
 
-@pytest.mark.parametrize("page", NEEDS_A_GPU)
-def test_a_page_says_what_was_not_run_on_a_gpu_until_there_is_evidence(page: str) -> None:
-    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
-    evidence = sorted(name(path) for path in ROOT.glob(f"docs/evidence/{NEEDS_A_GPU[page]}*.json"))
-    if not evidence:
-        assert WORDS.search(text), f"{page} claims what only a GPU can prove, and docs/evidence has no run on one"
-    missing = [path for path in evidence if path not in text]
-    assert not missing, f"{page} does not name {missing}"
+def test_a_page_says_what_was_not_run_on_a_gpu_until_there_is_evidence() -> None:
+    for page, begins in NEEDS_A_GPU.items():
+        text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+        evidence = sorted(name(path) for path in ROOT.glob(f"docs/evidence/{begins}*.json"))
+        assert evidence or WORDS.search(text), f"{page} claims what only a GPU can prove, without a run on one"
+        missing = [path for path in evidence if path not in text]
+        assert not missing, f"{page} does not name {missing}"

@@ -11,6 +11,7 @@ import yaml
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.slow  # `make docs` builds the site too
 FETCHED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']?(https?:)?//[^"'> ]+""")
 
 
