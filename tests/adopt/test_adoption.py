@@ -76,6 +76,7 @@ def files(folder: Path, commit: str) -> dict[str, bytes]:
     return {n: subprocess.run(["git", "show", f"{commit}:{n}"], cwd=folder, capture_output=True).stdout for n in names}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_index")
 def test_everything_of_theirs_stays_and_everything_of_ours_comes(
     old: Make, template: Path, capsys: pytest.CaptureFixture[str]

@@ -22,6 +22,7 @@ from tests.conftest import git
 SETUPTOOLS = "[build-system]\nbuild-backend = 'setuptools.build_meta'\n[project]\nname = 'other'\n"
 
 
+@pytest.mark.slow
 def test_no_pyproject_is_written_that_would_stand_for_the_metadata_of_setup_py(old: Make) -> None:
     folder = old({"setup.py": "from setuptools import setup\nsetup(name='x')\n", "x/__init__.py": ""})
     assert merge.found_packages(folder, findings(folder), "x_gpu") == ""
@@ -29,6 +30,7 @@ def test_no_pyproject_is_written_that_would_stand_for_the_metadata_of_setup_py(o
     assert "add packages=" in merge.searched(read_tree(folder), findings(folder), "x_gpu")
 
 
+@pytest.mark.slow
 def test_a_folder_without_init_is_code_and_stays_in_the_wheel(old: Make) -> None:
     folder = old({"pyproject.toml": SETUPTOOLS, "acme/vis/__init__.py": "", "acme/txt/core.py": "x = 1\n"})
     assert findings(folder).layout.code == ["acme/"]
@@ -78,6 +80,7 @@ def test_tests_at_the_root_are_run(old: Make) -> None:
     assert merge.test_settings(tree, "testpaths = tests\n") == "testpaths = tests pkg/tests test_root.py\n"
 
 
+@pytest.mark.slow
 def test_a_root_that_is_a_package_is_not_imported_for_each_test(old: Make) -> None:
     settings = "[pytest]\ntestpaths = tests\naddopts = --strict-config\n"
     broken = {"__init__.py": "from .nowhere import *\n", "tests/test_a.py": "def test_it():\n    pass\n"}
@@ -107,6 +110,7 @@ def test_files_of_the_template_keep_their_line_ends(old: Make) -> None:
     assert merge.kept_from_crlf(folder, ["scripts/test"]) == []
 
 
+@pytest.mark.slow
 def test_files_of_the_template_keep_their_line_ends_where_git_turns_all(old: Make) -> None:
     """With core.autocrlf a script that begins with a line of CRLF names a program that is not there."""
     folder = old({"tests/test_a.py": "", "b.txt": "one\n"})
@@ -190,6 +194,7 @@ def test_a_name_that_a_shell_would_read_otherwise_is_in_no_script_and_named(name
     assert said.startswith(name if "scripts" in name else name.split("/")[0])
 
 
+@pytest.mark.slow
 def test_a_name_that_is_not_utf8_stops_nothing_and_is_named(old: Make) -> None:
     folder = old({"a.py": "import torch\n", "ruff.toml": ""})
     for name in (b"caf\xe9.py", b"caf\xe9.txt"):

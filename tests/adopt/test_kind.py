@@ -62,6 +62,7 @@ def test_the_type(kind: str, old: Make) -> None:
     assert answer.value == expected, f"{kind}: {answer.reason}"
 
 
+@pytest.mark.slow
 def test_projects_of_their_own_are_named(old: Make) -> None:
     maker = "[project]\nname = 'x'\n"
     files = {f"packages/{name}/pyproject.toml": maker for name in "ab"} | {"examples/c/setup.py": ""}
@@ -70,6 +71,7 @@ def test_projects_of_their_own_are_named(old: Make) -> None:
     assert "--prefix=packages/a" in said
 
 
+@pytest.mark.slow
 def test_one_project_is_no_collection(old: Make) -> None:
     files = {"pyproject.toml": "[project]\nname = 'x'\n", "a/setup.py": "", "b/setup.py": ""}
     assert not findings(old(files)).open
@@ -89,6 +91,7 @@ def test_a_number_at_the_start_of_a_name_stays(old: Make) -> None:
 SELF = "from importlib import metadata\n__version__ = metadata.version({})\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "asks"),
     [
@@ -122,6 +125,7 @@ def test_a_python_file_counts_in_the_encoding_that_it_names(old: Make) -> None:
     assert "1 files import it" in findings(folder).answers["framework"].reason
 
 
+@pytest.mark.slow
 def test_code_in_src_counts_without_a_package(old: Make) -> None:
     layout = findings(old({"src/train.py": "", "src/nets/model.py": ""})).layout
     assert (layout.kind, layout.packages, layout.modules, layout.code) == ("src", ["nets"], ["src/train.py"], [])

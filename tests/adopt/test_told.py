@@ -87,6 +87,7 @@ def test_a_branch_that_git_could_not_make_is_refused_at_once(branch: str, old: M
         check(folder, branch)
 
 
+@pytest.mark.slow
 def test_the_second_of_two_at_once_is_told_why(old: Make, tmp_path: Path) -> None:
     folder, clone = old({"a.py": ""}), tmp_path / "clone"
     git(folder, "clone", "--quiet", str(folder), str(clone))
@@ -121,6 +122,7 @@ def test_a_commit_that_is_not_signed_says_so(old: Make) -> None:
     assert "--amend --no-edit -S" in unsigned(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_one_that_is_stopped_leaves_nothing(number: signal.Signals, old: Make, tmp_path: Path) -> None:
     folder, passing = old({"a.py": ""}), tmp_path / "passing"

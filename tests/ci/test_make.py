@@ -64,6 +64,7 @@ def test_what_a_person_gives_is_text(target: str, tmp_path: Path) -> None:
     assert not made, f"{target} ran what it was given: {made}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", CHECKS_AWAY)
 def test_a_variable_of_a_build_takes_no_check_away(target: str, tmp_path: Path) -> None:
     """Typed behind make, by a person at a terminal, it does."""

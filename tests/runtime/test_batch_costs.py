@@ -90,6 +90,7 @@ def ran(code: str, **environment: str) -> str:
     return subprocess.run(command, env=own | environment | path, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_what_draws_a_bar_or_sends_metrics_is_not_imported_for_nothing():
     assert ran(IMPORTS).strip() == "[]"
 
@@ -111,6 +112,7 @@ print(*said)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
 def test_arrow_keeps_its_memory_for_the_next_part_until_one_is_large():
     assert ran(POOL).split() == ["system", "own", "own"]

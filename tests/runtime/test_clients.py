@@ -146,6 +146,7 @@ def test_tritons_client_sends_and_gets_tensors_and_bytes(
         assert found["raw"].tolist() == [b"\x01\xff\x00", b""]
 
 
+@pytest.mark.slow
 def test_tritons_client_hears_what_is_wrong(triton: InferenceServerClient) -> None:
     def refused(**about: Any) -> tuple[str, str]:
         with pytest.raises(InferenceServerException) as caught:

@@ -22,6 +22,7 @@ from tests.sampling import sampled
 Start = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_vanished_clients_are_not_computed_for(start: Start) -> None:
     service = start(STANDIN_CALL_MS="400", MAX_BATCH_SIZE="1")
     body = json.dumps({"texts": ["text"]}).encode()
@@ -45,6 +46,7 @@ def test_vanished_clients_are_not_computed_for(start: Start) -> None:
     assert service.metric("service_queue_depth") == 0
 
 
+@pytest.mark.slow
 def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
     service = start(BODY_SECONDS="1")
     head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
@@ -88,6 +90,7 @@ def test_a_connection_that_never_says_anything_is_given_up_like_an_idle_one(serv
     assert asyncio.run(scenario()) == b""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", sampled(["head", "trailer"], ["head"]))
 def test_what_is_not_body_has_a_limit_too(start: Start, where: str) -> None:
     """One client that sends a header without end must not fill the memory."""
@@ -115,6 +118,7 @@ def resident(service: Any) -> float:
     return int(Path(f"/proc/{service.popen.pid}/statm").read_text().split()[1]) * 4096 / 1e6
 
 
+@pytest.mark.slow
 def test_a_large_body_in_the_smallest_chunks_is_no_long_head(start: Start) -> None:
     service = start()
     body = json.dumps({"texts": ["x" * 9000] * 8}).encode()
@@ -294,6 +298,7 @@ def limited(serving: Callable) -> Callable[[list[bytes]], bytes]:
     return lambda pieces: asyncio.run(answer(pieces))
 
 
+@pytest.mark.slow
 def test_empty_lines_alone_keep_no_connection(start: Start) -> None:
     service = start(BODY_SECONDS="0.5")
     with raw.connect(service) as connection:
@@ -307,6 +312,7 @@ def test_empty_lines_alone_keep_no_connection(start: Start) -> None:
         assert raw.read(connection).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.slow
 def test_a_client_of_http_1_0_gets_no_interim_answer(start: Start) -> None:
     answer = raw.ask(start(), raw.predict("a", version="1.0", headers="expect: 100-continue\r\n"))
     assert answer.startswith(b"HTTP/1.1 200")

@@ -51,6 +51,7 @@ def test_what_takes_get_says_that_it_takes_head(client: TestClient, path: str) -
     assert client.get("/predict").headers["allow"] == "POST"
 
 
+@pytest.mark.slow
 def test_head_over_the_wire_leaves_the_connection_usable(start: Start) -> None:
     service = start()
     request = b"HEAD /livez HTTP/1.1\r\nhost: x\r\n\r\n"
@@ -201,6 +202,7 @@ def test_a_word_that_is_no_choice_is_told_the_choices(serving: Callable, monkeyp
     assert "loud" not in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "words"),
     [

@@ -79,6 +79,7 @@ def test_a_copy_of_unknown_origin_is_told(project: Path, text: str | None) -> No
     assert "nothing says which version it was" in wheels.told_ejected(project)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", sampled(["service", "batch"], ["batch"]))
 def test_the_copy_passes_the_lint_of_a_repository(
     render: Callable[[AnswerSet], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_type: str

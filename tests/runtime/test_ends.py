@@ -22,6 +22,7 @@ Start = Callable[..., Any]
 CLOSE = "connection: close\r\n"
 
 
+@pytest.mark.slow
 def test_every_connection_that_the_kernel_accepts_while_the_service_stops_is_answered(start: Start) -> None:
     """One connection for each request, as many clients have them: those in the listener's queue are not reset."""
     service = start()
@@ -57,6 +58,7 @@ def test_every_connection_that_the_kernel_accepts_while_the_service_stops_is_ans
     assert service.exit_code(10) == 0
 
 
+@pytest.mark.slow
 def test_clients_that_wait_in_the_listeners_queue_are_answered(start: Start) -> None:
     """They are accepted by the kernel while the event loop does not run at all, and SIGTERM comes before it does."""
     service = start()
@@ -71,6 +73,7 @@ def test_clients_that_wait_in_the_listeners_queue_are_answered(start: Start) -> 
     assert service.exit_code(10) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", sampled(["", "POST /pre", "POST /predict HTTP/1.1\r\nhost: x\r\n"], ["POST /pre"]))
 def test_a_request_that_comes_in_pieces_around_sigterm_is_answered(start: Start, begun: str) -> None:
     service = start()
@@ -120,6 +123,7 @@ def test_a_process_that_is_told_to_outlive_its_terminal_does(start: Start) -> No
     assert line["cause"] == "SIGTERM"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "declared", sampled(["content-length: 50000000\r\n", "transfer-encoding: chunked\r\n"], every(2))
 )
@@ -251,6 +255,7 @@ def test_open_connections_do_not_keep_the_process(start: Start) -> None:
         connection.close()
 
 
+@pytest.mark.slow
 def test_a_head_that_never_ends_holds_the_end_no_longer_than_its_time(start: Start) -> None:
     service = start(BODY_SECONDS="1.5")
     with raw.connect(service) as connection:
@@ -261,6 +266,7 @@ def test_a_head_that_never_ends_holds_the_end_no_longer_than_its_time(start: Sta
         assert raw.read(connection).startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.slow
 def test_of_requests_without_end_that_wait_for_no_answer_the_first_are_answered(start: Start) -> None:
     """Each waits as an object that is far larger than its line: a few of such clients would take all memory."""
     service = start()

@@ -33,6 +33,7 @@ def flood(requests: int = 4, texts: int = 64, *, client: bool) -> list[Any]:
     return [("flood", lambda n: ["a text of the flood.."] * texts, each) for each in about]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", sampled([True, False], [True]), ids=["known by a header", "known by connections"])
 def test_a_client_with_four_large_requests_in_flight_delays_the_others_by_a_batch(client: bool) -> None:
     alone = World(slow).run(20, *singles()).p50("single")
@@ -63,6 +64,7 @@ def test_lengths_are_sorted_within_turns_and_not_across_a_flood() -> None:
     assert crowded.p50("single") <= alone.p50("single") + 2 * a_batch
 
 
+@pytest.mark.slow
 def test_a_large_request_is_not_left_behind_by_many_small_ones() -> None:
     world = World(slow).run(40, *singles(64), *flood(1, client=False))
     rounds = 64 // (32 // 4)
@@ -70,6 +72,7 @@ def test_a_large_request_is_not_left_behind_by_many_small_ones() -> None:
     assert max(world.seconds["flood"]) <= 1.3 * rounds * a_round
 
 
+@pytest.mark.slow
 def test_equal_clients_get_equal_shares() -> None:
     world = World(slow, limit=8)
     clients = [(f"client {n}", lambda _: ["text"] * 10, {"client": n}) for n in range(7)]
@@ -119,6 +122,7 @@ def test_one_client_whose_texts_make_the_model_fail_costs_the_others_little() ->
         assert world.answered("single") >= 0.7 * healthy, f"{world.answered('single')} of {healthy}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "least"), sampled([(0.01, 0.45), (0.05, 0.15), (0.5, 0.06)], [(0.05, 0.15)]))
 def test_poison_that_nothing_gives_away_is_found_by_halving(share: float, least: float) -> None:
     """Every text is new and from a new client; each is judged alone in the end, and healthy ones are all answered."""
@@ -135,6 +139,7 @@ def test_poison_that_nothing_gives_away_is_found_by_halving(share: float, least:
     assert len(world.seconds["mixed"]) >= least * healthy, f"{len(world.seconds['mixed'])} of {healthy}"
 
 
+@pytest.mark.slow
 def test_a_client_is_trusted_again() -> None:
     world = World(predict=bad)
     world.run(20, *singles(40), ("once", lambda n: ["poison" if n == 3 else "fine now"], {"client": "once"}))

@@ -24,6 +24,7 @@ Scene = Callable[[HeldBack], Any]
 MIXES = [(8, 2, 0.5), (8, 4, 0.5), (16, 2, 0.5), (8, 16, 0.4), (16, 16, 0.4), (63, 16, 0.4)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "bad", "least"), sampled(MIXES, [(8, 2, 0.5), (8, 16, 0.4)]))
 def test_clients_from_the_attackers_address_have_more_than_a_fair_share(good: int, bad: int, least: float) -> None:
     rate, world = kept_rate(fresh("gateway", good), attackers(bad, "gateway"))
@@ -31,6 +32,7 @@ def test_clients_from_the_attackers_address_have_more_than_a_fair_share(good: in
     assert world.outcomes["bad"]["prediction_failed"] > SECONDS, "they have their answers too"
 
 
+@pytest.mark.slow
 def test_where_all_fail_now_and_then_they_keep_most_of_their_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody attacks here: to be told later costs those who fail their next requests."""
     draw = random.Random(1)
@@ -43,6 +45,7 @@ def test_where_all_fail_now_and_then_they_keep_most_of_their_rate(monkeypatch: p
     assert with_it >= 0.75 * World(predict=fails).run(SECONDS, *fresh("gateway", 16, mixed)).answered("good")
 
 
+@pytest.mark.slow
 def test_who_is_known_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[Any] = []
     hold = HeldBack.hold

@@ -39,6 +39,7 @@ def stalled(child: Path, tmp_path: Path) -> Any:
     os.close(reader)
 
 
+@pytest.mark.slow
 def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
     """A pipe holds 64 KB; the lines of a thousand requests and what the model prints are many times that."""
     service, _ = stalled
@@ -165,6 +166,7 @@ def test_of_an_exceptions_message_the_log_keeps_length_and_hash(serving: Callabl
     assert "test_logs.py" in text
 
 
+@pytest.mark.slow
 def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
     for level, shown in (("info", False), ("debug", True)):
         service = start(LOG_LEVEL=level)
@@ -176,6 +178,7 @@ def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
         assert (SECRET in log) == shown, level
 
 
+@pytest.mark.slow
 def test_a_lack_of_memory_repeats_no_clients_text(start: Start) -> None:
     service = start()
     status, problem = service.predict(f"run out of memory {SECRET}")
@@ -186,6 +189,7 @@ def test_a_lack_of_memory_repeats_no_clients_text(start: Start) -> None:
     assert ("out of memory: trying with less" in log, SECRET in log) == (True, False)
 
 
+@pytest.mark.slow
 def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
     service = start()
     service.predict("crash")
@@ -279,6 +283,7 @@ def test_the_name_of_an_exception_forges_no_line(serving: Callable) -> None:
     assert not [line for line in lines if line.startswith("FORGED") or len(line) > 500]
 
 
+@pytest.mark.slow
 def test_what_a_library_prints_as_bytes_comes_out(start: Start) -> None:
     service = start()
     assert service.predict("print bytes")[0] == 200

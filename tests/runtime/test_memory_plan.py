@@ -61,6 +61,7 @@ def test_numbers_are_measured_and_printed(module: Any) -> None:
         assert number in str(plan), number
 
 
+@pytest.mark.slow
 @given(
     total=st.integers(1000 * MB, 100_000 * MB),
     weights=st.integers(1, 900 * MB),

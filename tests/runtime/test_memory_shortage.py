@@ -38,6 +38,7 @@ def test_an_input_that_is_too_large_is_its_own_413_and_nothing_else_changes(huge
     assert (world.batcher.limit, world.batcher.memory.shortages) == (32, 0)
 
 
+@pytest.mark.slow
 def test_one_huge_input_after_the_other_costs_the_others_little() -> None:
     healthy = World().run(3, *clients(63, "a text")).answered("client")
     world = World(predict=fits(lambda items: max(map(len, items)) < HUGE))
@@ -46,6 +47,7 @@ def test_one_huge_input_after_the_other_costs_the_others_little() -> None:
     assert world.answered("client") >= 0.7 * healthy, f"{world.answered('client')} of {healthy}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", sampled([1, 2, 3, 5, 8, 20, 31, 32], [1, 20]))
 def test_a_real_shortage_ends_with_the_largest_batch_that_fits(room: int) -> None:
     world = World(predict=fits(lambda items: len(items) <= room))
@@ -57,6 +59,7 @@ def test_a_real_shortage_ends_with_the_largest_batch_that_fits(room: int) -> Non
     assert world.batcher.memory.shortages <= failed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", sampled([1, 5, 31], [5]))
 def test_a_shortage_that_ends_leaves_nothing_behind(room: int) -> None:
     world = World()
@@ -66,6 +69,7 @@ def test_a_shortage_that_ends_leaves_nothing_behind(room: int) -> None:
     assert world.batcher.memory.shortages >= 1
 
 
+@pytest.mark.slow
 def test_long_inputs_that_only_fit_in_small_batches_leave_the_short_ones_their_large_ones() -> None:
     """Memory follows items times the longest of them; the limit on the number stays what it is."""
     room = 32 * 100

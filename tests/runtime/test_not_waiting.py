@@ -46,6 +46,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "bad"), sampled(CASES, QUICK))
 def test_poison_that_nobody_waits_for_leaves_the_others_most_of_their_rate(good: str, bad: str) -> None:
     healthy = World(predict=fails, max_queue=QUEUE).run(SECONDS, *GOOD[good]).answered("good")

@@ -62,6 +62,7 @@ def served(
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", sampled([8, 32, 64, 400], [32]))
 def test_a_model_that_pads_gets_texts_of_about_the_same_length(
     serving: Callable[[str], ModuleType], clients: int
@@ -70,6 +71,7 @@ def test_a_model_that_pads_gets_texts_of_about_the_same_length(
     assert served(serving, seconds, clients, True) < 0.6 * served(serving, seconds, clients, False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clients", sampled([1, 8, 32, 64, 400], [32]))
 @pytest.mark.parametrize("name", sampled(MODELS, every(2)))
 def test_no_model_is_slower_for_it(serving: Callable[[str], ModuleType], name: str, clients: int) -> None:
@@ -80,6 +82,7 @@ def test_no_model_is_slower_for_it(serving: Callable[[str], ModuleType], name: s
 calls = st.lists(st.tuples(st.integers(1, 32), st.integers(0, 5000), st.floats(1e-6, 10)), max_size=12)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=80), limit=st.integers(1, 40), known=calls)
 def test_a_plan_is_complete_and_thought_to_be_faster(

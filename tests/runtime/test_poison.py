@@ -72,6 +72,7 @@ def kept_rate(good: list[Client], bad: list[Client], name: str = "good", **world
 MIXES = [(good, bad) for good in (1, 8, 16, 63) for bad in (1, 2, 4, 16, 64)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "bad"), sampled(MIXES, [(8, 2), (63, 2)]))
 def test_new_poison_on_new_connections_leaves_the_others_most_of_their_rate(good: int, bad: int) -> None:
     rate, world = kept_rate(kept("good", good), attackers(bad))
@@ -80,6 +81,7 @@ def test_new_poison_on_new_connections_leaves_the_others_most_of_their_rate(good
     assert world.outcomes["bad"]["prediction_failed"] > 5 * SECONDS, "those who send it have their answers too"
 
 
+@pytest.mark.slow
 def test_a_third_of_the_models_time_at_most_goes_to_who_fails() -> None:
     _, world = kept_rate(kept("good", 63), attackers(4))
     late = world.calls[len(world.calls) // 10 :]  # before that nobody is known
@@ -89,12 +91,14 @@ def test_a_third_of_the_models_time_at_most_goes_to_who_fails() -> None:
     assert seconds[True] <= 0.36 * sum(seconds.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "bad", "least"), sampled([(8, 2, 0.6), (8, 16, 0.25), (63, 16, 0.6)], [(8, 2, 0.6)]))
 def test_others_may_open_a_connection_for_each_request(good: int, bad: int, least: float) -> None:
     rate, _ = kept_rate(fresh("good", good), attackers(bad))
     assert rate >= least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "bad", "least"), sampled([(8, 2, 0.33), (16, 2, 0.33), (63, 2, 0.5)], [(8, 2, 0.33)]))
 def test_those_who_cannot_be_told_from_the_attackers_are_not_starved(good: int, bad: int, least: float) -> None:
     """A new connection for each request, all from the address of the attackers: a gateway, say."""
@@ -102,6 +106,7 @@ def test_those_who_cannot_be_told_from_the_attackers_are_not_starved(good: int, 
     assert rate >= least
 
 
+@pytest.mark.slow
 def test_nor_are_they_beside_clients_that_are_known() -> None:
     good = kept("gateway", 4, "known") + fresh("gateway", 4, name="new")
     for name, least in (("known", 0.6), ("new", 0.1)):
@@ -109,24 +114,28 @@ def test_nor_are_they_beside_clients_that_are_known() -> None:
         assert rate >= least, name
 
 
+@pytest.mark.slow
 def test_few_known_clients_do_not_take_the_time_of_many_others() -> None:
     good = kept("gateway", 1, "known") + fresh("gateway", 62, name="new")
     rate, _ = kept_rate(good, attackers(2, "gateway"), "new")
     assert rate >= 0.33
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", sampled([2, 16, 64], [2]))
 def test_to_send_what_is_answered_first_does_not_pay(bad: int) -> None:
     rate, _ = kept_rate(kept("good", 16), sly(bad))
     assert rate >= 0.4
 
 
+@pytest.mark.slow
 def test_inputs_that_are_too_large_cost_no_more_than_others_that_fail() -> None:
     rate, world = kept_rate(kept("good", 16), attackers(2), predict=lambda items: fails(items, MemoryError))
     assert world.outcomes["bad"].keys() == {"input_too_large"}
     assert rate >= 0.6
 
 
+@pytest.mark.slow
 def test_new_identities_are_like_new_connections() -> None:
     good = [("good", fine, {"client": b"good %d" % place}) for place in range(8)]
     bad = [("bad", poison, lambda _: {"client": b"%d" % next(port)}) for _ in range(2)]
@@ -134,6 +143,7 @@ def test_new_identities_are_like_new_connections() -> None:
     assert rate >= 0.6
 
 
+@pytest.mark.slow
 def test_when_nothing_fails_any_more_all_share_batches_again() -> None:
     world = World(predict=fails)
     end = 3.0
@@ -145,6 +155,7 @@ def test_when_nothing_fails_any_more_all_share_batches_again() -> None:
     assert {len(call) for call in world.calls[-10:]} == {32}
 
 
+@pytest.mark.slow
 def test_two_failures_long_after_each_other_raise_no_alarm() -> None:
     world = World(predict=fails)
 

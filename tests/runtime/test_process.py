@@ -56,6 +56,7 @@ def assert_nothing_lost(statuses: list[tuple[int, str]], exit_code: int, clients
     assert exit_code == 0
 
 
+@pytest.mark.slow
 def test_sigterm_under_load_loses_nothing(start: Start) -> None:
     service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
     assert_nothing_lost(*load_while_stopping(service, 32, 0.5), 32)
@@ -68,6 +69,7 @@ def test_sigterm_under_load_loses_nothing_in_any_of_20_runs(start: Start, turn: 
     assert_nothing_lost(*load_while_stopping(service, 64, 0.5 + turn / 50), 64)
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_long_requests_and_refuses_new_connections(start: Start) -> None:
     service = start(STANDIN_CALL_MS="1500")
     with ThreadPoolExecutor() as pool:
@@ -106,6 +108,7 @@ def test_the_process_ends_within_shutdown_seconds_even_when_the_model_hangs(star
         assert running.result()[0] == 503
 
 
+@pytest.mark.slow
 def test_a_hanging_model_turns_liveness_red(start: Start) -> None:
     service = start(STUCK_SECONDS="0.5")
     with ThreadPoolExecutor() as pool:
@@ -139,6 +142,7 @@ def test_a_model_that_takes_30_seconds_to_load(start: Start) -> None:
     slow_load(start, 30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", sampled(["ValueError", "StopIteration", "SystemExit", "KeyboardInterrupt"], ["SystemExit"])
 )
@@ -175,6 +179,7 @@ def test_cuda_without_a_gpu_gives_the_cause_that_gpu_smoke_finds(start: Start, t
     assert line["fix"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "words"),
     sampled(
@@ -205,6 +210,7 @@ def test_the_log_warns_of_variables_that_look_like_a_setting_and_of_no_others(st
     assert warned["MAX_BATCHSIZE"].endswith("did you mean MAX_BATCH_SIZE?")
 
 
+@pytest.mark.slow
 def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(start: Start) -> None:
     service = start(STANDIN_CALL_MS="300")
     with ThreadPoolExecutor(12) as pool:
@@ -221,6 +227,7 @@ def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(sta
     assert service.exit_code(5) == 69
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fits", "limit"), sampled([(32, 32), (31, 16), (5, 4), (1, 1)], [(31, 16)]))
 def test_warm_up_finds_the_batch_that_fits(start: Start, fits: int, limit: int) -> None:
     service = start(STANDIN_FITS=str(fits))
@@ -245,6 +252,7 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
     assert f"port {first.port} cannot be used: take another one with PORT" in second.log.read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "words"),
     sampled(

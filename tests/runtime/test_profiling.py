@@ -134,6 +134,7 @@ def test_inputs_come_from_a_file(profile, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     sampled([("", "is empty"), ("{", "--input"), ("[1]\n", "is not an Input"), (None, "No such file")], every(2)),
@@ -172,6 +173,7 @@ class Model:
 """
 
 
+@pytest.mark.slow
 def test_a_model_with_parameters_gets_their_defaults(tmp_path: Path) -> None:
     """The file has what editors and hands leave in one: a mark at its begin, and empty lines."""
     package = tmp_path / "src/parametric"

@@ -107,6 +107,7 @@ def ask(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tu
     return lambda *arguments, **named: registry.promote(monkeypatch, *arguments, **named)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["main", "v1.2.3"])
 def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(
     registry: Registry, ask: Callable[..., tuple[int, str]], tag: str
@@ -127,6 +128,7 @@ def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int,
     assert registry.read("tags")[tag][0] == OLD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("when", "options", "code"),
     [
@@ -147,6 +149,7 @@ def test_a_tag_that_follows_goes_back_only_when_told(
     assert not code or f"is of a newer commit already, {there}: not moved back to {'c' * 40}" in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("older", "newer", "when", "code"),
     [("d", "c", "2026-06", 0), ("c", "d", "2026-04", 1), ("", "", "2026-06", 1), ("", "", "2026-04", 0)],
@@ -188,6 +191,7 @@ def test_an_image_of_another_commit_is_not_released(
     assert registry.read("tags") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "said"),
     [
@@ -210,6 +214,7 @@ def test_a_registry_that_fails_is_said_with_its_own_words(
 UNKNOWN = "level=fatal msg=requesting: name unknown: repository name not known to registry"
 
 
+@pytest.mark.slow
 def test_the_first_release_of_a_project(registry: Registry, ask: Callable[..., tuple[int, str]]) -> None:
     """The registry knows no such repository; that it can be looked into is seen before a tag is set."""
     registry.write(faults={"list-tags": UNKNOWN})
@@ -218,6 +223,7 @@ def test_the_first_release_of_a_project(registry: Registry, ask: Callable[..., t
     assert copies == [f"docker://{NAME}@{NEW}", f"docker://{NAME}:v1.2.3"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", ["main", "v1.2.3"])
 def test_to_who_may_not_look_everything_is_unknown_and_nothing_is_set(
     registry: Registry, ask: Callable[..., tuple[int, str]], tag: str
@@ -228,6 +234,7 @@ def test_to_who_may_not_look_everything_is_unknown_and_nothing_is_set(
     assert registry.read("tags")[tag][0] == OLD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("says", BUSY)
 @pytest.mark.parametrize("action", ["inspect", "list-tags", "copy"])
 def test_a_busy_registry_is_asked_again_within_a_limit(
@@ -253,6 +260,7 @@ def test_a_registry_that_hangs_ends_the_promotion(
     assert ask("main") == (3, f"promote: {NAME} does not answer: timeout: no answer within 120 s\n")
 
 
+@pytest.mark.slow
 def test_an_image_that_the_registry_does_not_describe_is_not_replaced(
     registry: Registry, ask: Callable[..., tuple[int, str]]
 ) -> None:
@@ -263,6 +271,7 @@ def test_an_image_that_the_registry_does_not_describe_is_not_replaced(
     assert registry.read("tags")["main"][0] == OLD
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "verify"), [("localhost:5000", "false"), ("127.0.0.1:5000", "false"), ("host", "true")]
 )

@@ -72,6 +72,7 @@ def pushing(tmp_path: Path) -> Pushing:
     return Pushing(tmp_path)
 
 
+@pytest.mark.slow
 def test_what_was_pushed_is_written_down_also_when_the_registry_was_busy(pushing: Pushing) -> None:
     code, told = pushing(BUSY, OWN, DONE)
     assert code == 0, told
@@ -81,6 +82,7 @@ def test_what_was_pushed_is_written_down_also_when_the_registry_was_busy(pushing
     assert pushing.told()["calls"][0] == ["tag", f"{RELEASES}:ci-7", f"{STAGING}:ci-7"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "how", "code", "words"),
     [
@@ -112,6 +114,7 @@ def test_a_login_is_for_the_program_alone(pushing: Pushing) -> None:
     assert (password, Path(folder).exists()) == ("word\n", False)
 
 
+@pytest.mark.slow
 def test_a_stopped_push_leaves_no_login(pushing: Pushing) -> None:
     process = pushing.start([0, "hang"], REGISTRY_PASSWORD="word")
     end = time.monotonic() + 30

@@ -56,11 +56,13 @@ def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Test:
     return run
 
 
+@pytest.mark.slow
 def test_all_are_those_of_the_classifiers(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
     assert test("all") == 0
     assert "Python 3.9: passed, Python 3.11: passed, Python 3.13: passed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_missing_python_is_said_and_the_others_are_tested(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
     assert test("all", absent=("3.13",)) == 3
     said = capsys.readouterr().err
@@ -68,6 +70,7 @@ def test_a_missing_python_is_said_and_the_others_are_tested(test: Test, capsys: 
     assert "no Python 3.13 here, and uv could not bring it: install it" in said
 
 
+@pytest.mark.slow
 def test_a_failing_test_counts_more_than_a_missing_python(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
     assert test("all", absent=("3.13",), red=("3.9",)) == 1
     assert "Python 3.9: failed" in capsys.readouterr().err
@@ -80,6 +83,7 @@ def test_options_go_to_pytest_and_the_report_has_the_version(test: Test) -> None
     assert "--junit-xml=build/test-results/python-3.12.xml" in call
 
 
+@pytest.mark.slow
 def test_another_build_of_the_framework_takes_the_place_of_the_locked_one(test: Test) -> None:
     assert test("3.12", "--framework", "torch==2.13.0", "-q") == 0
     assert "torch" not in Path("synced").read_text()

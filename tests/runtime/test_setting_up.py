@@ -55,6 +55,7 @@ def after(words: list[str], option: str) -> list[str]:
     return [words[at + 1] for at, word in enumerate(words) if word == option]
 
 
+@pytest.mark.slow
 def test_each_lock_stands_under_the_image_and_under_the_first(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (child / "requirements-dev.lock").write_text("held\n")
     assert locking.main(["--image", "plain-cu13", "--gpu", "--", "--upgrade-package=web>=1"]) == 0
@@ -71,6 +72,7 @@ def test_each_lock_stands_under_the_image_and_under_the_first(child: Path, capsy
     assert "lock: requirements-gpu.lock changed\n" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project", [[], ["--project"]])
 def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, project: list[str]) -> None:
     (child / "wheels/requirements.in").unlink()
@@ -81,6 +83,7 @@ def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, proj
     assert not [words for words in calls(child) if "--extra" in words or "--group" in words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("refused", "words"),
     [
@@ -142,6 +145,7 @@ def test_a_wrong_option_of_lock_is_one_line(child: Path, capsys: pytest.CaptureF
     assert not [words for words in calls(child) if "--output-file" in words]
 
 
+@pytest.mark.slow
 def test_what_was_written_down_and_not_locked_is_named(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The owner forgot scripts/lock: without a word the first import fails."""
     asked = '[project]\ndependencies = ["x>=1", "Torch[extra]>=2", "tqdm>=4", "My_Own~=1.0; python_version>\'3\'"]\n'
@@ -160,6 +164,7 @@ def test_what_is_wrong_in_pyproject_does_not_end_setup(child: Path, text: str) -
     assert environment.main([]) == 0
 
 
+@pytest.mark.slow
 def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
     assert environment.main(["--gpu"]) == 0
     assert "torch==2" in (child / "synced").read_text(), "there is no lock for the GPU: the one of all holds everything"
@@ -170,6 +175,7 @@ def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
     assert "torch==2" in (child / "synced").read_text()
 
 
+@pytest.mark.slow
 def test_each_part_of_a_locked_framework_makes_room_for_another(child: Path) -> None:
     of_frameworks = ["torch", "tensorflow", "jax", "jaxlib", "jax-cuda13-plugin", "nvidia-cudnn-cu13", "triton"]
     lock = child / "requirements.lock"
@@ -179,6 +185,7 @@ def test_each_part_of_a_locked_framework_makes_room_for_another(child: Path) -> 
     assert (child / "synced").read_text() == "jaxtyping==1 \\\n    --hash=sha256:1\n"
 
 
+@pytest.mark.slow
 def test_another_framework_takes_the_place_of_the_locked_one(child: Path) -> None:
     assert environment.main(["--framework", "torch==9"]) == 0
     assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\nx==1\n"
@@ -252,6 +259,7 @@ def became(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/repository/wheels/runtime.whl")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("became")
 def test_the_update_runs_with_the_locked_copier_which_is_installed_once(child: Path) -> None:
     (child / "scripts/tools/copier.lock").write_text("copier==9\n")
@@ -269,6 +277,7 @@ def test_the_update_runs_with_the_locked_copier_which_is_installed_once(child: P
     assert len(calls(child)) == 4, "another Copier is locked"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("became")
 def test_without_copier_an_update_ends_with_1_and_is_tried_anew(
     child: Path, capsys: pytest.CaptureFixture[str]
@@ -302,6 +311,7 @@ def image(child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return packages
 
 
+@pytest.mark.slow
 def test_in_the_image_only_what_it_lacks_is_installed_and_its_packages_are_seen(child: Path, image: Path) -> None:
     (image / "bin").mkdir()
     (image / "bin/uv").write_text(UV)

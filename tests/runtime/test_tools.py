@@ -37,6 +37,7 @@ def python(*options: str, wheel: Path, cwd: Path) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_updater_loads_nothing_else_of_the_runtime_and_all_of_itself_at_once(wheel: Path, tmp_path: Path) -> None:
     """An update takes the wheel away under the running program: what is imported later would be gone."""
     done = python("-c", f"import gpu_repo_runtime.update.cli; {LOADED}", wheel=wheel, cwd=tmp_path)
@@ -46,6 +47,7 @@ def test_the_updater_loads_nothing_else_of_the_runtime_and_all_of_itself_at_once
     assert loaded == {"", "update", *(f"update.{name}" for name in own)}
 
 
+@pytest.mark.slow
 def test_the_updater_starts_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     (tmp_path / "copier.py").write_text("raise SystemExit('a file of the owner was imported')\n")
     done = python("-m", "gpu_repo_runtime.update", "--dry-run", wheel=wheel, cwd=tmp_path)
@@ -78,6 +80,7 @@ def answering(wheel: Path, text: str) -> None:
         archive.writestr("gpu_repo_runtime/verdict.py", f"import sys; print('{text}', *sys.argv[1:])")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("project_type", sampled(list(TYPES), ["batch"]))
 def test_scripts_take_the_locked_wheel_or_the_newest_and_say_where_there_is_none(
     render: Callable[[AnswerSet], Path], project_type: str
@@ -124,6 +127,7 @@ def test_a(subtests):
 """
 
 
+@pytest.mark.slow
 def test_a_report_with_subtests_is_kept_with_as_many_tests_as_it_names(
     render: Callable[[AnswerSet], Path], tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ print([name for name in sys.modules if name.startswith(("opentelemetry.sdk", "op
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_where_nothing_asks_and_a_line_says_what_is_missing(child: Path) -> None:
     own = {"PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}"}
     loaded = subprocess.run([sys.executable, "-c", LOADED], env=own, capture_output=True, text=True, check=True)

@@ -196,6 +196,7 @@ def started(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": source})
 
 
+@pytest.mark.slow
 def test_killed_half_way_the_next_one_goes_on(project, web, capsys) -> None:
     web.there["/model.bin"] = LARGE
     project(f'[m]\nsource = "{web.address}/model.bin"\n')
@@ -224,6 +225,7 @@ def _held_at(web: Files, path: str) -> list[int]:
     return web.cuts[path]
 
 
+@pytest.mark.slow
 def test_two_at_once_fetch_once(project, web) -> None:
     web.there["/model.bin"] = LARGE
     folder = project(f'[m]\nsource = "{web.address}/model.bin"\n')

@@ -260,6 +260,7 @@ def bucket_login(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
 
 
+@pytest.mark.slow
 def test_objects_of_a_bucket(project: Project, capsys: pytest.CaptureFixture[str], bucket_login) -> None:
     with object_store() as objects:
         objects.put("w/a.bin", LARGE)
@@ -270,6 +271,7 @@ def test_objects_of_a_bucket(project: Project, capsys: pytest.CaptureFixture[str
         done("verify")
 
 
+@pytest.mark.slow
 def test_pushed_to_a_bucket_and_named_by_another_project(
     project: Project, capsys, tmp_path, monkeypatch, bucket_login
 ) -> None:
@@ -291,6 +293,7 @@ def test_pushed_to_a_bucket_and_named_by_another_project(
         assert contents(fetched(capsys)) == {"other/best.bin": LARGE}
 
 
+@pytest.mark.slow
 def test_another_training_of_the_same_size_is_pushed_over_the_last_one(project, capsys, tmp_path, bucket_login) -> None:
     with object_store() as objects:
         for training in (LARGE, bytes(reversed(LARGE))):
@@ -317,6 +320,7 @@ def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tm
     assert "says that best.bin has the SHA-256" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_package_of_an_index(project: Project, tmp_path, monkeypatch, capsys) -> None:
     index = tmp_path / "index"
     index.mkdir()

@@ -50,6 +50,7 @@ def test_both_loops_fill_the_table_the_json_and_the_picture(
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_service_that_refuses_everything_gives_valid_json(
     start: Callable[..., Any], bench_run: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_a_service_that_refuses_everything_gives_valid_json(
     assert row["p99"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [

@@ -63,6 +63,7 @@ def validate(document: dict[str, Any]) -> None:
             kubernetes_validate.validate(document, version, strict=True)
 
 
+@pytest.mark.slow
 def test_base_is_valid(base: dict[str, Any]) -> None:
     kinds = {"Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"}
     assert kinds | {"PodMonitor", "ScaledObject", "PrometheusRule"} <= base.keys()
@@ -70,6 +71,7 @@ def test_base_is_valid(base: dict[str, Any]) -> None:
         validate(document)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overlay", ["dev", "prod"])
 def test_overlays_build_and_are_valid(build: Callable[[str], list[dict[str, Any]]], overlay: str) -> None:
     documents = build(overlay)
@@ -169,6 +171,7 @@ def test_prod_leaves_the_number_of_pods_to_the_autoscaler(build: Callable[[str],
     assert dashboard["title"] == "topic-finder"
 
 
+@pytest.mark.slow
 def test_dev_runs_on_a_cpu(build: Callable[[str], list[dict[str, Any]]]) -> None:
     [deployment] = [document for document in build("dev") if document["kind"] == "Deployment"]
     assert "nvidia" not in yaml.safe_dump(deployment)
@@ -196,6 +199,7 @@ def containers(objects: dict[str, Any]) -> dict[str, Any]:
     return {one["name"]: one for one in objects["Deployment"]["spec"]["template"]["spec"]["containers"]}
 
 
+@pytest.mark.slow
 def test_the_route_leads_to_the_service_and_to_nothing_that_is_the_clusters_own(outside: dict[str, Any]) -> None:
     [rule] = outside["HTTPRoute"]["spec"]["rules"]
     paths = {match["path"]["value"] for match in rule["matches"]}
@@ -250,6 +254,7 @@ def test_dashboard_and_alerts_ask_only_for_metrics_that_exist(child: Path) -> No
             assert re.sub(r"_(total|bucket|sum|count)$", "", name) in exported or name in exported, f"{where}: {name}"
 
 
+@pytest.mark.slow
 def test_alerts_and_dashboard_are_there_once_and_the_same_without_kubernetes(
     base: dict[str, Any], child: Path, alone: Path
 ) -> None:

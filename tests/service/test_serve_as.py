@@ -127,6 +127,7 @@ def test_the_owners_file_says_how_many_answers_are_right(bench, project):
     assert done.stdout.splitlines()[0] == "right: 75.0% of 4 inputs"
 
 
+@pytest.mark.slow
 def test_a_file_without_right_answers_proves_nothing(bench, project):
     (project / "mine.jsonl").write_text('{"instance": "a"}\n')
     done = bench("--evaluate", project / "mine.jsonl")
@@ -134,6 +135,7 @@ def test_a_file_without_right_answers_proves_nothing(bench, project):
     assert "nothing says what is right" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "said"),
     [("{", "give JSON Lines such as"), ('{"instance": "a"}\n{"instance": "a", "prediction": 1}', "give all or none")],
@@ -146,6 +148,7 @@ def test_a_file_that_is_none_ends_with_one_line(bench, project, content, said):
     assert said in line
 
 
+@pytest.mark.slow
 def test_a_running_service_cannot_be_changed_from_outside(bench):
     done = bench("--serve-as", "int8", "--url", "http://localhost:9")
     assert done.returncode == 2

@@ -95,11 +95,13 @@ class TestScripts:
 
     VERBS = ("setup", "lint", "test", "build", "smoke", "run", "shell", "lock", "update", "package", "publish")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("verb", sampled(VERBS, ["setup"]))
     def test_help_says_what_it_does(self, library, verb):
         text = run(library, f"scripts/{verb}", "--help")
         assert f"usage: scripts/{verb}" in text, text
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("verb", sampled(["setup", "lint", "build", "smoke"], ["setup"]))
     def test_a_wrong_option_is_refused(self, library, verb):
         text = run(library, f"scripts/{verb}", "--wrong", expect=2)
@@ -118,9 +120,11 @@ class TestScripts:
     def test_a_wrong_option_of_update_is_refused(self, library):
         assert "unrecognized arguments: --wrong" in run(library, "scripts/update", "--wrong", expect=2)
 
+    @pytest.mark.slow
     def test_run_says_where_it_runs(self, library):
         assert "run: in .venv, " in run(library, "scripts/run", "a text", "README.md")
 
+    @pytest.mark.slow
     def test_scripts_work_from_any_folder(self, library):
         assert " passed" in run(library / "src", "../scripts/test", "-q")
 
@@ -141,6 +145,7 @@ class TestScripts:
         git(library, "checkout", "--quiet", ".")
         assert "changed after" not in run(library, "scripts/test", "-q")
 
+    @pytest.mark.slow
     def test_a_package_that_does_not_fit_the_image_is_refused_and_nothing_written(self, library):
         project = library / "pyproject.toml"
         project.write_text(project.read_text().replace('"numpy>=2",', '"numpy<2",'))
@@ -190,6 +195,7 @@ class TestScripts:
         assert "no Docker answers" in run(library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "expected"),
     sampled(
@@ -229,6 +235,7 @@ esac
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("gpu", "runtimes", "expected"),
     sampled(
@@ -255,6 +262,7 @@ def test_docker_gets_the_gpus_of_the_machine(render, tmp_path, gpu, runtimes, ex
     assert "topic-finder:dev-test python -m pytest" in text, text
 
 
+@pytest.mark.slow
 def test_neither_venv_nor_docker(render, tmp_path):
     child = own_copy(render, AnswerSet("library", "plain"), tmp_path)
     (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")

@@ -136,6 +136,7 @@ def test_the_address_that_others_reach_is_offered_without_its_token(template, tm
     assert "token" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("origin", "offered"), sampled([("git@git.example.com:acme/family.git", True), ("/srv/family", False)], every(2))
 )

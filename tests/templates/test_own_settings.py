@@ -74,6 +74,7 @@ def run(child: Path, script: str, **environment: str) -> subprocess.CompletedPro
     )
 
 
+@pytest.mark.slow
 def test_a_value_is_taken_as_it_stands(child: Path) -> None:
     """Each line under a name of its own; the file starts with a byte order mark and ends without a newline."""
     lines = [line.replace("X=", f"X{number}=") for number, line in enumerate(VALUES)]
@@ -83,6 +84,7 @@ def test_a_value_is_taken_as_it_stands(child: Path) -> None:
     assert [name for name in names if f"--env {name} " not in options] == [], "a container does not get them"
 
 
+@pytest.mark.slow
 def test_every_name_reaches_the_container_and_no_value_its_command_line(child: Path) -> None:
     options, environment = in_container(child, "FIRST=s3cret-1\nMY_TOKEN=s3cret-2\nDEVICE=cpu\n")
     assert [name for name in ("FIRST", "MY_TOKEN", "DEVICE") if f"--env {name} " not in options] == []
@@ -90,6 +92,7 @@ def test_every_name_reaches_the_container_and_no_value_its_command_line(child: P
     assert (environment["FIRST"], environment["MY_TOKEN"], environment["DEVICE"]) == ("s3cret-1", "s3cret-2", "cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["caller", ""])
 def test_the_caller_wins(child: Path, given: str) -> None:
     options, environment = in_container(child, "X=file\nIMAGE=from-file:1\n", X=given)
@@ -97,6 +100,7 @@ def test_the_caller_wins(child: Path, given: str) -> None:
     assert "from-file:1" in options, "IMAGE of .env is not the image that is run"
 
 
+@pytest.mark.slow
 def test_of_two_lines_the_last_one_holds_as_docker_and_dotenv_have_it(child: Path) -> None:
     _, environment = in_container(child, "X=first\nY=1\nX=last\n")
     assert environment["X"] == "last"
@@ -106,6 +110,7 @@ def test_of_two_lines_the_last_one_holds_as_docker_and_dotenv_have_it(child: Pat
 OWN_NAMES = ["name", "value", "line", "image", "settings", "place", "options", "stage", "script", "built", "weights"]
 
 
+@pytest.mark.slow
 def test_a_name_that_the_scripts_use_themselves_disturbs_nothing_and_arrives(child: Path) -> None:
     options, environment = in_container(child, "".join(f"{name}=own\n" for name in OWN_NAMES) + "LATER=2\n")
     assert {name: environment.get(name) for name in OWN_NAMES} == dict.fromkeys(OWN_NAMES, "own")
@@ -120,6 +125,7 @@ BASHS_NAMES = [
 ]
 
 
+@pytest.mark.slow
 def test_a_name_that_means_something_to_bash_means_nothing_here_and_arrives(child: Path) -> None:
     """Compose's files often say who the user is; bash changes some values, refuses others and obeys the rest."""
     options, environment = in_container(child, "".join(f"{name}=*\n" for name in BASHS_NAMES) + "GID=4712\n")
@@ -151,6 +157,7 @@ def test_settings_that_cannot_be_read_are_told_and_not_passed_over(child: Path, 
     assert (done.returncode, done.stderr.startswith(f"bash: .env {said}")) == (2, True), done.stderr
 
 
+@pytest.mark.slow
 def test_a_setting_does_not_stand_in_for_the_build(child: Path) -> None:
     """`built` is what lib.sh notes of a build, whatever the environment says."""
     (child / ".env").write_text("built=test\n")

@@ -62,6 +62,7 @@ def pod(objects: list[dict[str, Any]]) -> dict[str, Any]:
     return template
 
 
+@pytest.mark.slow
 def test_every_object_is_valid(objects: list[dict[str, Any]]) -> None:
     for one in objects:
         for version in KUBERNETES:

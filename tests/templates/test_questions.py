@@ -58,6 +58,7 @@ def test_only_the_name_has_no_default(name):
     assert ("default" in QUESTIONS[name]) == (name != "project_name"), f"copier.yml: {name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("project_type", "framework"), sampled(list(zip(itertools.cycle(TYPES), FRAMEWORKS, strict=False)), every(6))
 )
@@ -107,6 +108,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "expected"), sampled(REFUSED, every(6)), ids=[str(list(a.items())[-1])[:50] for a, _ in REFUSED]
 )
@@ -171,6 +173,7 @@ def ending(template: Path, folder: Path, day: str) -> Path:
 OLD_IMAGE = {"project_name": "a", "framework": "torch", "gpu_driver": "525"}
 
 
+@pytest.mark.slow
 def test_no_child_starts_on_an_image_that_gets_no_fixes_any_more(template, tmp_path):
     over = (date.today() - timedelta(days=1)).isoformat()
     error = refusal(ending(template, tmp_path, over), tmp_path / "new", **OLD_IMAGE)
@@ -202,6 +205,7 @@ def test_a_child_that_is_on_an_image_at_its_end_may_stay(template, tmp_path, cap
     assert "other/torch-cu12:" in (child / "Dockerfile").read_text()
 
 
+@pytest.mark.slow
 def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):
     changed = retired(template, tmp_path, "torch-cu12")
     error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
@@ -217,6 +221,7 @@ def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path)
     assert refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="580") == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("framework", "driver", "image"),
     [
@@ -256,6 +261,7 @@ def test_a_child_may_stay_on_a_version_and_leave_it(template, tmp_path):
     assert "framework_version" not in (child / ".copier-answers.yml").read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
@@ -272,6 +278,7 @@ def test_a_version_that_no_image_keeps_is_refused(template, tmp_path, answers, e
     assert not (tmp_path / "child").exists()
 
 
+@pytest.mark.slow
 def test_a_version_whose_image_is_retired_is_refused_with_the_way_out(template, tmp_path):
     changed = retired(template, tmp_path, "torch213-cu13")
     error = refusal(changed, tmp_path / "child", **STAYS)
@@ -279,6 +286,7 @@ def test_a_version_whose_image_is_retired_is_refused_with_the_way_out(template, 
     assert refusal(changed, tmp_path / "newest", project_name="a", framework="torch") == ""
 
 
+@pytest.mark.slow
 def test_a_released_digest_is_pinned(template, tmp_path):
     changed = tmp_path / "template"
     shutil.copytree(template, changed)

@@ -75,6 +75,7 @@ def commit_of(child: Path) -> str:
     return run(child, "source scripts/lib.sh; commit").stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
@@ -92,6 +93,7 @@ def test_a_new_file_that_the_image_takes_is_not_the_commit(child: Path, name: st
     assert commit_of(child) == f"{head}-dirty", "it is said once"
 
 
+@pytest.mark.slow
 def test_a_test_run_without_a_report_fails_and_an_old_report_is_not_taken(child: Path) -> None:
     stand_in(child, "docker", "exit 0 # as a test that ends pytest with os._exit(0)")
     report = child / "build" / "test-results" / "unit.xml"
@@ -103,6 +105,7 @@ def test_a_test_run_without_a_report_fails_and_an_old_report_is_not_taken(child:
     assert not (child / "build" / "proof" / "test").exists(), "a report of an earlier run proved this commit"
 
 
+@pytest.mark.slow
 def test_a_smoke_test_that_says_nothing_fails(child: Path) -> None:
     stand_in(child, "docker", "exit 0")
     done = run(child, "scripts/smoke --require model", RUN_IN="docker")
@@ -119,6 +122,7 @@ def pushed(child: Path, image: str, commit: str) -> None:
     (child / "build" / "image.txt").write_text(f"{image}\n{commit}\n2026-01-01T00:00:00.0Z\n")
 
 
+@pytest.mark.slow
 def test_what_no_promotion_released_is_not_deployed(child: Path) -> None:
     """Beside the proofs of a build, that of scripts/promote has to stand, about this very push."""
     stand_in(child, "kubectl", 'echo "$@" >>../kubectl.log')
@@ -133,6 +137,7 @@ def test_what_no_promotion_released_is_not_deployed(child: Path) -> None:
     assert not (child.parent / "kubectl.log").exists(), "the cluster was asked"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("image", "commit", "said"),
     [
@@ -221,6 +226,7 @@ def refused(done: subprocess.CompletedProcess[str]) -> bool:
     return done.returncode == 1
 
 
+@pytest.mark.slow
 def test_an_older_commit_is_not_deployed_over_a_newer_one(cluster: Cluster) -> None:
     """Unless a person says so: --back, or that very commit in DEPLOY_BACK."""
     older, newer = cluster.commit(1), cluster.commit(2)
@@ -286,6 +292,7 @@ def test_what_the_cluster_runs_of_others_does_not_count(cluster: Cluster) -> Non
     assert not refused(cluster.deploy(older))
 
 
+@pytest.mark.slow
 def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> None:
     commit = cluster.commit(1)
     program = cluster.child.parent / "bin" / "kubectl"
@@ -296,6 +303,7 @@ def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> No
     assert not refused(cluster.deploy(commit, "--back")), "a way on where its objects may not be read"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["child", "parent"])
 def test_a_user_without_a_password_is_refused_before_anything_is_pushed(child: Path, place: str) -> None:
     stand_in(child, "docker", 'echo "$@" >>../docker.log')
@@ -307,6 +315,7 @@ def test_a_user_without_a_password_is_refused_before_anything_is_pushed(child: P
     assert not log.exists() or "push" not in log.read_text()
 
 
+@pytest.mark.slow
 def test_a_password_of_a_command_reaches_the_registry_of_the_parent(child: Path) -> None:
     stand_in(child, "docker", "cat >../password")
     variables = {
@@ -322,6 +331,7 @@ def test_a_password_of_a_command_reaches_the_registry_of_the_parent(child: Path)
     assert "gave no password" in failing.stderr
 
 
+@pytest.mark.slow
 def test_a_key_that_is_a_text_becomes_a_file_that_ends_with_the_step(child: Path) -> None:
     """GitHub has no secret files: `make push` and `make promote` read the path in SIGN."""
     stand_in(child, "docker", "cat >/dev/null")
@@ -336,6 +346,7 @@ def test_a_key_that_is_a_text_becomes_a_file_that_ends_with_the_step(child: Path
     assert unsigned.stdout == "none\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("complaint", "tries"), [("received unexpected HTTP status: 503 Service Unavailable", 3), ("access denied", 1)]
 )

@@ -60,6 +60,7 @@ def report(answers: AnswerSet, faults: dict[str, object]) -> None:
     assert not lines, "\n".join(lines)
 
 
+@pytest.mark.slow
 def test_every_file_parses(answers, child):
     faults: dict[str, object] = {}
     for name, text in texts(child).items():
@@ -105,6 +106,7 @@ def test_python_is_clean(answers, child):
 
 
 # shellcheck reads lib.sh again for each script: a second of processor time for each child that differs.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answers",
     sampled(every_answer_set(), lambda one: one.id in ("batch-plain-580-kubernetes", "library-plain-580")),

@@ -104,6 +104,7 @@ def test_accents_long_words_and_signs(model: Any) -> None:
     assert model.words.ids(["snow " * 9999]).shape == (1, 512)
 
 
+@pytest.mark.slow
 def test_no_framework_splits_words_otherwise(render: Callable[[AnswerSet], Path]) -> None:
     """So what is said above of one holds for all: they differ in who multiplies."""
     parts = set()
@@ -130,6 +131,7 @@ def test_weights_lie_in_git_as_their_lock_says_and_with_their_licence() -> None:
     assert b"text: set" not in attributes.stdout, "git would change its bytes"
 
 
+@pytest.mark.slow
 def test_it_is_cut_by_its_rule() -> None:
     random = np.random.default_rng(0)
     pieces = ["[PAD]", *(f"[unused{n}]" for n in range(1994)), "the", "tomorrow", "##row", "天", "é", "!"]
