@@ -87,14 +87,12 @@ def check(repository: Path, version: Version) -> None:
         )
 
 
-def release_check(repository: Path) -> None:
-    """Run the release check. Raises ReleaseError where it refuses."""
-    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("release_check.py"))]
-    done = subprocess.run(
-        [*command, "--quiet", "--repository", str(repository)], stdout=subprocess.DEVNULL, check=False
-    )
+def release_check(repository: Path, version: Version) -> None:
+    """Run the release check, unless it passed for the same files. Raises ReleaseError if it rejects them."""
+    command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("release_check.py")), "--once"]
+    done = subprocess.run([*command, "--version", str(version), "--repository", str(repository)], check=False)
     if done.returncode:
-        raise ReleaseError("the release check refuses it, for the reasons above")
+        raise ReleaseError("the release check rejects it, for the reasons above")
 
 
 def cut(repository: Path, text: str, push: bool) -> None:
@@ -131,13 +129,10 @@ def branch_of(repository: Path) -> str:
 
 def write(repository: Path, version: Version) -> None:
     """Commit the version and tag it, both or neither. Raises ReleaseError."""
+    release_check(repository, version)
     before, commit = current(repository), git(repository, "rev-parse", "HEAD").strip()
     place = repository / "VERSION"
-    try:  # what the check knows of a version that is not final yet is that it is being made
-        place.write_text(
-            f"{version.base_version}.dev0\n" if version.is_prerelease else f"{version}\n", encoding="utf-8"
-        )
-        release_check(repository)
+    try:
         place.write_text(f"{version}\n", encoding="utf-8")
         own_git(repository, "commit", "--quiet", f"--message=Release {version}", "--", "VERSION")
         tag(repository, f"v{version}", "HEAD")

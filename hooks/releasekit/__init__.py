@@ -1,1 +1,1 @@
-"""The parts of hooks/release_check.py, one job a file."""
+"""The steps of the release check."""

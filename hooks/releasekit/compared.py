@@ -1,116 +1,98 @@
-"""Compares what each answer set gets from the last release with what it gets now."""
+"""Compares the child that one answer set gets from the last release with the one it gets now."""
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpu_repo_runtime.update.answers import ANSWERS
-from gpu_repo_runtime.update.outcome import files_under
 from gpu_repo_runtime.update.ownership import owners_in
 from packaging.version import Version
 
-from releasekit import locks
-from releasekit.check import Check, load
-from releasekit.images import check_image_of, words_of
-from releasekit.questions import Answers, answer_sets, is_an_answer_refused, name_of, questions, refusal
-from releasekit.rendered import faults
-from releasekit.trees import difference
+from releasekit.findings import Finding, gone
+from releasekit.questions import image_states
+from releasekit.template import Template, answers_of, files_of
 
 
-def new_wheel(path: str, files: set[str]) -> bool:
-    """Tell whether a wheel is gone because another version of it came."""
-    name = path.split("-")[0]
-    return path.endswith(".whl") and any(other.endswith(".whl") and other.split("-")[0] == name for other in files)
-
-
-def check_files(check: Check, where: str, old: Path, new: Path) -> None:
-    """Refuse files that vanish or change hands, in one rendered answer set."""
-    before, after = owners_in(old), owners_in(new)
-    answers = load(new, ANSWERS) or {}
-    package = f"src/{answers.get('package_name')}/"
-    for path in sorted(files_under(old) - files_under(new)):
-        if not new_wheel(path, files_under(new)):
-            check.gone("file", path.replace(package, "src/{package}/"), f"{path} ({where})")
-    for path in sorted(files_under(new)):
-        if after.of(path) == "managed" and before.of(path) == "seed":
-            check.refuse(f"{path} ({where}) was the owner's and would be changed by updates")
-        if after.of(path) == "seed" and before.of(path) == "managed" and not check.listed("file", path):
-            check.refuse(f"{path} ({where}) was managed and is a seed now: its fixes would no longer arrive")
-        if not (old / path).is_file():
-            continue
-        if os.access(old / path, os.X_OK) and not os.access(new / path, os.X_OK):
-            check.refuse(f"{path} ({where}) can no longer be executed: git update-index --chmod=+x brings it back")
-        check_text(check, f"{path} ({where})", (old / path).read_bytes(), (new / path).read_bytes())
-
-
-def check_text(check: Check, name: str, old: bytes, new: bytes) -> None:
-    """Refuse a file that lost its last line end, or a lock that lost all it held."""
-    if new and b"\0" not in new and old.endswith(b"\n") and not new.endswith(b"\n"):
-        check.refuse(f"{name} has no newline at its end any more")
-    if locks.is_lock(name.partition(" ")[0]) and locks.pins(old.decode()) and not locks.pins(new.decode()):
-        check.refuse(f"{name} is a lock that holds nothing any more")
-
-
-def check_rendered(check: Check, where: str, new: Path) -> None:
-    """Refuse what no child should get, in one rendered answer set."""
-    for path, fault in faults(new, tuple(questions(check.new))):
-        check.refuse(f"{path} ({where}) {fault}")
-
-
-def check_copier(check: Check, where: str, old: Path) -> None:
-    """Refuse a version that needs a newer Copier than children of the last one have for their update."""
-    least, there = check.settings.get("_min_copier_version"), locks.copier_in(old)
-    if least and there and Version(str(least)) > there:
-        check.refuse(f"children with {where} cannot update: they have Copier {there}, and it needs {least}")
-
-
-def check_answers(check: Check, where: str, old: Path, new: Path) -> None:
-    """Refuse a version that no longer records an answer which the last one recorded."""
-    before, after = (load(folder, ANSWERS) or {} for folder in (old, new))
+def compare(old: Path, new: Path, old_template: Template, new_template: Template) -> Iterator[Finding]:
+    """Find what an update from one rendered child to the other would take away."""
+    yield from check_files(old, new)
+    before, after = answers_of(old), answers_of(new)
     for name in before:
-        if name not in after and not name.startswith("_") and ("question", name) not in check.retired:
-            check.refuse(f"the answer {name} is no longer kept ({where}): its `when` or `secret` changed, or the file")
+        if name not in after and not name.startswith("_"):
+            yield Finding(f"the answer {name} is no longer kept: its `when` or `secret` changed", "question", name)
+    least, has = new_template.settings.get("min_copier_version"), copier_in(old)
+    if least and has and Version(str(least)) > has:
+        yield Finding(f"children cannot update: they have Copier {has}, and the template needs {least}")
+    now = sorted(words_of(new) & image_states(new_template.folder).keys())
+    for name in sorted((words_of(old) & image_states(old_template.folder).keys()) - words_of(new)):
+        if now:
+            reason = f"children go from the image {name} to {', '.join(now)} unasked: keep {name} for these answers"
+            yield Finding(f"{reason}, or list it in templates/retired.yml (kind image)", "image", name)
 
 
-def excused(check: Check, answers: Answers, old: Path) -> bool:
-    """Tell whether a set may be refused: its own choice or its own image is retired."""
-    named = {("choice", f"{name}={value}") for name, value in answers.items()}
-    return bool((named | {("image", word) for word in words_of(old)}) & check.retired)
+def check_files(old: Path, new: Path) -> Iterator[Finding]:
+    """Find files that vanish, change their owner, or lose their executable bit or their contents."""
+    before, after = owners_in(old), owners_in(new)
+    there = files_of(new)
+    for path in sorted(files_of(old) - there):
+        if not replaced_wheel(path, there):
+            yield gone("file", general(path, new), path)
+    for path in sorted(files_of(old) & there):
+        was, now = before.of(path), after.of(path)
+        if (was, now) == ("seed", "managed"):
+            yield Finding(f"{path} was the owner's, and updates would change it now")
+        if (was, now) == ("managed", "seed"):
+            yield Finding(f"{path} was managed and is a seed now: its fixes would no longer arrive", "file", path)
+        if os.access(old / path, os.X_OK) and not os.access(new / path, os.X_OK):
+            yield Finding(f"{path} is no longer executable: git update-index --chmod=+x brings it back")
+        if re.fullmatch(r"requirements[^/]*\.lock", path) and pins(old / path) and not pins(new / path):
+            yield Finding(f"{path} is a lock that contains nothing any more")
 
 
-def possible(check: Check, template: Path, version: str, answers: Answers, folder: Path) -> bool:
-    """Render one answer set; refuse a template that fails for another reason than an answer."""
-    where, reason = name_of(answers), refusal(template, answers, folder)
-    if reason is None:
-        return True
-    if is_an_answer_refused(reason):
-        check.impossible.setdefault(reason, []).append(where)
-    else:
-        check.refuse(f"{where} cannot be rendered from {version}: {reason}")
-    return False
+def general(path: str, child: Path) -> str:
+    """Return a path with `{package}` for the name of the child's package, as templates/retired.yml writes it."""
+    return path.replace(f"src/{answers_of(child).get('package_name')}/", "src/{package}/")
 
 
-def differences(check: Check, folder: Path) -> Iterator[tuple[str, str]]:
-    """Check each answer set of both versions; give name and rendered difference of those of the old one."""
-    old_sets = answer_sets(check.old)
-    for number, answers in enumerate(old_sets):
-        where, old, new = name_of(answers), folder / f"{number}-old", folder / f"{number}-new"
-        if not possible(check, check.old, check.old_version, answers, old):
+def replaced_wheel(path: str, there: set[str]) -> bool:
+    """Return whether a wheel is gone because another version of it came."""
+    name = path.split("-")[0]
+    return path.endswith(".whl") and any(other.endswith(".whl") and other.split("-")[0] == name for other in there)
+
+
+def pins(lock: Path) -> list[str]:
+    """Return the names of the packages in a lock."""
+    return re.findall(r"(?m)^[A-Za-z0-9][A-Za-z0-9._-]*", lock.read_text(encoding="utf-8"))
+
+
+def words_of(child: Path) -> set[str]:
+    """Return the words of a rendered Dockerfile, among them its base image."""
+    place = child / "Dockerfile"
+    return set(re.findall(r"[a-z0-9-]+", place.read_text(encoding="utf-8"))) if place.exists() else set()
+
+
+def copier_in(child: Path) -> Version | None:
+    """Return the Copier with which a child updates itself, None if its files do not name one."""
+    lock = child / "scripts" / "tools" / "copier.lock"
+    found = re.search(r"(?m)^copier==([^\s;\\]+)", lock.read_text(encoding="utf-8")) if lock.is_file() else None
+    return Version(found[1]) if found else None
+
+
+def difference(old: Path, new: Path) -> dict[str, str]:
+    """Return the patch of each file that differs; a binary file has one line."""
+    patches = {}
+    for path in sorted(files_of(old) | files_of(new)):
+        before, after = ((one / path).read_bytes() if (one / path).exists() else b"" for one in (old, new))
+        if before == after:
             continue
-        reason = refusal(check.new, answers, new)
-        if reason is not None:
-            if not excused(check, answers, old):
-                check.refuse(f"children with {where} cannot update: {reason}")
+        if b"\0" in before + after:
+            patches[path] = f"Binary files a/{path} and b/{path} differ\n"
             continue
-        check_files(check, where, old, new)
-        check_answers(check, where, old, new)
-        check_copier(check, where, old)
-        check_image_of(check, where, old, new)
-        check_rendered(check, where, new)
-        yield where, difference(old, new)
-    for number, answers in enumerate(answers for answers in answer_sets(check.new) if answers not in old_sets):
-        new = folder / f"{number}-only-new"
-        if possible(check, check.new, "the work tree", answers, new):
-            check_rendered(check, name_of(answers), new)
+        lines = [[line for line in text.decode(errors="replace").splitlines() if not line.startswith("_src_path:")]
+                 for text in (before, after)]  # fmt: skip
+        if patch := "\n".join(difflib.unified_diff(lines[0], lines[1], f"a/{path}", f"b/{path}", lineterm="")):
+            patches[path] = patch + "\n"
+    return patches

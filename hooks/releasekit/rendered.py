@@ -1,97 +1,94 @@
-"""What must not be in a rendered child, and what its files ask of the machines that check it out."""
+"""What no child may contain: files on no list, names that Windows rejects, and files that their reader cannot read."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-import yaml
-from gpu_repo_runtime.update.outcome import files_under
-from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
+from gpu_repo_runtime.update.ownership import owners_in
 from pathspec import GitIgnoreSpec
 
-from releasekit import locks, parsed
+from releasekit.findings import Finding
+from releasekit.template import files_of
 
-MARKER = re.compile(r"(?m)^(<{7}|>{7}|\|{7})( |$)")
 ODD_NAME = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ](/|$)|(?i:(^|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|/|$))')
-SECRET = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
-FIRST_ON_PATH = ("", "src", "scripts", "scripts/tools", "tests", "tests/gpu")  # where Python looks before its own
+HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # command: suffixes (none: every text), options
+    "check-ast": ((".py",), ()),
+    "check-json": ((".json",), ()),
+    "check-toml": ((".toml",), ()),
+    "check-yaml": ((".yml", ".yaml"), ("--allow-multiple-documents",)),
+    "check-merge-conflict": ((), ("--assume-in-merge",)),
+    "detect-private-key": ((), ()),
+    "mixed-line-ending": ((), ("--fix=lf",)),
+    "fix-byte-order-marker": ((), ()),
+    "end-of-file-fixer": ((), ()),
+    "shellcheck": ((".sh",), ("--severity=error", "--format=gcc")),
+}
 
 
-def faults(child: Path, asked: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-    """Give path and fault of each file that no child should get; `asked` are the questions of the template."""
-    try:
-        yaml.safe_load((child / OWNERSHIP).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        pass  # then no file is on a list, and each is named
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        yield OWNERSHIP, f"cannot be read: {error}"
-    owners, paths = owners_in(child), sorted(files_under(child))
-    yield from of_names(child, paths)
-    for path in paths:
-        on = [owner for owner, spec in owners.specs.items() if spec.match_file(path)]
-        if len(on) != 1:
-            yield path, "is on both lists" if on else "is on neither list of templates/ownership.yml"
-        place = child / path
-        if place.is_symlink():
-            yield path, "is a link: not every system can check it out"
-            continue
-        data = place.read_bytes()
-        yield from ((path, fault) for fault in of_text(path, data, asked))
-        if data.startswith(b"#!") and not os.access(place, os.X_OK):
-            yield path, "is a script that cannot be executed: git update-index --chmod=+x"
-        if locks.is_lock(path):
-            yield from ((path, fault) for fault in locks.faults(child, data.decode(errors="replace")))
-
-
-def of_names(child: Path, paths: list[str]) -> Iterator[tuple[str, str]]:
-    """Give what is wrong with the names of the files."""
-    names: dict[str, str] = {}
+def check_child(child: Path, questions: tuple[str, ...]) -> Iterator[Finding]:
+    """Find files that no child may contain; `questions` are the names that a template could leave in a text."""
+    owners, paths = owners_in(child), sorted(files_of(child))
     place = child / ".gitignore"
     ignored = GitIgnoreSpec.from_lines(place.read_text(errors="replace").splitlines() if place.is_file() else [])
+    names: dict[str, str] = {}
+    left = re.compile(rf"\{{%-? *(?:if|for|set|include|end(?:if|for))\b|(?<!\$)\{{\{{ *(?:{'|'.join(questions)})\b")
     for path in paths:
+        lists = [owner for owner, spec in owners.specs.items() if spec.match_file(path)]
+        if len(lists) != 1:
+            yield Finding(f"{path} is on {'both lists' if lists else 'neither list'} of templates/ownership.yml")
         if ODD_NAME.search(path):
-            yield path, "has a name that Windows cannot check out"
+            yield Finding(f"{path} has a name that Windows cannot check out")
         if names.setdefault(path.lower(), path) != path:
-            yield path, f"differs from {names[path.lower()]} in capitals only: not every system can check it out"
+            yield Finding(f"{path} differs from {names[path.lower()]} in capitals only")
         if ignored.match_file(path):
-            yield path, "is ignored by the child's .gitignore: its owner would not commit it"
-        pure = PurePosixPath(path)
-        if pure.suffix == ".py" and str(pure.parent).strip(".") in FIRST_ON_PATH and hides(pure.stem):
-            yield path, f"hides the module {pure.stem} of Python's standard library"
-    wheels = Counter(PurePosixPath(path).name.split("-")[0] for path in paths if path.endswith(".whl"))
-    yield from ((f"wheels/{name}-*.whl", "is there more than once") for name, count in wheels.items() if count > 1)
+            yield Finding(f"{path} is ignored by the child's .gitignore: git would not add it")
+        data = (child / path).read_bytes()
+        if data.startswith(b"#!") and not os.access(child / path, os.X_OK):
+            yield Finding(f"{path} is a script that is not executable: git update-index --chmod=+x")
+        if b"\0" not in data and (found := left.search(data.decode(errors="replace"))):
+            yield Finding(f"{path} has {found[0]!r} of the template left in it")
+        if re.fullmatch(r"requirements[^/]*\.lock", path):
+            yield from check_wheels(child, path, data.decode(errors="replace"))
 
 
-def hides(module: str) -> bool:
-    """Tell whether a module of this name stands before one of Python's own."""
-    return module in sys.stdlib_module_names and not module.startswith("__")
+def check_wheels(child: Path, path: str, lock: str) -> Iterator[Finding]:
+    """Find wheels that a lock names and the child does not have, or has with another hash."""
+    for name, hashes in re.findall(r"(?m)@ file:(\S+)((?:[^\n]*\\\n)*[^\n]*)", lock):
+        wheel = child / name
+        if not wheel.is_file():
+            yield Finding(f"{path} names {name}, which is not there")
+        elif hashlib.sha256(wheel.read_bytes()).hexdigest() not in hashes:
+            yield Finding(f"{path} has another hash than {name}: run make wheel")
 
 
-def of_text(path: str, data: bytes, asked: tuple[str, ...]) -> Iterator[str]:
-    """Give what is wrong with the bytes of a file; other binary files than UTF-16 are taken as they are."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        yield "is in UTF-16: write it in UTF-8"
-        return
-    if b"\0" in data:
-        return
-    text = data.decode("utf-8", errors="replace")
-    if "\ufffd" in text and "\ufffd".encode() not in data:
-        yield "is not UTF-8"
-    if text.startswith("\ufeff"):
-        yield "begins with a byte order mark, which shells and other programs do not read"
-    if "\r\n" in text:
-        yield "has the line ends of Windows: shells do not read them"
-    if SECRET.search(text):
-        yield "holds a private key"
-    left = re.search(r"\{%-? *(?:if|for|set|include|endif|endfor)\b|(?<!\$)\{\{ *(?:" + "|".join(asked) + r")\b", text)
-    if asked and left:
-        yield f"has {left[0]!r} of the template left in it"
-    if MARKER.search(text):
-        yield "has conflict markers"
-    elif said := parsed.fault(path, text):
-        yield said
+def check_syntax(folder: Path, children: list[str]) -> Iterator[tuple[str, Finding]]:
+    """Run hooks of pre-commit over each distinct file of the children in `folder`; give child and finding.
+
+    Some hooks repair the files that they find.
+    """
+    distinct: dict[tuple[str, bytes], str] = {}
+    for child in children:
+        for path in sorted(files_of(folder / child)):
+            data = (folder / child / path).read_bytes()
+            if b"\0" not in data:
+                distinct.setdefault((path, hashlib.sha256(data).digest()), f"{child}/{path}")
+    shell = {path for path in distinct.values() if (folder / path).read_bytes().startswith(b"#!/usr/bin/env bash")}
+    for hook, (suffixes, options) in HOOKS.items():
+        files = [p for p in distinct.values() if not suffixes or PurePosixPath(p).suffix in suffixes]
+        files += sorted(shell - set(files)) if ".sh" in suffixes else []
+        command = [str(Path(sys.executable).with_name(hook)), *options, *files]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False) if files else None
+        for child, text in lines_of(done.stdout + done.stderr) if done and done.returncode else ():
+            yield child, Finding(f"{hook}: {text}")
+
+
+def lines_of(output: str) -> Iterator[tuple[str, str]]:
+    """Give child and text of each line that names a file; the lines that follow continue it."""
+    for found in re.finditer(r"(?m)^.*?\b(\d+-new)/([^\n]*)", output):
+        yield found[1], (output[found.start() : found.start(1)] + found[2]).strip()

@@ -1,53 +1,43 @@
-"""Real updates of edited children, from every release that children may still follow to the work tree.
+"""Real updates of edited children, from every recent release to the work tree.
 
-The work tree gets a line more at the end of every file that it renders: so each managed file has a fix that must
+The work tree gets one more line at the end of every file that it renders: each managed file has a fix that must
 arrive, and each seed one that must not.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import subprocess
-import warnings
+import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import yaml
-from copier import run_copy
-from fleetkit.speed import compile_templates_once, read_yaml_fast, share_checkouts
-from gpu_repo_runtime.update.answers import ANSWERS, HASH, read_answers
-from gpu_repo_runtime.update.git_calls import UpdateError, as_nobody, git
-from gpu_repo_runtime.update.outcome import files_under
-from gpu_repo_runtime.update.ownership import OWNERSHIP, owners_in
-from gpu_repo_runtime.update.trial import trial
-from gpu_repo_runtime.update.write_back import read
-from jinja2.sandbox import SandboxedEnvironment
+from gpu_repo_runtime.update.ownership import owners_in
 from releases import order
 
-from releasekit.questions import NAME, Answers, answer_sets, choices, name_of, questions, settings_of
-from releasekit.trees import export
+from releasekit.answer_sets import deciding
+from releasekit.findings import Entry, Finding
+from releasekit.repository import export, git, neutral
+from releasekit.template import NAME, Answers, Template, answers_of, files_of, render
 
-FIX = "# the template's fix\n"
-LINE = "# the owner's line\n"
-AUTHOR = ("-c", "user.name=Release check", "-c", "user.email=release-check@example.invalid")
+FIX = b"# the template's fix\n"
+LINE = b"# the owner's line\n"
+ANSWERS = ".copier-answers.yml"
+UNREAD = ("tests", "runtime", "docs", "benchmarks", "hooks", "tools")  # no render reads these: Copier clones often
+COMMIT = "The template's commit:"
+UPDATE = Path(__file__).resolve().parents[1] / "safe_update.py"
 
 
 @dataclass(frozen=True)
 class Start:
-    """One child to update: the release that it follows and its answers."""
+    """One child to update: its release, its answers, what was retired since, and whether by plain Copier too."""
 
     version: str
     answers: Answers
-
-    @property
-    def where(self) -> str:
-        """Name it for people."""
-        return f"a child of {self.version}, {name_of(self.answers)}"
+    retired: frozenset[Entry]
+    plain: bool
 
 
 def recent(known: dict[str, str]) -> list[str]:
@@ -56,167 +46,165 @@ def recent(known: dict[str, str]) -> list[str]:
     return [version for version in known if order(version)[:2] in minors]
 
 
-def add_fixes(template: Path) -> None:
-    """Put FIX at the end of every text file that the template may render."""
-    settings = settings_of(template)
-    environment = SandboxedEnvironment()
-    folders = {
-        environment.from_string(str(settings.get("_subdirectory", "."))).render(**NAME | answers)
-        for answers in answer_sets(template)
-    }
-    for folder in sorted(folders):
-        for path in sorted((template / folder).rglob("*")):
-            inside = ".git" in path.relative_to(template).parts or "answers_file" in path.name
-            if inside or path.is_symlink() or not path.is_file() or b"\0" in (text := path.read_bytes()):
-                continue
-            path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX.encode())
-
-
-def make_family(repository: Path, known: dict[str, str], tree: str, tag: str, folder: Path) -> Path:
-    """Return a clone with a tag for each of the `known` releases and the work tree, with fixes, as `tag`."""
+def make_family(repository: Path, known: dict[str, str], tree: str, tag: str, folder: Path) -> None:
+    """Make a repository with a tag for each of the `known` releases, and the work tree with fixes as `tag`."""
     git(repository, "clone", "--quiet", "--no-tags", "--no-checkout", "--", str(repository), str(folder))
-    for version, commit in known.items():
-        git(folder, "tag", f"v{version}", commit)
-    export(repository, tree, folder)
-    add_fixes(folder)
-    git(folder, "add", "--all", "--force")
-    made = git(folder, *AUTHOR, "commit-tree", git(folder, "write-tree").strip(), "-p", "HEAD", "-m", tag).strip()
-    git(folder, "tag", tag, made)
-    return folder
+    parent = "HEAD"
+    for version, commit in [*known.items(), (tag, tree)]:
+        for path in folder.iterdir():
+            if path.name != ".git":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        export(repository, commit, folder)
+        for name in UNREAD:
+            shutil.rmtree(folder / name, ignore_errors=True)
+        if version == tag:
+            add_fixes(folder)
+        git(folder, "add", "--all", "--force")
+        parent = git(folder, "commit-tree", git(folder, "write-tree").strip(), "-p", parent, "-m", version).strip()
+        git(folder, "tag", f"v{version.removeprefix('v')}", parent)
 
 
-def starts(template: Path, version: str) -> list[Start]:
-    """Return children of one release: one for each choice of its first question, the other answers in turn."""
-    sets = answer_sets(template)
-    first = next((name for name, question in questions(template).items() if choices(question)), None)
-    groups: dict[str, list[Answers]] = {}
-    for answers in sets:
-        groups.setdefault(str(answers.get(first or "")), []).append(answers)
+def add_fixes(template: Path) -> None:
+    """Put FIX at the end of every text file under the folders that are rendered."""
+    settings = (template / "copier.yml").read_text(encoding="utf-8")
+    root = next((line.split(":", 1)[1] for line in settings.splitlines() if line.startswith("_subdirectory:")), ".")
+    for path in sorted((template / root.strip(" \"'").partition("{")[0]).rglob("*")):
+        inside = ".git" in path.relative_to(template).parts or "answers_file" in path.name
+        if inside or path.is_symlink() or not path.is_file() or b"\0" in (text := path.read_bytes()):
+            continue
+        if path.parent != template / "templates" and "wheels" not in path.parts:
+            path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX)
+
+
+def starts(template: Template, version: str, retired: set[Entry], plain: bool) -> Iterator[Start]:
+    """Give a child of one release for each choice of its first question, with other answers in each release."""
+    leading = deciding(template)
+    first = leading[:1]
     turn = sum(order(version))
-    return [Start(version, group[turn % len(group)]) for group in groups.values()]
+    for value in template.choices[first[0]] if first else [None]:
+        others = {
+            name: values[turn % len(values)]
+            for name, values in template.choices.items()
+            if name not in leading and not template.questions[name].get("multiselect")
+        }
+        yield Start(version, others | ({first[0]: value} if first else {}), frozenset(retired), plain)
 
 
-def render(family: Path, version: str, answers: Answers, folder: Path) -> None:
-    """Render one version of the family."""
-    with as_nobody(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        run_copy(str(family), folder, data=answers, vcs_ref=version, defaults=True, quiet=True, overwrite=True)
+def copy(family: Path, start: Start, child: Path) -> str:
+    """Start a child of a release as a person does; return Copier's error, "" if there is none."""
+    given = [part for name, value in (NAME | start.answers).items() for part in ("--data", f"{name}={value}")]
+    return run(child.parent, "-m", "copier", "copy", "--defaults", "--quiet", "--vcs-ref", f"v{start.version}",
+               *given, str(family), str(child))  # fmt: skip
 
 
-def commit(child: Path, message: str) -> None:
-    """Commit everything in the child."""
-    git(child, "add", "--all", "--force")
-    git(child, *AUTHOR, "commit", "--quiet", "--no-verify", f"--message={message}")
+def run(folder: Path, *arguments: str, accepted: tuple[int, ...] = (0,)) -> str:
+    """Run a Python program; return the last line of its errors if its exit code is not accepted, else ""."""
+    command = [sys.executable, "-W", "ignore", *arguments]
+    done = subprocess.run(command, cwd=folder, env=neutral(), capture_output=True, text=True, check=False)
+    lines = [line.strip("│╭╰─ ") for line in done.stderr.splitlines() if line.strip("│╭╰─ ")]
+    return "" if done.returncode in accepted else (lines or [f"exit code {done.returncode}"])[-1]
 
 
-def is_text(text: bytes | None) -> bool:
-    """Tell whether a file can take a line of its owner."""
-    return text is not None and b"\0" not in text
-
-
-def edit(child: Path) -> list[str]:
+def edit(child: Path) -> str:
     """Edit what an owner edits: every seed, one managed file, a file of their own; return the managed file."""
     owners = owners_in(child)
-    paths = sorted(files_under(child))
-    for path in paths:
-        if owners.of(path) == "seed" and is_text(read(child / path)):
-            (child / path).write_bytes((child / path).read_bytes() + LINE.encode())
-    managed = [p for p in paths if owners.of(p) == "managed" and p not in (ANSWERS, OWNERSHIP)]
-    chosen = [path for path in managed if is_text(read(child / path))][:1]
-    for path in chosen:
-        (child / path).write_bytes(LINE.encode() + (child / path).read_bytes())
-    (child / "own.txt").write_text(LINE, encoding="utf-8")
-    return chosen
+    texts = [path for path in sorted(files_of(child)) if b"\0" not in (child / path).read_bytes()]
+    for path in texts:
+        if owners.of(path) == "seed":
+            (child / path).write_bytes((child / path).read_bytes() + LINE)
+    (child / "own.txt").write_bytes(LINE)
+    for path in texts:
+        if owners.of(path) == "managed" and path not in (ANSWERS, ".copier-ownership.yml"):
+            (child / path).write_bytes(LINE + (child / path).read_bytes())
+            return path
+    return ""
 
 
-def answers_lost(before: Answers, after: Answers, excused: set[tuple[str, str]]) -> Iterator[str]:
-    """Give what is wrong with the answers after an update."""
+def check_update(family: Path, tag: str, start: Start, folder: Path) -> list[Finding]:
+    """Update one edited child, once as its owner does and once by plain Copier, and return what was wrong."""
+    child, plain, new = folder / "child", folder / "plain", folder / "new"
+    rejected = {("choice", f"{name}={value}") for name, value in start.answers.items()} & start.retired
+    if copy(family, start, child) or rejected:  # the comparison of the answer sets reports it
+        return []
+    git(child, "init", "--quiet")
+    git(child, "add", "--all", "--force")
+    git(child, "commit", "--quiet", "--message=Start from the template")
+    if start.plain:
+        git(folder, "clone", "--quiet", str(child), str(plain))
+    edited = edit(child)
+    git(child, "add", "--all", "--force")
+    git(child, "commit", "--quiet", "--message=The owner's edits")
+    git(folder, "clone", "--quiet", str(child), str(folder / "before"))
+    failed = start.plain and run(plain, "-m", "copier", "update", "--defaults", "--vcs-ref", tag)
+    failed = (
+        f"plain copier update fails: {failed}"
+        if failed
+        else run(child, str(UPDATE), "--to", tag, "--no-lock", accepted=(0, 3, 4))
+    )
+    if failed:
+        return [Finding(f"it fails: {failed}")]
+    answers = {name: value for name, value in answers_of(child).items() if not name.startswith("_")}
+    new.mkdir()
+    export(family, tag, new)
+    render(new, answers, folder / "fresh")
+    files = {name for kind, name in start.retired if kind == "file"}
+    return [
+        *check_answers(folder / "before", child, start.retired),
+        *check_result(folder / "before", child, folder / "fresh", edited, files),
+    ]
+
+
+def check_answers(before: Path, after: Path, retired: frozenset[Entry]) -> Iterator[Finding]:
+    """Find answers that an update loses or changes."""
+    old, new = answers_of(before), answers_of(after)
     for key in ("_commit", "_src_path"):
-        if not isinstance(after.get(key), str):
-            yield f"{ANSWERS} has no {key} after it: the child can never update again"
-    for name, value in before.items():
-        if name.startswith("_") or ("question", name) in excused or ("choice", f"{name}={value}") in excused:
+        if not isinstance(new.get(key), str):
+            yield Finding(f"{ANSWERS} has no {key} after it: the child can never update again")
+    texts = [(folder / ANSWERS).read_text(encoding="utf-8") for folder in (before, after)]
+    if COMMIT in texts[0] and COMMIT not in texts[1]:
+        yield Finding(f"{ANSWERS} no longer names the template's commit: a moved tag would go unnoticed")
+    for name, value in old.items():
+        if name.startswith("_") or ("question", name) in retired or ("choice", f"{name}={value}") in retired:
             continue
-        if name not in after:
-            yield f"the answer {name}={value} is gone after it"
-        elif after[name] != value:
-            yield f"the answer {name}={value} has become {after[name]}"
+        if name not in new:
+            yield Finding(f"the answer {name}={value} is gone after it")
+        elif new[name] != value:
+            yield Finding(f"the answer {name}={value} has become {new[name]}")
 
 
-def problems_of(tree: Path, child: Path, fresh: Path, chosen: list[str], gone: set[str]) -> Iterator[str]:
-    """Give what an update did wrong to the files of a child."""
-    owners, new_owners = owners_in(child), owners_in(fresh)
-    for path in sorted(files_under(child)):
-        before, after, new = (read(folder / path) for folder in (child, tree, fresh))
-        owner = new_owners.of(path) if new is not None else owners.of(path)
-        if owners.of(path) == "seed" or owner is None:
-            if before != after:
-                yield f"{path} is the owner's, and it changes it"
-        elif path in chosen:
-            if LINE.encode() not in (after or b"") and path not in gone:
-                yield f"it loses what the owner wrote into {path}"
-        elif path != ANSWERS and after != new and path not in gone:
-            told = (
-                "and no fix of it arrives (_exclude, _skip_if_exists)"
-                if after == before
-                else "but not what a new child gets"
-            )
-            yield f"{path} is managed, {told}"
-    for path in sorted(files_under(fresh) - files_under(child)):
-        if new_owners.of(path) == "managed" and not os.path.lexists(tree / path):
-            yield f"{path} is new and managed, and does not arrive"
+def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[str]) -> Iterator[Finding]:
+    """Find files that an update loses, overwrites or leaves without the fix."""
+    old_owners, new_owners = owners_in(before), owners_in(fresh)
+    for path in sorted(files_of(before) | files_of(fresh)):
+        was, now, new = (read(folder / path) for folder in (before, after, fresh))
+        owner = new_owners.of(path) if new is not None else old_owners.of(path)
+        if path == ANSWERS or path in retired:
+            continue
+        if was is None:
+            if owner == "managed" and now is None:
+                yield Finding(f"{path} is new and managed, and does not arrive")
+        elif old_owners.of(path) == "seed" or owner is None:
+            if was != now:
+                yield Finding(f"{path} is the owner's, and it changes it")
+        elif path == edited:
+            if LINE not in (now or b""):
+                yield Finding(f"it loses the owner's line in {path}")
+        elif now != new:
+            what = "no fix of it arrives" if now == was else "it is not what a new child gets"
+            yield Finding(f"{path} is managed, and {what}")
 
 
-def check_one(family: Path, tag: str, start: Start, excused: set[tuple[str, str]]) -> list[str]:
-    """Update one child and return what was wrong; an answer set that its release refuses has no child."""
-    with TemporaryDirectory(prefix="release-check-") as name:
-        folder = Path(name)
-        child = folder / "child"
-        try:
-            render(family, f"v{start.version}", start.answers, child)
-        except Exception:  # the comparison of the answer sets says why
-            return []
-        git(child, "init", "--quiet")
-        commit(child, "Start from the template")
-        chosen = edit(child)
-        commit(child, "The owner's edits")
-        try:
-            before, text = read_answers(child), (child / ANSWERS).read_text(encoding="utf-8")
-            with trial(child, tag) as made:
-                assert made is not None
-                after = yaml.safe_load((made.tree / ANSWERS).read_text(encoding="utf-8")) or {}
-                wrong = list(answers_lost(before, after, excused))
-                if HASH.search(text) and not HASH.search((made.tree / ANSWERS).read_text(encoding="utf-8")):
-                    wrong.append(
-                        f"{ANSWERS} no longer says which commit the version was, so a moved tag is not noticed"
-                    )
-                known = {key: value for key, value in after.items() if not key.startswith("_")}
-                render(family, tag, known, folder / "fresh")
-                gone = {name for kind, name in excused if kind == "file"}
-                return wrong + list(problems_of(made.tree, child, folder / "fresh", chosen, gone))
-        except (UpdateError, subprocess.CalledProcessError, OSError, yaml.YAMLError, ValueError) as error:
-            given = {("choice", f"{key}={value}") for key, value in start.answers.items()}
-            if given & excused:
-                return []
-            return [f"it fails: {str(error).splitlines()[0]}"]
+def read(path: Path) -> bytes | None:
+    """Return a file's bytes, a link's target, or None if nothing is there."""
+    if path.is_symlink():
+        return os.readlink(path).encode()
+    return path.read_bytes() if path.is_file() else None
 
 
-def start_worker(folder: str) -> None:
-    """Let a worker share its checkouts of the family and compile each template once."""
-    own = Path(folder, "workers", str(os.getpid()))
-    os.environ["COPIER_CACHE_DIR"] = str(own / "cache")
-    share_checkouts(own / "checkouts")
-    read_yaml_fast()
-    compile_templates_once()
-
-
-def failures(
-    family: Path, tag: str, jobs: list[tuple[Start, set[tuple[str, str]]]], folder: Path
-) -> Iterator[tuple[Start, list[str]]]:
-    """Update every child of `jobs` and give what was wrong with each."""
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(min(2, os.cpu_count() or 1), context, start_worker, (str(folder),)) as pool:
-        made = [pool.submit(check_one, family, tag, start, excused) for start, excused in jobs]
-        for (start, _), job in zip(jobs, made, strict=True):
-            yield start, job.result()
-    shutil.rmtree(folder / "workers", ignore_errors=True)
+def check_one(family: Path, tag: str, start: Start, folder: Path) -> list[Finding]:
+    """Run one update in `folder`, which is removed afterwards."""
+    folder.mkdir(parents=True)
+    try:
+        return check_update(family, tag, start, folder)
+    finally:
+        shutil.rmtree(folder)

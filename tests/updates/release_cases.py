@@ -37,16 +37,19 @@ def images(**states: str) -> str:
 
 
 GOOD: Files = {
+    ".gitignore": "/build/\n",
     "copier.yml": SETTINGS + TITLE,
     "VERSION": "1.0.0\n",
     "CHANGELOG.md": "## 1.0.0\n",
     "base-images/catalog.yml": images(one="supported", two="supported"),
     "templates/retired.yml": "[]\n",
-    "t/.copier-ownership.yml": "managed: {scripts/: s, only-b: b, .copier-ownership.yml: l, '.copier-*.yml': a}\n"
+    "t/.copier-ownership.yml": "managed: {Dockerfile: d, scripts/: s, only-b: b, '.copier-*.yml': a}\n"
     "seed: {README.md: r}\n",
     "t/scripts/build": "build\n",
     "t/README.md": "readme\n",
     "t/only-b": "b\n",
+    "t/Dockerfile": "FROM one\n",
+    "t/scripts/tools/copier.lock": "copier==9.18.0 \\\n    --hash=sha256:0\n",
 }
 
 
@@ -71,17 +74,59 @@ def settings(old: str, new: str) -> Callable[[Files], Files]:
     return change(copier_dot_yml=GOOD["copier.yml"].replace(old, new))
 
 
-LISTS_OF_FAMILY = "- {path: scripts/, owner: managed, what: verbs, types: [a], kubernetes: true}\n"
 LISTS = GOOD["t/.copier-ownership.yml"]
-ALL_MANAGED = LISTS.replace("seed: {README.md: r}", "seed: {}").replace("{scripts/", "{README.md: r, scripts/")
+LIST = "t___dot_copier-ownership_dot_yml"
+ALL_MANAGED = LISTS.replace("seed: {README.md: r}", "seed: {}").replace("{Dockerfile", "{README.md: r, Dockerfile")
 ONE_IMAGE = images(one="supported")
 RETIRED_IMAGE = images(one="supported", two="retired")
 SHORT = 'title: {type: str, default: x, validator: "{% if title | length > 30 %}short{% endif %}"}\n'
 WIDE = 'title: {type: str, default: x, validator: "{% if not title %}x{% endif %}"}\n'
 NO_B = GOOD["copier.yml"].replace("[a, b]", "[a]")
+LOCK = "one==1.0\nown @ file:wheels/own-1.whl \\\n    --hash=sha256:0\n"
 REFUSED = {
-    "a file is gone": (change(t__scripts__build=None, t__scripts__new="n"), "scripts/build (a True) is gone"),
-    "a file of one flavour is gone": (change(**{"t__only-b": None}), "only-b (b True) is gone"),
+    "a name that Windows rejects": (change(t__scripts__aux="x\n"), "scripts/aux has a name that Windows cannot"),
+    "a name in other capitals": (change(t__scripts__Build="x\n"), "differs from scripts/Build in capitals only"),
+    "line ends of Windows": (change(t__scripts__build="echo\r\n"), "mixed-line-ending: scripts/build: fixed"),
+    "a private key": (
+        change(t__scripts__key="-----BEGIN RSA PRIVATE" + " KEY-----\n"), "detect-private-key: Private key found: "
+    ),
+    "a file that git would not add": (
+        change(**{"t___dot_gitignore": "build\n", LIST: LISTS.replace("{D", "{.gitignore: g, D")}),
+        "scripts/build is ignored by the child's .gitignore",
+    ),
+    "broken JSON": (change(t__scripts__a_dot_json="{,}\n"), "check-json: scripts/a.json: Failed to json decode"),
+    "broken YAML": (change(t__scripts__a_dot_yaml="x: [\n"), "check-yaml: "),
+    "a key twice": (change(t__scripts__a_dot_yaml="x: 1\nx: 2\n"), "check-yaml: "),
+    "broken Python": (change(t__scripts__a_dot_py="def x(:\n"), "check-ast: scripts/a.py: failed parsing"),
+    "a broken script": (change(t__scripts__a_dot_sh="if true; then\n"), "shellcheck: scripts/a.sh:1:"),
+    "a script that is not executable": (
+        change(t__scripts__verb="#!/usr/bin/env bash\n"), "scripts/verb is a script that is not executable"
+    ),
+    "a piece of the template": (
+        change(t__scripts__build="x {{ flavour }}\n"), "scripts/build has '{{ flavour' of the template left in it"
+    ),
+    "a lock without its wheel": (
+        change(**{"t__requirements_dot_lock": LOCK, LIST: LISTS.replace("{D", "{requirements.lock: l, D")}),
+        "requirements.lock names wheels/own-1.whl, which is not there",
+    ),
+    "a Copier that children do not have": (
+        change(copier_dot_yml='_min_copier_version: "9.19.1"\n' + GOOD["copier.yml"]),
+        "children cannot update: they have Copier 9.18.0, and the template needs 9.19.1",
+    ),
+    "a managed file becomes a seed": (
+        change(**{LIST: LISTS.replace("only-b: b, ", "").replace("{README.md", "{only-b: b, README.md")}),
+        "only-b was managed and is a seed now",
+    ),
+    "another image for the same answers": (
+        change(t__Dockerfile="FROM two\n"), "children go from the image one to two unasked"
+    ),
+    "a version that is none": (change(VERSION="soon\n"), "Invalid version: 'soon'"),
+    "settings that cannot be read": (change(copier_dot_yml="a: [\n"), "no child can start with the defaults: "),
+    "entries that are not a list": (
+        change(templates__retired_dot_yml="kind: file\n"), "templates/retired.yml is not a list of entries"
+    ),
+    "a file is gone": (change(t__scripts__build=None, t__scripts__new="n"), "scripts/build is gone: keep it, or"),
+    "a file of one flavour is gone": (change(**{"t__only-b": None}), "only-b is gone: "),
     "a choice is gone": (change(copier_dot_yml=NO_B), "the choice b of flavour is gone"),
     "a question is gone": (
         change(copier_dot_yml=GOOD["copier.yml"].replace("gpu: {type: bool, default: true}\n", "")),
@@ -99,9 +144,9 @@ REFUSED = {
     ),
     "a seed becomes managed": (
         change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}),
-        "README.md (a True) was the owner's",
+        "README.md was the owner's",
     ),
-    "a file on no list": (change(t__new="n"), "new (a True) is on neither list"),
+    "a file on no list": (change(t__new="n"), "new is on neither list"),
     "a version is left out": (change(VERSION="1.2.1\n"), "VERSION is 1.2.1, which does not follow 1.0.0"),
     "no changelog": (change(VERSION="1.1.0\n"), "CHANGELOG.md has no section '## 1.1.0'"),
     "_skip_if_exists": (
@@ -110,14 +155,14 @@ REFUSED = {
     ),
     "a tighter validator": (
         settings(TITLE, SHORT),
-        "the question title took 'zzz",
+        "the question title accepted 'localhost:5000/a_b/c-d",
     ),
     "another type": (settings("title: {type: str", "title: {type: json"), "the question title has type json instead"),
     "several answers in place of one": (
         settings("default: a}", "default: [a], multiselect: true}"), "the question flavour has multiselect True"
     ),
     "another when": (
-        settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer kept (b True)"
+        settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer kept: "
     ),
     "a secret": (settings("gpu: {", "gpu: {secret: true, "), "the question gpu is secret now"),
     "a secret in the list": (settings("_subdirectory", "_secret_questions: [gpu]\n_subdirectory"), "gpu is secret now"),
@@ -126,15 +171,15 @@ REFUSED = {
     ),
     "an entry of a version before": (
         change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "1.0.0")}),
-        "file only-b is of version 1.0.0, and what comes after 1.0.0 is not",
+        "file only-b has version 1.0.0, which does not come next after 1.0.0",
     ),
     "a file is gone by an entry of a version before": (
         change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "0.9.0")}),
-        "only-b (b True) is gone",
+        "only-b is gone: ",
     ),
     "an entry of a version far ahead": (
         change(templates__retired_dot_yml=retire("file", "only-b", "3.0.0")),
-        "is of version 3.0.0, and what comes after",
+        "has version 3.0.0, which does not come next after",
     ),
     "a retired choice excuses no other": (
         change(
@@ -142,50 +187,50 @@ REFUSED = {
                 "gpu: {", "gpu: {validator: \"{% if gpu %}none here{% endif %}\", "),
             templates__retired_dot_yml=retire("choice", "flavour=b"),
         ),
-        "children with a True cannot update: Validation error for question 'gpu': none here",
+        "no child can start with the defaults: Validation error for question 'gpu': none here",
     ),
     "conflict markers": (
-        change(t__scripts__build="a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> x\n"), "has conflict markers"
+        change(t__scripts__build="a\n<<<<<<< HEAD\nb\n=======\nc\n>>>>>>> x\n"), "check-merge-conflict: scripts/build:2:"
     ),
     "a broken template": (
         change(**{"t__scripts__build": None, "t__scripts__build_dot_jinja": "{% if %}\n"}),
-        "children with a True cannot update",
+        "no child can start with the defaults: ",
     ),
     "a broken new choice": (
         change(**{
             "copier_dot_yml": GOOD["copier.yml"].replace("[a, b]", "[a, b, c]"),
             "t__README_dot_md": None, "t__README_dot_md_dot_jinja": "readme\n{{ 'x' if flavour != 'c' else 1 / 0 }}\n",
         }),
-        "c True cannot be rendered from the work tree",
+        "the work tree cannot be rendered: division by zero (flavour=c",
     ),
     "another answers file": (settings("_subdirectory", "_answers_file: a.yml\n_subdirectory"), "another _answers_file"),
     "another suffix": (settings("_subdirectory", "_templates_suffix: .j2\n_subdirectory"), "another _templates_suffix"),
     "texts as HTML": (settings("_subdirectory", "_envops: {autoescape: true}\n_subdirectory"), "autoescape writes"),
-    "a message that cannot be written": (
-        settings("_subdirectory", "_message_after_update: '{{ _copier_conf.nope.x }}'\n_subdirectory"),
-        "the message of an update cannot be written (a): ",
-    ),
     "a message of a copy that cannot be written": (
         settings("_subdirectory", "_message_after_copy: '{% if %}'\n_subdirectory"),
-        "the message of a copy cannot be written (a): ",
+        "no child can start with the defaults (a): ",
     ),
     "a default of another type": (
-        settings(TITLE, TITLE + "more: {type: int, default: red}\n"), "nobody can start with the defaults (a): "
+        settings(TITLE, TITLE + "more: {type: int, default: red}\n"), "no child can start with the defaults: "
     ),
     "a default that some cannot have": (
         settings("gpu: {", "gpu: {validator: \"{% if flavour == 'b' and gpu %}none{% endif %}\", "),
-        "nobody can start with the defaults (b): ",
+        "no child can start with the defaults (b): ",
     ),
     "two sources of one file": (
-        change(t__scripts__build_dot_jinja="other\n"), "build.jinja and build beside it are rendered to the same file"
+        change(t__scripts__build_dot_jinja="other\n"), "build.jinja and build are rendered to the same file"
     ),
-    "a last line without its end": (change(t__scripts__build="better"), "build (a True) has no newline at its end"),
+    "a last line without its end": (change(t__scripts__build="better"), "end-of-file-fixer: Fixing scripts/build"),
     "an entry for what is still there": (
-        change(templates__retired_dot_yml=retire("file", "scripts/build")), "lists the file scripts/build, which no"
+        change(templates__retired_dot_yml=retire("file", "scripts/build")), "lists the file scripts/build, but no child"
     ),
-    "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "lacks version"),
+    "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "needs name, version, reason"),
 }  # fmt: skip
 HARMFUL_UPDATES = {
+    "a message that cannot be written": (
+        settings("_subdirectory", "_message_after_update: '{{ _copier_conf.nope.x }}'\n_subdirectory"),
+        "plain copier update fails: ",
+    ),
     "a seed that updates overwrite": (settings("    README.md\n", ""), "README.md is the owner's, and it changes it"),
     "a managed file that updates leave out": (
         settings("    README.md\n", "    README.md\n    scripts/build\n"),
@@ -193,7 +238,7 @@ HARMFUL_UPDATES = {
     ),
     "answers that name no commit": (
         change(**{ANSWERS_FILE.replace("/", "__").replace(".", "_dot_"): "{{ _copier_answers | to_nice_yaml }}"}),
-        ".copier-answers.yml no longer says which commit the version was",
+        ".copier-answers.yml no longer names the template's commit",
     ),
     "answers without _commit": (
         lambda good: (
@@ -218,13 +263,13 @@ HARMFUL_UPDATES = {
                 + "more: {type: str, default: \"{{ UNSET if _copier_answers._commit is defined else 'x' }}\"}\n"
             },
         ),
-        "it fails: ",
+        "it fails: plain copier update fails: ",
     ),
 }
 MADE_BY_HAND = {
     "an executable bit is lost": (
         lambda t: (t / "t/scripts/build").chmod(0o644),
-        "scripts/build (a True) can no longer be",
+        "scripts/build is no longer executable",
     ),
     "a file becomes a link": (
         lambda t: ((t / "t/scripts/build").unlink(), (t / "t/scripts/build").symlink_to("../README.md")),

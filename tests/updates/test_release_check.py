@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 import release_check
-from releasekit import asked, compared, images, questions, sources
+from releasekit import answer_sets, template
 
-from tests.answers import DRIVERS, FRAMEWORKS, TYPES, AnswerSet
 from tests.sampling import every, sampled
-from tests.updates.copiers import ROOT, copier_at
+from tests.updates.copiers import copier_at
 from tests.updates.release_cases import (
     ALLOWED,
     ANSWERS_FILE,
@@ -29,33 +28,32 @@ from tests.updates.release_cases import (
 from tests.updates.tiny import Template, write_files
 
 
-def no_updates(*_: object) -> None:
-    """Stand in for the real updates where the comparison alone is tested."""
-
-
 def checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: Files, by_hand: Callable[[Path], object] | None = None
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: Files,
+    by_hand: Callable[[Path], object] | None = None,
+    *options: str,
 ) -> int:
     """Release GOOD as 1.0.0, put `changed` into the work tree and run the check on it."""
     copier = copier_at(tmp_path / "copier-home")
     for name, value in copier.environment().items():
         monkeypatch.setenv(name, value)
-    template = Template(tmp_path / "template", copier)
+    family = Template(tmp_path / "template", copier)
     commit = (
         "{% if _copier_conf.vcs_ref_hash %}\n# The template's commit: {{ _copier_conf.vcs_ref_hash }}\n{% endif %}\n"
     )
     answers_file = {ANSWERS_FILE: commit + "{{ _copier_answers | to_nice_yaml }}"}
-    template.release("v1.0.0", GOOD | answers_file, GOOD["copier.yml"])
-    (template.path / "t/scripts/build").chmod(0o755)
-    template.git("commit", "--quiet", "--all", "--amend", "--no-edit")
-    template.git("tag", "--force", "v1.0.0")
+    family.release("v1.0.0", GOOD | answers_file, GOOD["copier.yml"])
+    (family.path / "t/scripts/build").chmod(0o755)
+    family.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+    family.git("tag", "--force", "v1.0.0")
     for name in GOOD.keys() - changed.keys():
-        (template.path / name).unlink()
-    write_files(template.path, changed)
+        (family.path / name).unlink()
+    write_files(family.path, changed)
     if by_hand:
-        by_hand(template.path)
-    monkeypatch.setattr(questions, "TEXTS", ("a", "z" * 40))
-    monkeypatch.setattr(sys, "argv", ["release_check", "--repository", str(template.path)])
+        by_hand(family.path)
+    monkeypatch.setattr(sys, "argv", ["release_check", "--repository", str(family.path), *options])
     return release_check.main()
 
 
@@ -64,8 +62,7 @@ def test_what_would_hurt_children_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apply, reason = REFUSED[case]
-    monkeypatch.setattr(release_check, "update_children", no_updates)
-    assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
+    assert checked(tmp_path, monkeypatch, apply(GOOD), None, "--no-updates") == 1
     assert reason in capsys.readouterr().err
 
 
@@ -74,8 +71,7 @@ def test_what_only_the_file_system_shows_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by_hand, reason = MADE_BY_HAND[case]
-    monkeypatch.setattr(release_check, "update_children", no_updates)
-    assert checked(tmp_path, monkeypatch, GOOD, by_hand) == 1
+    assert checked(tmp_path, monkeypatch, GOOD, by_hand, "--no-updates") == 1
     assert reason in capsys.readouterr().err
 
 
@@ -84,10 +80,10 @@ def test_an_update_that_harms_an_edited_child_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apply, reason = HARMFUL_UPDATES[case]
-    monkeypatch.setattr(questions, "NAME", questions.NAME | {"title": "mine"})
+    monkeypatch.setitem(template.NAME, "title", "mine")
     assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
     told = capsys.readouterr().err
-    assert "the update of a child of 1.0.0, " in told
+    assert "the update of a child of 1.0.0: " in told
     assert reason in told
 
 
@@ -96,122 +92,85 @@ def test_real_updates_of_edited_children_are_let_through(
 ) -> None:
     better = change(t__scripts__build="better\n", t__README_dot_md="a better seed\n", t__scripts__new="n\n")
     assert checked(tmp_path, monkeypatch, better(GOOD)) == 0, capsys.readouterr().err
-    assert "== 2 edited children were updated from 1.0.0" in capsys.readouterr().out
+    assert "update edited children ... 2 from 1.0.0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", sampled(ALLOWED, every(6)))
 def test_what_children_can_take_is_let_through(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check, "update_children", no_updates)
-    assert checked(tmp_path, monkeypatch, ALLOWED[case](GOOD)) == 0, capsys.readouterr().err
+    assert checked(tmp_path, monkeypatch, ALLOWED[case](GOOD), None, "--no-updates") == 0, capsys.readouterr().err
 
 
-def test_every_choice_is_tried_alone_and_each_distinct_set_once(tmp_path: Path) -> None:
-    more = "where: {type: str, choices: [x, y], default: x, when: \"{{ flavour == 'b' }}\"}\n"
-    write_files(tmp_path, {"copier.yml": SETTINGS.replace("gpu: {type: bool, default: true}\n", "") + more + TOOLS})
-    names = [questions.name_of(answers) for answers in questions.answer_sets(tmp_path)]
-    told = ("none", "p", "q", "p+q")
-    assert names == [f"a {tools}" for tools in told] + [f"b {where} {tools}" for where in "xy" for tools in told]
+ANSWERS = "{{ _copier_conf.answers_file }}.jinja"
 
 
-def test_every_part_of_a_list_is_tried_with_each_first_choice(tmp_path: Path) -> None:
+def names(folder: Path, settings: str, whole: bool = False) -> list[str]:
+    """Return the answer sets of a template with these settings."""
+    write_files(folder, {"copier.yml": settings, f"t/{ANSWERS}": "{{ _copier_answers | to_nice_yaml }}"})
+    read = template.read_template(folder)
+    return [answer_sets.name_of(answers, read) for answers in answer_sets.answer_sets(read, whole)]
+
+
+def test_every_pair_of_choices_is_tried_for_each_first_choice(tmp_path: Path) -> None:
     more = "sure: {type: bool, default: true}\n" + TOOLS.replace("[p, q]", "[p, q, r]")
-    write_files(tmp_path, {"copier.yml": SETTINGS.replace("gpu: {type: bool, default: true}\n", "") + more})
-    names = {questions.name_of(answers) for answers in questions.answer_sets(tmp_path)}
-    always = ("none", "p", "q", "r", "p+q+r")
-    whole = {f"{flavour} {sure} {told}" for flavour in "ab" for sure in (True, False) for told in always}
-    assert names == whole | {f"{flavour} True {told}" for flavour in "ab" for told in ("p+q", "p+r", "q+r")}
+    found = [set(name.replace("+", " tools=").split()) for name in names(tmp_path, SETTINGS + more)]
+    for flavour, gpu, sure in product("ab", (True, False), (True, False)):
+        assert any({f"flavour={flavour}", f"gpu={gpu}", f"sure={sure}"} <= one for one in found)
+    for flavour, entries in product("ab", combinations("pqr", 2)):
+        assert any({f"flavour={flavour}", *(f"tools={entry}" for entry in entries)} <= one for one in found)
+    assert len(found) < 20
 
 
-LISTS = ("components", "ci", "pipeline")
+def test_every_combination_is_tried_on_request(tmp_path: Path) -> None:
+    where = "where: {type: str, choices: [x, y], default: x, when: \"{{ flavour == 'b' }}\"}\n"
+    found = names(tmp_path, SETTINGS.replace("gpu: {type: bool, default: true}\n", "") + where + TOOLS, whole=True)
+    lists = ("", " tools=p", " tools=q", " tools=p+q")
+    both = [f"flavour=b where={where}{tools}" for where in "xy" for tools in lists]
+    assert sorted(set(found)) == sorted(
+        ["flavour=a", "flavour=b", *(f"flavour=a{tools}" for tools in lists[1:]), *both]
+    )
 
 
-@pytest.mark.slow
-def test_each_answer_set_that_a_child_can_have_is_compared() -> None:
-    """All single choices of the family with each other; of its lists, none, one, all, and all parts with plain."""
-    compared = {repr(sorted(answers.items(), key=str)) for answers in questions.answer_sets(ROOT)}
-    choices = [name for name, asked in questions.questions(ROOT).items() if questions.choices(asked)]
-    assert set(LISTS) < set(choices), "a list came or went: what is a sample of it?"
-
-    def left_out(answers: AnswerSet) -> bool:
-        given = {name: value for name, value in answers.as_dict().items() if name in choices} | questions.NAME
-        return repr(sorted(given.items(), key=str)) not in compared
-
-    of_lists = {
-        name: [part for count in range(len(values) + 1) for part in combinations(values, count)]
-        for name, asked in questions.questions(ROOT).items()
-        if name in LISTS and (values := questions.choices(asked))
-    }
-    nothing = dict.fromkeys(LISTS, ())
-    plain = [
-        AnswerSet(kind, "plain", **nothing | {name: part})
-        for kind in TYPES
-        for name in LISTS
-        for part in of_lists[name]
-    ]
-    few = {name: [part for part in parts if len(part) < 2 or part == parts[-1]] for name, parts in of_lists.items()}
-    single = [
-        AnswerSet(kind, framework, driver, cluster, **dict(zip(LISTS, lists, strict=True)))
-        for kind, framework, driver, cluster in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
-        for lists in product(*(few[name] for name in LISTS))
-    ]
-    assert [answers.id for answers in plain + single if left_out(answers)] == []
-
-
-@pytest.mark.slow
-def test_what_no_version_allows_is_named(
+def test_what_no_version_allows_is_replaced_by_the_nearest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check, "update_children", no_updates)
     monkeypatch.setitem(GOOD, "copier.yml", GOOD["copier.yml"] + TOOLS)
-    assert checked(tmp_path, monkeypatch, GOOD | {"t/scripts/build": "better\n"}) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert "== 12 answer sets of 1.0.0 were compared: every combination of choices, " in told[0]
-    assert "parts of two lists at once are a sample" in told[0]
-    assert "== 12 answer sets: a True none; a True p; a False none; a False p; b True none" in told[1]
-    assert told[-1] == (
-        "== 4 answer sets are not possible: a True q; a True p+q; a False q; a False p+q: "
-        "Validation error for question 'tools': no q for a"
-    )
+    assert checked(tmp_path, monkeypatch, GOOD | {"t/scripts/build": "better\n"}, None, "--no-updates") == 0
+    assert "1 impossible combinations replaced" in capsys.readouterr().out
+
+
+def test_the_same_files_are_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD)) == 0
+    again = ["release_check", "--repository", str(tmp_path / "template"), "--once", "--version"]
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", [*again, "1.0.1rc1"])
+    assert release_check.main() == 0
+    assert "passed before, only the version is checked" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", [*again, "1.0.2"])
+    assert release_check.main() == 1
+    assert "VERSION is 1.0.2, which does not follow 1.0.0" in capsys.readouterr().err
+    (tmp_path / "template/t/scripts/build").write_text("other\n")
+    monkeypatch.setattr(sys, "argv", [*again, "1.0.1rc1"])
+    assert release_check.main() == 0
+    assert "update edited children" in capsys.readouterr().out
 
 
 def test_the_reviewer_sees_the_rendered_difference_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(release_check, "update_children", no_updates)
-    assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD)) == 0
-    out = capsys.readouterr().out
-    assert out.count("-build\n+better\n") == 1
-    assert "== 4 answer sets" in out
+    assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD), None, "--no-updates") == 0
+    assert "changed in children: 1 files, see " in capsys.readouterr().out
+    patch = (tmp_path / "template/build/release-check.patch").read_text()
+    assert patch.count("-build\n+better\n") == 1
+    assert patch.startswith("# flavour=a gpu=True and 3 more answer sets\n")
 
 
-def one_of_each(sets: list[questions.Answers]) -> list[questions.Answers]:
-    """Return the sets that bring a choice to a type: an entry of a list, or several of them, counts as one."""
-    seen: set[tuple[object, str, str]] = set()
-    found = []
-    for answers in sets:
-        lists = {name: [*value, str(len(value[:2]))] for name, value in answers.items() if isinstance(value, list)}
-        values = ((name, one) for name, value in answers.items() for one in lists.get(name, [value]))
-        brought = {(answers["project_type"], name, str(one)) for name, one in values}
-        found += [answers] if brought - seen else []
-        seen |= brought
-    return found
-
-
-@pytest.mark.slow
-def test_the_family_has_every_file_on_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every value of every answer; `make release-check` does it with every combination."""
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(copier_at(tmp_path / "home").home / "gitconfig"))
-    new = tmp_path / "new"
-    release_check.export(ROOT, release_check.work_tree(ROOT), new)
-    assert list(sources.faults(new)) == []
-    check = release_check.Check(new, new, (ROOT / "VERSION").read_text().strip())
-    asked.check_settings(check)
-    asked.check_defaults(check)
-    images.check_images(check)
-    for number, answers in enumerate(one_of_each(questions.answer_sets(new))):
-        if compared.possible(check, new, "the work tree", answers, tmp_path / str(number)):
-            compared.check_rendered(check, questions.name_of(answers), tmp_path / str(number))
-    assert len(list(tmp_path.glob("*/Dockerfile"))) >= 20, "hardly an answer set was rendered"
-    assert check.refused == []
+@pytest.mark.release
+def test_the_family_passes_with_every_combination(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["release_check", "--whole", "--no-updates"])
+    assert release_check.main() == 0, capsys.readouterr().err
