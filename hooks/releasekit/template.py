@@ -32,8 +32,13 @@ class Template:
     choices: dict[str, list[Any]]
 
 
-def render(template: Path, answers: Answers, folder: Path, pretend: bool = False, quiet: bool = True) -> Any:
-    """Render one child and return Copier's worker. Raises TemplateError with the reason."""
+def render(
+    template: Path, answers: Answers, folder: Path, pretend: bool = False, quiet: bool = True, trusted: bool = False
+) -> Any:
+    """Render one child and return Copier's worker; a `trusted` template may have tasks, which do not run.
+
+    Raises TemplateError with the reason.
+    """
     try:
         with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
@@ -45,6 +50,8 @@ def render(template: Path, answers: Answers, folder: Path, pretend: bool = False
                 overwrite=True,
                 pretend=pretend,
                 quiet=quiet,
+                unsafe=trusted,
+                skip_tasks=trusted,
                 settings=Settings(),  # not those of the person who runs this
             )
     except Exception as error:  # a template can fail with any error
@@ -64,7 +71,7 @@ def refusal(template: Path, answers: Answers, quiet: bool = True) -> str:
 def read_template(folder: Path) -> Template:
     """Return the template in a folder. Raises TemplateError if no child can start with the defaults."""
     with TemporaryDirectory() as place:
-        worker = render(folder, {}, Path(place, "child"), pretend=True)
+        worker = render(folder, {}, Path(place, "child"), pretend=True, trusted=True)
     questions = {
         name: question | ({"secret": True} if name in worker.template.secret_questions else {})
         for name, question in worker.template.questions_data.items()
