@@ -14,6 +14,7 @@ from gpu_repo_runtime.update.ownership import owners_in
 from pathspec import GitIgnoreSpec
 
 from releasekit.findings import Finding
+from releasekit.repository import git
 from releasekit.template import files_of
 
 ODD_NAME = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ](/|$)|(?i:(^|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|/|$))')
@@ -70,8 +71,9 @@ def check_wheels(child: Path, path: str, lock: str) -> Iterator[Finding]:
 def check_syntax(folder: Path, children: list[str]) -> Iterator[tuple[str, Finding]]:
     """Run hooks of pre-commit over each distinct file of the children in `folder`; give child and finding.
 
-    Some hooks repair the files that they find.
+    Some hooks repair the files that they find. Raises OSError if a hook fails.
     """
+    git(folder, "init", "--quiet")  # check-merge-conflict asks git
     distinct: dict[tuple[str, bytes], str] = {}
     for child in children:
         for path in sorted(files_of(folder / child)):
@@ -82,10 +84,14 @@ def check_syntax(folder: Path, children: list[str]) -> Iterator[tuple[str, Findi
     for hook, (suffixes, options) in HOOKS.items():
         files = [p for p in distinct.values() if not suffixes or PurePosixPath(p).suffix in suffixes]
         files += sorted(shell - set(files)) if ".sh" in suffixes else []
+        if not files:
+            continue
         command = [str(Path(sys.executable).with_name(hook)), *options, *files]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False) if files else None
-        for child, text in lines_of(done.stdout + done.stderr) if done and done.returncode else ():
-            yield child, Finding(f"{hook}: {text}")
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        found = list(lines_of(done.stdout + done.stderr)) if done.returncode else []
+        if done.returncode and not found:
+            raise OSError(f"{hook} failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
+        yield from ((child, Finding(f"{hook}: {text}")) for child, text in found)
 
 
 def lines_of(output: str) -> Iterator[tuple[str, str]]:
