@@ -224,7 +224,7 @@ REFUSED = {
     "an entry for what is still there": (
         change(templates__retired_dot_yml=retire("file", "scripts/build")), "lists the file scripts/build, but no child"
     ),
-    "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "needs name, version"),
+    "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "needs name"),
 }  # fmt: skip
 HARMFUL_UPDATES = {
     "a message that cannot be written": (
