@@ -29,7 +29,8 @@ PYTHON = '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n'
 def test_a_parameter_is_one_word_and_runs_nothing(tmp_path: Path, target: str, name: str, option: str) -> None:
     (tmp_path / "python").write_text(PYTHON)
     (tmp_path / "python").chmod(0o755)
-    (tmp_path / "Makefile").write_text(f"SHELL := /bin/bash\ninclude {ROOT}/hooks/updates.mk\n")
+    included = str(ROOT / "hooks/updates.mk").replace(" ", "\\ ")
+    (tmp_path / "Makefile").write_text(f"SHELL := /bin/bash\ninclude {included}\n")
     evil = "-x $(shell touch made)$(touch shell)`touch tick`\"; touch quote; ' $HOME"
     command = ["make", "--silent", target, f"PYTHON={tmp_path}/python", "READY="]
     done = subprocess.run(
