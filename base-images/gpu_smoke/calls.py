@@ -122,7 +122,7 @@ def candidates(context: Context, soname: str) -> list[dict[str, str]]:
     places = [(folder, "path") for folder in context.env.get("LD_LIBRARY_PATH", "").split(":") if folder]
     places += [(host.path(folder), "system") for folder in system_folders(host)]
     places += [(host.path(folder), "driver") for folder in DRIVER_FOLDERS]
-    places += [(host.path(folder), "aside") for folder in host.folders("/usr/local/cuda*/compat")]
+    places += [(host.path(folder), "aside") for folder in host.files("/usr/local/cuda*/compat")]
     found, seen = [], set()
     for folder, where in places:
         path = os.path.join(folder, soname)

@@ -13,8 +13,7 @@ import time
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, TextIO
 
-from .frameworks import FRAMEWORKS
-from .policy import LEVELS, Options
+from .policy import FRAMEWORKS, LEVELS, Options
 from .version import VERSION
 
 if TYPE_CHECKING:
@@ -184,15 +183,14 @@ def _walk(context: Context) -> dict[str, Any]:
     from datetime import datetime
 
     from . import walk
-    from .progress import Progress
+    from .progress import show
     from .reports.build import build
 
     started, began = datetime.now(UTC).isoformat(timespec="seconds"), time.monotonic()
-    progress = Progress()
     try:
-        walk.gather(context, progress)
+        walk.gather(context, show)
     finally:
-        progress.clear()
+        show([])
     layers = walk.evaluate(context)
     return build(context, layers, started, time.monotonic() - began)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from . import hardware, machine
-from .drivers import mismatch, mounted
+from .drivers import mismatch
 from .gpus import gpu_name
 from .numbers import RECOVERY, meaning, named, node_finding, recovery_text, tables
-from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, fault_finding, finding
 
 # Codes of NVML that name a broken GPU by themselves, whatever cuInit says.
@@ -17,9 +15,7 @@ BROKEN = {15: "GS404", 16: "GS405", 8: "GS413", 11: "GS414", 14: "GS415"}
 # Codes of nvmlInit that say more than a vague code of cuInit.
 SAID = {4: "GS401", 9: "GS402", 12: "GS403", 17: "GS401", 18: "GS406"}
 VAGUE = (3, 100, 304, 999)
-NONE = ("", "none", "void")
-MOUNTED = "/var/run/nvidia-container-devices"
-PROHIBITED, EXCLUSIVE = 2, (1, 3)
+PROHIBITED = 2
 
 
 def broken_gpu(context: Context, seen: str = "") -> Finding | None:
@@ -66,68 +62,6 @@ def limited(context: Context, seen: str) -> Finding | None:
         return None
     evidence = f"{seen}; RLIMIT_AS is {limit >> 20} MiB (`ulimit -v` {limit >> 10})"
     return finding(context, "GS317", evidence, value=f"{limit >> 20} MiB")
-
-
-def visible(context: Context) -> str | None:
-    """Return NVIDIA_VISIBLE_DEVICES, None when it is not set."""
-    return context.env.get("NVIDIA_VISIBLE_DEVICES")
-
-
-def asked_for_none(context: Context) -> bool:
-    """Say whether NVIDIA_VISIBLE_DEVICES tells the container runtime to give no GPU."""
-    value = visible(context)
-    return value is not None and value.strip().lower() in NONE
-
-
-def names_gpus(context: Context) -> bool:
-    """Say whether NVIDIA_VISIBLE_DEVICES names GPUs one by one, as a device plugin does (``all`` comes with images).
-
-    By UUID, by number, by a name of CDI (vendor/class=device), or by the folder into which a plugin mounts their names.
-    """
-    return bool(
-        re.match(rf"\s*(GPU-|MIG-|\d|[\w.-]+/[\w.-]+=|k8s-device-plugin|{MOUNTED}/?\s*$)", visible(context) or "")
-    )
-
-
-def named_gpus(context: Context) -> set[str]:
-    """Return the whole GPUs that NVIDIA_VISIBLE_DEVICES names by UUID or number; none where it names slices too."""
-    value = visible(context) or ""
-    names = context.host.names(MOUNTED) if value.strip().rstrip("/") == MOUNTED else value.split(",")
-    found = {name.strip().lower() for name in names}
-    return found if all(re.fullmatch(r"gpu-[0-9a-f-]+|\d{1,4}", name) for name in found) else set()
-
-
-def slurm_without_gpus(context: Context) -> bool:
-    """Say whether this is a Slurm job that was given no GPU."""
-    return context.platform.slurm and not slurm_gives_gpus(context.env)
-
-
-def explain_missing_gpu(context: Context, seen: str) -> Finding | None:
-    """Return why a process was given no GPU, from what it was asked for with; None when nothing says so."""
-    value = visible(context)
-    told = (
-        f"{seen}; NVIDIA_VISIBLE_DEVICES={value!r}" if value is not None else f"{seen}; NVIDIA_VISIBLE_DEVICES is unset"
-    )
-    if context.platform.gvisor:
-        return finding(context, "GS118", f"{seen}; the kernel is gVisor's", "warning")
-    if slurm_without_gpus(context):
-        job = context.env.get("SLURM_JOB_ID") or context.env.get("SLURM_JOBID")
-        return finding(context, "GS117", f"{seen}; Slurm job {job} has no SLURM_JOB_GPUS", "warning")
-    if not context.platform.in_container:
-        return None
-    if asked_for_none(context):
-        return finding(context, "GS115", told, "warning", value=value)
-    if (library := _mounted_library(context)) and "apptainer" not in context.platform.names:
-        return finding(context, "GS127", f"{told}; {library} is mounted", "warning")
-    if names_gpus(context):
-        return finding(context, "GS114", told, "warning", value=value)
-    return None
-
-
-def _mounted_library(context: Context) -> str:
-    """Return a library of the driver that a container runtime mounted, "" for none: then NVIDIA's runtime ran."""
-    paths = [context.fact(layer, "path") or "" for layer in ("user-driver", "nvml")]
-    return next((path for path in paths if path and mounted(context, path)), "")
 
 
 def mps(context: Context) -> dict[str, Any]:

@@ -82,14 +82,6 @@ class Host:
             return None
         return answer.f_frsize * answer.f_blocks, answer.f_frsize * answer.f_bavail
 
-    def folders(self, pattern: str) -> list[str]:
-        """Return the folders of the machine that match a glob pattern, as absolute paths without the root."""
-        base = Path(self.root or "/")
-        try:
-            return sorted("/" + str(p.relative_to(base)) for p in base.glob(pattern.lstrip("/")) if p.is_dir())
-        except (OSError, ValueError):
-            return []
-
     def files(self, pattern: str) -> list[str]:
         """Return the entries of the machine that match a glob pattern, as absolute paths without the root."""
         base = Path(self.root or "/")

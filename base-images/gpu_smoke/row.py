@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .frameworks import FRAMEWORKS
+from .policy import FRAMEWORKS
 
 DEFAULT_PATH = "/opt/base/image.json"
 # What a framework loads; none draws random numbers with cuRAND. A row may name its own list as "libraries".

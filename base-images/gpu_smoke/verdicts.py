@@ -131,8 +131,6 @@ def fault_finding(context: Context, fault: Facts, path: str = "") -> Finding:
     limit = context.fact("device-nodes", "memory_max")
     if fault.get("signal") == "SIGKILL":
         evidence += _killed(context, limit)
-    if fault.get("signal") == "SIGILL":
-        evidence += _processor(context)
     code = SIGNALS.get(fault.get("signal", ""), FAULT_CODES.get(kind, "GS003"))
     limited = f"{limit >> 20} MiB" if limit else "none that this process sees"
     place = path or fault.get("call") or "the library"
@@ -153,28 +151,6 @@ def oom_kills(host: Host) -> int | None:
     text = host.read("/sys/fs/cgroup/memory.events") or host.read("/sys/fs/cgroup/memory/memory.oom_control") or ""
     match = re.search(r"^oom_kill (\d+)", text, re.M)
     return int(match.group(1)) if match else None
-
-
-# What builds of frameworks and libraries ask of a processor.
-FEATURES = ("sse4_2", "avx", "avx2", "fma", "f16c", "bmi2", "avx512f", "asimd", "atomics", "sve")
-OF_ARM = ("asimd", "atomics", "sve")
-
-
-def _processor(context: Context) -> str:
-    """Return what the processor has and lacks, as evidence."""
-    text = context.host.read("/proc/cpuinfo") or ""
-    flags = re.search(r"^(?:flags|Features)\s*:(.*)$", text, re.M)
-    if not flags:
-        return ""
-    has, arm = flags.group(1).split(), text.find("Features") >= 0
-    lacks = [name for name in FEATURES if (name in OF_ARM) == arm and name not in has]
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.M)
-    named = model.group(1) if model else "the processor"
-    return (
-        f"; {named} lacks {', '.join(lacks)}"
-        if lacks
-        else f"; {named} has {', '.join(f for f in FEATURES if f in has)}"
-    )
 
 
 def block(layers: list[Layer], stands_on: Callable[[str, str], bool]) -> Layer | None:

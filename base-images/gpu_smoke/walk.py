@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Protocol
+from collections.abc import Callable
 
 from . import isolate
 from .isolate import Step
@@ -12,22 +12,17 @@ from .spec import GROUPS, LayerSpec, Probe, all_layers
 from .verdicts import FAIL, SKIP, Context, Layer, fault_finding
 
 
-class Progress(Protocol):
-    """Told how the walk goes on."""
-
-    def names(self, layers: list[str]) -> None:
-        """Take the names of the layers that are asked next."""
-
-
-def gather(context: Context, progress: Progress) -> None:
-    """Run every probe and fill ``context.facts``; ``progress`` is told what is asked."""
+def gather(context: Context, show: Callable[[list[str]], None]) -> None:
+    """Run every probe and fill ``context.facts``; ``show`` is told which layers are asked."""
     with contextlib.ExitStack() as walk:
         for group in GROUPS:
             # Without persistence mode a GPU stops with its last user: who opened the nodes first keeps them open.
-            _gather_group(context, group, progress, walk if group == "host" else None)
+            _gather_group(context, group, show, walk if group == "host" else None)
 
 
-def _gather_group(context: Context, group: str, progress: Progress, stay: contextlib.ExitStack | None) -> None:
+def _gather_group(
+    context: Context, group: str, show: Callable[[list[str]], None], stay: contextlib.ExitStack | None
+) -> None:
     # One child, one start of the driver: a crash in one library starts a new child for the rest.
     image = context.options.mode == "image"
     chosen = {}
@@ -38,7 +33,7 @@ def _gather_group(context: Context, group: str, progress: Progress, stay: contex
             else:
                 chosen[spec.name] = _bound(context, spec.probe)
     if chosen:
-        progress.names(list(chosen))
+        show(list(chosen))
         isolate.run(chosen, lambda: patience(context), context.facts, stay)
 
 

@@ -18,7 +18,6 @@ HEADERS = {
 }  # fmt: skip
 DRIVER = ("cuda.h", "cuda_runtime_api.h", "nvml.h")
 TOOLKIT = tuple(header for header in HEADERS.values() if header not in DRIVER)
-_SPMV = {1: "CUSPARSE_OPERATION_NON_TRANSPOSE", 7: "CUDA_R_32F", 8: "CUSPARSE_SPMV_ALG_DEFAULT"}
 _COPIES = ("cudaMemcpyHostToDevice", "cudaMemcpyDeviceToHost")
 _ATTRIBUTES = (
     "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "COMPUTE_MODE", "ECC_ENABLED", "INTEGRATED",
@@ -32,22 +31,7 @@ NAMED: dict[str, dict[int, str | tuple[str, ...]]] = {
     "nvmlDeviceGetTotalEccErrors": {1: "NVML_MEMORY_ERROR_TYPE_UNCORRECTED", 2: "NVML_VOLATILE_ECC"},
     "cublasGetProperty": {0: ("MAJOR_VERSION", "MINOR_VERSION", "PATCH_LEVEL")},
     "cublasSgemm_v2": {1: "CUBLAS_OP_N", 2: "CUBLAS_OP_N"},
-    "curandCreateGenerator": {1: "CURAND_RNG_PSEUDO_PHILOX4_32_10"},
-    "curandCreateGeneratorHost": {1: "CURAND_RNG_PSEUDO_PHILOX4_32_10"},
-    "cusolverDnSpotrf_bufferSize": {1: "CUBLAS_FILL_MODE_LOWER"},
-    "cusolverDnSpotrf": {1: "CUBLAS_FILL_MODE_LOWER"},
     "cusparseGetProperty": {0: ("MAJOR_VERSION", "MINOR_VERSION", "PATCH_LEVEL")},
-    "cusparseCreateCsr": {7: "CUSPARSE_INDEX_32I", 8: "CUSPARSE_INDEX_32I", 9: "CUSPARSE_INDEX_BASE_ZERO",
-                          10: "CUDA_R_32F"},
-    "cusparseCreateDnVec": {3: "CUDA_R_32F"},
-    "cusparseSpMV_bufferSize": _SPMV,
-    "cusparseSpMV": _SPMV,
-    "cufftPlan1d": {2: "CUFFT_C2C"},
-    "cufftExecC2C": {3: "CUFFT_FORWARD"},
-    "cudnnSetTensor4dDescriptor": {1: "CUDNN_TENSOR_NCHW", 2: "CUDNN_DATA_FLOAT"},
-    "cudnnSetFilter4dDescriptor": {1: "CUDNN_DATA_FLOAT", 2: "CUDNN_TENSOR_NCHW"},
-    "cudnnSetConvolution2dDescriptor": {7: "CUDNN_CROSS_CORRELATION", 8: "CUDNN_DATA_FLOAT"},
-    "cudnnConvolutionForward": {7: "CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM"},
     "ncclAllReduce": {3: "ncclFloat32", 4: "ncclSum"},
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ import zipapp
 from pathlib import Path
 
 import pytest
-from gpu_smoke.frameworks import FRAMEWORKS
+from gpu_smoke.policy import FRAMEWORKS
 
 from benchmarks.gpu_smoke.measure import one_run
 from tests.gpu_smoke.smoke_machine import MODELS, PACKAGE_ROOT, Machine

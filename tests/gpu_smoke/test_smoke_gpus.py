@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_smoke.counts import uncounted
 from gpu_smoke.gpus import cuda_name, gpu_name, known
 from gpu_smoke.host import Host
 from gpu_smoke.platforms import detect
 from gpu_smoke.policy import Options
+from gpu_smoke.requested_gpus import uncounted
 from gpu_smoke.row import Row
 from gpu_smoke.verdicts import Context
 

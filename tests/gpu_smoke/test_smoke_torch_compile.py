@@ -14,7 +14,7 @@ from tests.gpu_smoke.smoke_machine import Machine
 from tests.sampling import every, sampled
 
 BASE_CC = Path(__file__).resolve().parents[2] / "base-images" / "recipe" / "finish" / "base-cc"
-FOUND = {"GS812", "GS813", "GS814"}
+FOUND = {"GS812", "GS813"}
 # As Triton's: it needs Python's headers, the folder beside it, and a function of the driver.
 SOURCE = (
     '#include <Python.h>\n#include "own.h"\nint cuDriverGetVersion(int *);\n'
@@ -95,14 +95,6 @@ def per_kernel(machine: Machine) -> object:
     return (machine.home / "site/triton/backends/nvidia/driver.py").write_text(AN_OLD_LAUNCHER)
 
 
-def older_driver(machine: Machine) -> object:
-    own_compiler(machine)
-    source = machine.home / "m.c"
-    source.write_text("int cuFunctionOfTomorrow(void);\nint own(void) { return cuFunctionOfTomorrow(); }\n")
-    [module] = (machine.home / "modules").iterdir()
-    return subprocess.run(["gcc", "-shared", "-fPIC", "-o", module, source], check=True)
-
-
 CASES = [
     (lost, "GS812", "CC is '/usr/local/bin/base-cc'", "leave CC=/usr/local/bin/base-cc"),
     (nobody_compiles, "GS812", "neither gcc nor clang", "install gcc and python3-dev"),
@@ -110,8 +102,6 @@ CASES = [
     (other_triton, "GS812", "this image has no C compiler", "Build FROM the base image"),
     (no_headers, "GS812", "Python-of-nobody.h", "python3-dev"),
     (per_kernel, "GS813", "any.c", "devel image"),
-    (lambda m: own_compiler(m, b"not a library"), "GS814", "not-elf", "Build the image again"),
-    (older_driver, "GS814", "undefined symbol: cuFunctionOfTomorrow", "nodes with a newer driver"),
 ]
 
 

@@ -128,4 +128,8 @@ def test_a_call_that_hangs_costs_one_timeout(machine: Machine, place: str) -> No
     result = machine.run(*arguments)
     late = [name for name, facts in result.report["facts"].items() if facts.get("fault", {}).get("kind") == "timeout"]
     assert len(late) == 1, f"{late} ran over their time\n{result.text}"
-    assert result.report["cause"]["code"] == "GS002", result.text
+    assert "GS002" in result.codes(), result.text
+    # CUDA works without NVML: its hang costs a time limit and decides nothing.
+    assert (result.code, bool(result.report["cause"])) == ((0, False) if place == "nvmlInit" else (1, True)), (
+        result.text
+    )

@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from .. import counts, explanations, hardware
+from .. import explanations, hardware, requested_gpus
 from ..calls import Api
 from ..drivers import file_version, in_folder, mismatch, number
 from ..host import clean
@@ -104,7 +104,7 @@ def evaluate(context: Context) -> Layer:
     devices = facts.get("devices") or []
     names = sorted({device.get("name", "?") for device in devices})
     layer.summary = f"{len(devices)} x {', '.join(names)}" if devices else f"cuInit gave {named('cuda', facts['rc'])}"
-    if not devices and counts.hidden_by_choice(context):
+    if not devices and requested_gpus.hidden_by_choice(context):
         layer.state, layer.summary = SKIP, "CUDA_VISIBLE_DEVICES hides every GPU"
     return layer.settle()
 
@@ -127,11 +127,11 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
     version = facts.get("driver_version") or 0
     if not 0 < count <= MOST_DEVICES or not 5000 <= version < 100000:
         return [finding(context, "GS316", f"{count} devices, CUDA version {version}", path=path)]
-    masked = counts.masked(context)
+    masked = requested_gpus.masked(context)
     if masked.bad:
         details = {"entry": masked.bad, "problem": masked.problem, "have": _have(context)}
         return [finding(context, "GS305", f"CUDA_VISIBLE_DEVICES={masked.value}", "warning", **details)]
-    return [one for one in (counts.uncounted(context), _slow(context, facts)) if one]
+    return [one for one in (requested_gpus.uncounted(context), _slow(context, facts)) if one]
 
 
 def _slow(context: Context, facts: Facts) -> Finding | None:
@@ -159,7 +159,7 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
         own = refused
     elif rc in (0, 100, 101):
         own = _no_device(context, rc, seen)
-        own.severity = "warning" if own.code == "GS304" and counts.hidden_by_choice(context) else "error"
+        own.severity = "warning" if own.code == "GS304" and requested_gpus.hidden_by_choice(context) else "error"
         if own.code in ("GS304", "GS305", "GS307", "GS117"):
             return [own, *found]
     elif rc == 3:
@@ -203,11 +203,13 @@ def _have(context: Context) -> str:
 
 
 def _no_device(context: Context, rc: int, evidence: str) -> Finding:
-    masked = counts.masked(context)
+    masked = requested_gpus.masked(context)
     seen = f"{evidence}; CUDA_VISIBLE_DEVICES={masked.value!r}" if masked.value is not None else evidence
     mig = explanations.mig_on(context)
     if masked.hides_all and not masked.bad:
-        slurm = explanations.explain_missing_gpu(context, seen) if explanations.slurm_without_gpus(context) else None
+        slurm = (
+            requested_gpus.explain_missing_gpu(context, seen) if requested_gpus.slurm_without_gpus(context) else None
+        )
         return slurm or finding(context, "GS304", seen, value=masked.value)
     if mig and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
         return finding(context, "GS307", seen)
@@ -246,7 +248,7 @@ def _slices(context: Context) -> str:
 def _compat(context: Context, evidence: str, path: str) -> Finding | None:
     """Return the finding of a compat library that is newer than the module, and finds no GPU that NVML lists."""
     kernel, own = context.fact("kernel-module", "version") or "", file_version(path)
-    masked = counts.masked(context).value is not None
+    masked = requested_gpus.masked(context).value is not None
     if masked or not in_folder(path, "compat") or not number(own) > number(kernel):
         return None
     seen = f"{evidence}; libcuda {own} from {path}, kernel module {kernel}; NVML lists {context.fact('nvml', 'count')}"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from types import ModuleType
 
 from .. import explanations, loaded, loader
-from ..frameworks import FRAMEWORKS
 from ..host import clean
 from ..isolate import Facts, Session
+from ..policy import FRAMEWORKS
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from . import kernel_compiler
@@ -44,9 +44,7 @@ def probe(context: Context, session: Session) -> Facts:
             facts.update(imported=True, version=clean(getattr(module, "__version__", "?"), 80))
             facts["path"] = clean(getattr(module, "__file__", ""))
             facts.update(adapter.build(module))
-            started = not context.hung(
-                "device-nodes", "user-driver", "driver-init", "nvml", "kernels", "memory", "runtime"
-            )
+            started = not context.hung("device-nodes", "user-driver", "driver-init", "kernels", "memory", "runtime")
             if context.options.mode == "node" and started:
                 session.note(f"{name}: listing devices")
                 facts["devices"] = adapter.devices(module) if facts["cuda"] else 0

@@ -10,11 +10,10 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 
-from .. import elf, loaded
+from .. import loaded
 from ..host import clean
 from ..isolate import Facts
 from ..verdicts import Context, Finding, finding
@@ -23,9 +22,6 @@ SECONDS = 60  # gcc takes one or two
 # What the file of Triton's driver holds where it compiles a launcher for each kind of kernel (up to 3.6).
 PER_KERNEL = "__triton_launcher"
 ANY_SOURCE = "#include <Python.h>\nint gpu_smoke;\n"
-# As Triton's process does: the driver first. Python itself is in the process, which the module needs too.
-LOAD = "import ctypes, sys; ctypes.CDLL('libcuda.so.1', ctypes.RTLD_GLOBAL); ctypes.CDLL(sys.argv[1])"
-NOT_ASKED = ("libcuda", "failed to map segment")  # the layers below; a /tmp without programs
 
 
 def ask() -> Facts:
@@ -39,7 +35,8 @@ def ask() -> Facts:
     facts["cached"] = _cached()
     facts.update(_driver())
     with tempfile.TemporaryDirectory() as scratch:
-        facts.update(_module(facts["source"], facts["compiler"], scratch))
+        error = _compile(facts["compiler"], facts["source"], os.path.join(scratch, "cuda_utils.so"))
+        facts.update(failed="compile" if error else "", error=error)
         if facts["per_kernel"] and not facts["failed"]:
             source = os.path.join(scratch, "any.c")
             with open(source, "w", encoding="utf-8") as file:
@@ -102,37 +99,10 @@ def _driver() -> Facts:
     return {"libcuda": f"{told}; the loader has {mapped[0]}", "libcuda_folder": folder}
 
 
-def _module(source: str, compiler: str, scratch: str) -> Facts:
-    """Return at which step the module fails: ``compile``, ``file`` or ``load``; "" where it does not."""
-    if not compiler:
-        return {"failed": "compile", "error": "no CC in the environment, and neither gcc nor clang on PATH"}
-    target = os.path.join(scratch, "cuda_utils.so")
-    if error := _compile(compiler, source, target):
-        return {"failed": "compile", "error": error}
-    kind = elf.classify(target)
-    if kind.kind != "ok":
-        return {"failed": "file", "error": f"{compiler} gave a file that is {kind.kind} {kind.detail}".strip()}
-    if error := _load(target):
-        return {"failed": "load", "error": error.replace(target, "the module")}
-    return {}
-
-
-def _load(module: str) -> str:
-    """Load the module beside the driver, in a process of its own; return the error, "" where no driver is."""
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-c", LOAD, module], capture_output=True, timeout=SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    if done.returncode < 0:
-        return f"killed by signal {-done.returncode} while it was loaded"
-    said = clean(done.stderr.decode("utf-8", "replace"), 2000).strip().splitlines() or [""]
-    return "" if done.returncode == 0 or any(part in said[-1] for part in NOT_ASKED) else said[-1]
-
-
 def _compile(compiler: str, source: str, target: str) -> str:
     """Compile as Triton does; return the last line of what went wrong, "" for nothing."""
+    if not compiler:
+        return "no CC in the environment, and neither gcc nor clang on PATH"
     headers = [os.path.join(os.path.dirname(source), "include"), sysconfig.get_path("include", "posix_prefix")]
     command = [compiler, source, "-O0", "-shared", "-fPIC", "-Wno-psabi", "-o", target, *(f"-I{h}" for h in headers)]
     try:
@@ -161,8 +131,4 @@ def _compiler_findings(context: Context, facts: Facts) -> list[Finding]:
     failed = facts.get("failed")
     if not failed or (failed == "compile" and facts.get("cached") and not facts.get("per_kernel")):
         return []
-    if failed == "kernels":
-        return [finding(context, "GS813", facts["error"])]
-    if failed == "compile":
-        return [finding(context, "GS812", facts["error"])]
-    return [finding(context, "GS814", facts["error"], path=facts["compiler"])]
+    return [finding(context, "GS813" if failed == "kernels" else "GS812", facts["error"])]

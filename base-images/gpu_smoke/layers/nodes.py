@@ -7,7 +7,7 @@ import os
 import re
 import time
 
-from .. import explanations, hardware, machine
+from .. import explanations, hardware, machine, requested_gpus
 from ..isolate import Facts, Session
 from ..numbers import node_finding
 from ..spec import ALL, LayerSpec
@@ -54,7 +54,7 @@ def gpu_nodes(context: Context) -> Facts:
     """Return the nodes that mean a GPU was given to this machine or container."""
     nodes = context.fact(NAME, "nodes", {})
     found = {path: error for path, error in nodes.items() if path != MEMORY}
-    given_none = explanations.asked_for_none(context) or explanations.slurm_without_gpus(context)
+    given_none = requested_gpus.asked_for_none(context) or requested_gpus.slurm_without_gpus(context)
     if given_none and not any(_is_gpu(path) for path in found):
         # The container runtime leaves the control node where it was told to give no GPU.
         return {}
@@ -73,7 +73,7 @@ def gpu_here(context: Context) -> bool:
 def _all_withheld(context: Context) -> bool:
     """Say whether a Slurm job without GPUs sees nodes that its device rules keep from it."""
     gpus = [error for path, error in gpu_nodes(context).items() if _is_gpu(path)]
-    return bool(gpus) and explanations.slurm_without_gpus(context) and all(error == "EPERM" for error in gpus)
+    return bool(gpus) and requested_gpus.slurm_without_gpus(context) and all(error == "EPERM" for error in gpus)
 
 
 def evaluate(context: Context) -> Layer:
@@ -103,7 +103,7 @@ def evaluate(context: Context) -> Layer:
 
 def _no_gpu_node(context: Context) -> Finding:
     seen = f"{CONTROL} is there, /dev/nvidia0 and the others are not"
-    found = explanations.explain_missing_gpu(context, seen) or finding(context, "GS116", seen)
+    found = requested_gpus.explain_missing_gpu(context, seen) or finding(context, "GS116", seen)
     found.severity = "error"
     return found
 
@@ -116,7 +116,7 @@ def _without_nodes(context: Context, layer: Layer) -> Layer:
     refused = _all_withheld(context)
     seen = "/proc/driver/nvidia/version is there" if loaded else "no NVIDIA kernel module"
     seen += ", the device rules refuse every GPU node" if refused else ", no /dev/nvidia0"
-    why = explanations.explain_missing_gpu(context, seen)
+    why = requested_gpus.explain_missing_gpu(context, seen)
     if not why and loaded and not context.platform.in_container:
         layer.findings.append(finding(context, "GS106", "the kernel module is loaded, /dev/nvidiactl is absent"))
         return layer.settle()

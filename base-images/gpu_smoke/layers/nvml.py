@@ -120,7 +120,8 @@ def _worn(context: Context, device: Facts, where: str) -> list[Finding]:
         found.append(finding(context, "GS417", told, "error" if rows.get("failed") else "warning", **details))
     if device.get("slowed"):
         found.append(finding(context, "GS411", f"{where}: {clock_reasons(device['slowed'])}", **details))
-    if faults := nvml_device.unhealthy(device.get("fabric_health") or 0):
+    completed = device.get("fabric") == 3 and not device.get("fabric_rc")
+    if completed and (faults := nvml_device.unhealthy(device.get("fabric_health") or 0)):
         found.append(finding(context, "GS419", f"{where}: {faults}", **{**details, "value": faults}))
     return found
 

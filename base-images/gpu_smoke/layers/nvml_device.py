@@ -16,7 +16,8 @@ RECOVERY_FIELD = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
 # The health mask of nvmlGpuFabricInfo_v2_t: where each answer of two bits lies; 1 is the fault.
 FABRIC_HEALTH = {"degraded bandwidth": 0, "a route that recovers": 2, "an unhealthy route": 4,
                  "a recovery from an access timeout": 6}  # fmt: skip
-FABRIC_SETUP = {2: "wrong system GUID", 3: "wrong chassis number", 4: "no partition", 5: "too few NVLinks",
+# A GPU without a partition (4) is one that is rented by itself.
+FABRIC_SETUP = {2: "wrong system GUID", 3: "wrong chassis number", 5: "too few NVLinks",
                 6: "incompatible firmware", 7: "wrong location", 8: "wrong state of the GPU"}  # fmt: skip
 MOST_USERS = 16
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 
-from .. import counts, explanations, loaded, loader
+from .. import explanations, loaded, loader, requested_gpus
 from ..calls import Api, open_library
 from ..isolate import Facts, Session
 from ..numbers import named
@@ -121,7 +121,7 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
             layer.state = SKIP
         layer.summary += f" loads; cudaGetDeviceCount gave {named('cuda', rc)}" if rc is not None else " loads"
         return
-    if rc == 100 and counts.hidden_by_choice(context):
+    if rc == 100 and requested_gpus.hidden_by_choice(context):
         layer.state = SKIP
         return
     if not rc:
