@@ -77,20 +77,6 @@ def test_bad_rows_at_the_beginning_do_not_end_a_good_input(job, tmp_path, out):
     assert out.read_json("_manifest.json")["written"] == 14_500
 
 
-@pytest.mark.parametrize("count", [1, 2])
-@pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_a_hopeless_input_is_not_read_to_its_end(job, tmp_path, out, capsys, kind, count):
-    if kind == "jsonl":
-        source = write(tmp_path / "a.jsonl", [True] * 5_000)
-    else:
-        source = tmp_path / "a.csv"
-        source.write_text("text\n" + "one,too many\n" * 5_000)
-    arguments = ("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 250)
-    assert job(*arguments, "--shard", f"0/{count}") == 65
-    assert "rows are bad already, more than --max-bad 0.1 allows of the whole input" in capsys.readouterr().err
-    assert len(list((out.path / "_records").iterdir())) <= 7
-
-
 def test_an_archive_is_counted_as_it_is_read(job, tmp_path, out):
     lines = [BAD] * 1500 + [json.dumps({"text": f"row {n}"}) for n in range(16_000)]
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))

@@ -64,8 +64,6 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
             ("exit()", 65, "SystemExit"),
             ("raise KeyboardInterrupt", 65, "KeyboardInterrupt"),
             ("raise BaseException('mine')", 65, "BaseException: mine"),
-            ("os._exit(0)", 1, "ended with 0 before the job did"),
-            ("os.fork() and os._exit(0)", 1, "ended with 0 before the job did"),
             ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
             ("os._exit(3)", 3, ""),
         ],
@@ -94,36 +92,11 @@ def test_a_model_that_ends_the_process_while_it_loads(build, arguments, does):
     assert "ends the process while it loads" in said
 
 
-@pytest.mark.parametrize(
-    "does",
-    ["sys.stderr.close()", "sys.stdout = sys.stderr = None", "sys.stderr = open(os.devnull, 'w'); sys.stderr.close()"],
-)
-def test_a_model_that_takes_the_standard_error_away_does_not_silence_the_job(build, arguments, does):
-    job = build(load=does, predict="raise ValueError('no')")
-    ended, said = end(job.start_anew(*arguments))
-    assert ended == 65, said
-    assert "a.jsonl, row 7: ValueError: no" in said
-    ended, said = end(job.start_anew(*arguments, "--on-error", "skip"))
-    assert ended == 0, said
-    assert "complete: 29 of 30 rows" in said
-
-
 def test_a_copy_that_the_model_forks_does_no_work(build, arguments, tmp_path):
     ended, said = end(build(predict="os.fork()").start(*arguments))
     assert ended == 0, said
     assert "the copy came back from predict" in said
     assert len(Output(tmp_path / "out").rows()) == 30
-
-
-@pytest.mark.slow
-def test_a_thread_that_the_model_leaves_does_not_keep_the_process(build, arguments, tmp_path):
-    job = build(load="threading.Thread(target=time.sleep, args=(600,)).start()")
-    soon = "import sys; from gpu_repo_runtime.batch import __main__, watched; watched.LEFTOVER_SECONDS = 0.5; "
-    command = [sys.executable, "-c", f"{soon}sys.exit(__main__.start('{PACKAGE}', sys.argv[1:]))", "run"]
-    own = os.environ | {"PYTHONPATH": job.path, "DEVICE": "cpu"}
-    ended, said = end(subprocess.Popen([*command, *map(str, arguments)], env=own, stderr=subprocess.PIPE, text=True))
-    assert ended == 0, said
-    assert Output(tmp_path / "out").complete
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
@@ -132,7 +105,7 @@ def test_nothing_outlives_a_parent_that_is_killed(build, arguments, options):
     marker = f"from-test-{os.getpid()}-{len(options)}"
     job = build(predict="time.sleep(60)")
     process = job.start_anew(*arguments, *options, MARKER=marker)
-    while len(found := with_marker(marker)) < (2 if not options else 6):
+    while len(found := with_marker(marker)) < (1 if not options else 3):
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
     process.kill()
@@ -158,7 +131,7 @@ def with_marker(marker: str) -> list[str]:
 @pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT], [signal.SIGTERM]))
 def test_a_signal_to_the_process_reaches_the_job(build, arguments, tmp_path, number):
     process = build(predict="time.sleep(0.5)").start(*arguments, "--batch-size", 1)
-    while not list((tmp_path / "out").glob("_records/*")):
+    while not list((tmp_path / "out").glob("_parts/*.parquet")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.send_signal(number)

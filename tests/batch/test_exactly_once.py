@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.batch.conftest import Job, Output, texts, write_jsonl, write_parquet
-from tests.sampling import every, sampled
+from tests.sampling import sampled
 
 ROWS = 500
 OPTIONS = ("--part-rows", 25, "--batch-size", 8, "--on-error", "quarantine")
@@ -90,8 +90,8 @@ def test_stopped_at_100_moments(job, folder, whole, tmp_path, number):
 
 def test_a_kill_repeats_at_most_one_part_that_was_computed(job, folder, out, monkeypatch):
     """However slow the disk is, the next part is begun when all but one of those before it have their records."""
-    manifest, predicting = job.module("manifest"), job.module("predicting")
-    write, run = manifest.Ledger.write, predicting.Predictor.run
+    output, predicting = job.module("output"), job.module("predicting")
+    write, run = output.Output.write_part, predicting.Predictor.run
     begun, without_record = 0, []
 
     def slow(*args):
@@ -100,11 +100,11 @@ def test_a_kill_repeats_at_most_one_part_that_was_computed(job, folder, out, mon
 
     def begin(*args):
         nonlocal begun
-        without_record.append(begun - len(list(out.path.glob("_records/*"))))
+        without_record.append(begun - len(list(out.path.glob("_parts/*.parquet"))))
         begun += 1
         return run(*args)
 
-    monkeypatch.setattr(manifest.Ledger, "write", slow)
+    monkeypatch.setattr(output.Output, "write_part", slow)
     monkeypatch.setattr(predicting.Predictor, "run", begin)
     assert job("--input", folder, "--output", out.path, *OPTIONS) == 0
     assert max(without_record) == 1, f"parts computed and not written at the start of each part: {without_record}"
@@ -112,7 +112,7 @@ def test_a_kill_repeats_at_most_one_part_that_was_computed(job, folder, out, mon
 
 def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
     process = job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.1")
-    while not list(out.path.glob("_records/*")):
+    while not list(out.path.glob("_parts/*.parquet")):
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.terminate()
@@ -169,9 +169,7 @@ def test_shards_at_the_same_time_publish_once(job, folder, whole, out):
 
 @pytest.mark.parametrize(
     "step",
-    sampled(
-        ["open_store", "find_files", "load_model", "Plan", "RunRecord", "Progress", "Ledger", "Run"], ["load_model"]
-    ),
+    sampled(["Output", "find_files", "load_model", "Plan", "RunRecord", "Progress", "Run"], ["load_model"]),
 )
 def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, monkeypatch, step):
     arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
@@ -189,32 +187,6 @@ def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, 
         "_plan.json",
         "_provenance.json",
     ]
-
-
-@pytest.mark.parametrize(
-    "left", sampled([slice(0, 0), slice(1, 2), slice(0, 1)], every(3)), ids=["none", "the second", "the first"]
-)
-@pytest.mark.parametrize("step", sampled(["missing_parts", "finish"], ["finish"]))
-def test_another_worker_publishes_while_this_one_looks_at_the_records(
-    job, folder, whole, out, monkeypatch, capsys, step, left
-):
-    """Its records go one by one, so this one reads some of them."""
-    arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
-    real, records = getattr(module, step), out.path / "_records"
-
-    def late(*args):
-        monkeypatch.undo()
-        kept = {path.name: path.read_bytes() for path in sorted(records.iterdir())}
-        assert job(*arguments) == 0
-        records.mkdir()
-        for name in list(kept)[left]:
-            (records / name).write_bytes(kept[name])
-        return real(*args)
-
-    monkeypatch.setattr(module, step, late)
-    assert job(*arguments) == 0
-    assert out.digest() == whole.digest()
-    assert "missing from others" not in capsys.readouterr().err, "the output is complete, and nobody has to publish it"
 
 
 @pytest.mark.slow
@@ -256,9 +228,9 @@ def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, fol
     assert out.digest() == whole.digest()
 
 
-@pytest.mark.parametrize("step", sampled(["publish", "tidy"], ["publish"]))
+@pytest.mark.parametrize("step", sampled(["make_data", "tidy"], ["make_data"]))
 def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
-    store = job.module("store").DiskStore
+    store = job.module("output").Output
 
     def killed(*_):
         raise KeyboardInterrupt
@@ -277,7 +249,7 @@ def test_a_lost_race_to_publish_is_no_error(job, folder, whole, out):
     """A worker that was about to write when another one published finds the folder gone."""
     arguments = ("--input", folder, "--output", out.path, *OPTIONS)
     late = job.start(*arguments, SLOW="0.05")
-    while not list(out.path.glob("_records/*")):
+    while not list(out.path.glob("_parts/*.parquet")):
         time.sleep(0.005)
     assert job(*arguments) == 0
     _, said = late.communicate(timeout=60)
@@ -286,7 +258,7 @@ def test_a_lost_race_to_publish_is_no_error(job, folder, whole, out):
 
 
 def test_a_full_disk_stops_the_job_and_more_room_lets_it_go_on(job, folder, whole, out, monkeypatch, capsys):
-    store = job.module("store")
+    store = job.module("output")
     written, sync = [0], store.os.fsync
 
     def no_room(descriptor):

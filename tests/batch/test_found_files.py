@@ -86,8 +86,11 @@ def test_the_output_in_the_input_is_no_input(job, source, capsys):
         assert job("--input", source, "--output", out.path) == 0
         assert len(out.rows()) == len(NAMES)
     second = Output(source / "second")
-    assert job("--input", f"{source}/**/*.jsonl", f"{source}/**/*.parquet", "--output", second.path) == 0
-    assert len(second.rows()) == 2 * len(NAMES), "the result of another run is input like any other"
+    assert job("--input", source, "--output", second.path) == 0
+    assert len(second.rows()) == len(NAMES), "the result of another run is not input"
+    third = Output(source / "third")
+    assert job("--input", source, out.path / "data", "--output", third.path) == 0
+    assert len(third.rows()) == 2 * len(NAMES), "a result that is named is input"
     assert job("--input", out.path / "data", "--output", out.path) == 78
     assert "is in the output" in capsys.readouterr().err
 

@@ -99,15 +99,6 @@ SIZED = {
 }
 
 
-@pytest.mark.parametrize("name", SIZED)
-def test_the_bytes_of_each_row(job, name):
-    array, sizes = SIZED[name]
-    row_sizes = job.module("rowsizes").row_sizes
-    assert row_sizes(array).tolist() == sizes
-    assert row_sizes(array.slice(1)).tolist() == sizes[1:], "a slice of an array"
-    assert row_sizes(array.slice(0, 0)).tolist() == []
-
-
 def test_values_are_picked_out_of_chunks(job):
     picked = job.module("ordering")._picked
     values = pa.chunked_array([["a", "b"], [], ["c"], ["d", "e", "f"]])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from gpu_repo_runtime.batch.exits import is_refused
-from gpu_repo_runtime.batch.streams import Lasting
 from gpu_repo_runtime.training.sameness import sample_of
 
 from tests.batch.conftest import PACKAGE, Job, texts, write_jsonl
@@ -273,11 +270,3 @@ KEY = "When reading information for key 'forbidden/part-403.txt' in bucket 'no-s
 )
 def test_a_name_does_not_make_an_error_one_that_no_other_try_helps(error, refused):
     assert is_refused(error) == refused
-
-
-def test_a_stream_that_the_model_has_closed_ends_nothing(monkeypatch):
-    stream = io.StringIO()
-    stream.close()
-    monkeypatch.setattr(sys, "stdout", Lasting(stream))
-    print("nobody reads this")
-    sys.stdout.flush()

@@ -100,7 +100,7 @@ def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path
         assert device.is_device_lost(RuntimeError("cudaErrorIllegalAddress: an illegal memory access"))
         assert job(*arguments) == 1
     assert "the GPU is lost" in capsys.readouterr().err
-    assert len(list(out.path.glob("_records/*"))) == 3
+    assert len(list(out.path.glob("_parts/*.parquet"))) == 3
     assert job(*arguments) == 0
     assert len(out.rows()) == 60
 

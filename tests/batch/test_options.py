@@ -59,7 +59,7 @@ def test_the_option_is_named_and_not_the_file(job, tmp_path, out, capsys, option
     capsys.readouterr()
     assert job("--input", tmp_path / "a.csv", "--output", out.path, *option) == 78
     said = capsys.readouterr().err
-    assert f"begun otherwise: {option[0]} was not said, now " in said
+    assert f"begun otherwise: {option[0]} was not set, now " in said
     assert "changed" not in said, "the file has not"
 
 
@@ -73,7 +73,7 @@ def test_csv_as_others_write_it(job, tmp_path, out, encoding, delimiter):
     options = ("--delimiter", delimiter, "--encoding", encoding, "--keep", "id,text", "--part-rows", 7)
     for shard in ("1/2", "0/2"):
         assert job("--input", tmp_path / "a.csv", "--output", out.path, *options, "--shard", shard) == 0
-    assert [(row["id"], row["text"]) for row in out.rows()] == [(str(n), line) for n, line in enumerate(lines)]
+    assert [(row["id"], row["text"]) for row in out.rows()] == list(enumerate(lines))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
@@ -100,7 +100,7 @@ def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, ou
     arguments = ("--input", tmp_path / "a.jsonl", "--output", out.path, "--part-rows", 10)
     assert job(*arguments) == 65
     assert job(*arguments, "--on-error", "quarantine") == 0
-    assert "going on: 3 parts are done" in capsys.readouterr().err
+    assert "resuming: 3 parts are done" in capsys.readouterr().err
     whole = Output(tmp_path / "whole")
     assert (
         job("--input", tmp_path / "a.jsonl", "--output", whole.path, "--part-rows", 10, "--on-error", "quarantine") == 0
@@ -192,6 +192,6 @@ def test_a_folder_that_was_deleted_is_named(job, tmp_path, out, monkeypatch, cap
 @pytest.mark.parametrize("root", ["/", "//", "file:///", "file:/", "/tmp/.."])
 def test_the_root_of_the_disk_is_no_output(job, tmp_path, monkeypatch, capsys, root):
     """As $FOLDER/ is where the variable is empty."""
-    monkeypatch.setattr(job.module("store").DiskStore, "prepare", lambda *_: pytest.fail("it would write there"))
+    monkeypatch.setattr(job.module("output").Output, "prepare", lambda *_: pytest.fail("it would write there"))
     assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", root) == 78
     assert "is a variable empty?" in capsys.readouterr().err

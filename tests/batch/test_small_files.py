@@ -60,7 +60,7 @@ def test_rows_keep_their_file_and_number_in_few_parts(job, folder, out):
     assert rows_of(out) == expected(folder)
     parts = parts_of(out)
     assert 8 <= len(parts) <= FILES // 4, "small files do not share parts"
-    named = [name for part in parts for name in (part["file"], *part.get("others", []))]
+    named = [name for part in parts for name in part["files"]]
     assert named == sorted(path.name for path in folder.iterdir())
 
 
@@ -129,7 +129,7 @@ def test_few_files_and_large_ones_have_their_own_parts(job, tmp_path, out):
         write_jsonl(source / f"{number:03d}.jsonl", ["a"])
     write_parquet(source / "large.parquet", ["word " * 100] * 2000)
     assert job("--input", source, "--output", out.path) == 0
-    assert [part["file"] for part in parts_of(out)] == ["000.jsonl", "large.parquet"]
+    assert [part["files"][0] for part in parts_of(out)] == ["000.jsonl", "large.parquet"]
     few = Output(tmp_path / "few")
     assert job("--input", *sorted(source.glob("00*")), "--output", few.path) == 0
     assert len(parts_of(few)) == 10
@@ -157,7 +157,7 @@ def test_parquet_files_share_parts(job, tables, out):
     assert [(bad["file"], bad["row"]) for bad in out.quarantined()] == [("011.parquet", 0)]
     parts = parts_of(out)
     assert 8 <= len(parts) <= FILES // 4, "small Parquet files do not share parts"
-    named = [name for part in parts for name in (part["file"], *part.get("others", []))]
+    named = [name for part in parts for name in part["files"]]
     assert named == sorted(path.name for path in tables.iterdir())
 
 
@@ -243,8 +243,8 @@ def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
     assert job(*arguments, "--output", whole.path) == 0
     for _ in range(3):
         process = job.start(*arguments, "--output", out.path, SLOW="0.05")
-        done = len(list((out.path / "_records").glob("*")))
-        while len(list((out.path / "_records").glob("*"))) < done + 2 and process.poll() is None:
+        done = len(list((out.path / "_parts").glob("*.parquet")))
+        while len(list((out.path / "_parts").glob("*.parquet"))) < done + 2 and process.poll() is None:
             time.sleep(0.01)
         process.send_signal(number)
         process.communicate(timeout=60)

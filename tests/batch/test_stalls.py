@@ -73,7 +73,7 @@ def test_a_signal_while_a_read_stands_still(job, tmp_path, out):
     environment = os.environ | {"PYTHONPATH": job.path}
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     wait_for(process, "STALLED")
-    while len(list(out.path.glob("_records/*"))) < 2:
+    while len(list(out.path.glob("_parts/*.parquet"))) < 2:
         time.sleep(0.02)
     stopped(process)
     [run] = (out.path / "_runs").iterdir()

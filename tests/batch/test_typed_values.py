@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import datetime
-import json
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from tests.batch.made import FORMATS, TABLE, predictions, write
+from tests.batch.made import predictions, write
 
 MIXED = """
     import datetime
@@ -116,24 +113,3 @@ def test_lines_that_are_decimals(made, tmp_path, out):
     model = model.replace("one.amount", "one").replace("one.share", "0.0").replace('Input(amount="1")', 'Decimal("1")')
     assert made(model)("--input", tmp_path / "a.jsonl", "--output", out.path) == 0
     assert [row["amount"] for row in out.rows()] == [AMOUNT, "0.5"]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_inputs_of_large_parts_are_read_in_pieces(made, tmp_path, out, name, monkeypatch):
-    job = made(TABLE)
-    monkeypatch.setattr(job.module("textfiles"), "PARSED_BYTES", 50)
-    monkeypatch.setattr(job.module("parquetcuts"), "READ_BYTES", 50)
-    source = write(tmp_path / name, [{"age": n, "city": f"city {n}"} for n in range(40)])
-    assert job("--input", source, "--output", out.path, "--keep", "age") == 0
-    assert [(int(row["age"]), row["text"].split(" None")[0].rsplit(" ", 1)[0]) for row in out.rows()] == [
-        (n, f"city {n}") for n in range(40)
-    ]
-
-
-def test_an_input_beside_a_value_that_cannot_be_kept_is_in_quarantine(made, tmp_path, out):
-    pq.write_table(pa.table({"age": [1], "id": pa.array([1], pa.int32())}), tmp_path / "a.parquet")
-    pq.write_table(pa.table({"age": [2], "id": [2**60 + 1]}), tmp_path / "b.parquet")
-    options = ("--keep", "id", "--on-error", "quarantine", "--max-bad", 1)
-    assert made(TABLE)("--input", tmp_path / "*.parquet", "--output", out.path, *options) == 0
-    [bad] = out.quarantined()
-    assert json.loads(bad["raw"]) == {"age": 2, "id": 2**60 + 1}

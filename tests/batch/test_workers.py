@@ -172,7 +172,7 @@ def test_an_object_store_that_says_no(job, tmp_path, monkeypatch, capsys, error,
     def refuse(*_):
         raise OSError(error)
 
-    monkeypatch.setattr(job.module("manifest").Ledger, "write", refuse)
+    monkeypatch.setattr(job.module("output").Output, "write_part", refuse)
     assert job("--input", lines, "--output", tmp_path / "out") == code
     assert error in capsys.readouterr().err
 

@@ -10,10 +10,10 @@ from importlib import metadata
 import numpy as np
 import pyarrow as pa
 import pytest
+from gpu_repo_runtime.batch.columns import answer_column
 from gpu_repo_runtime.batch.ordering import Sorted
-from gpu_repo_runtime.batch.parts import ROW, TEXT, Part
+from gpu_repo_runtime.batch.parts import FILE, INPUT, ROW, Part
 from gpu_repo_runtime.batch.provenance import packages
-from gpu_repo_runtime.batch.values import column
 
 from tests.conftest import ROOT
 
@@ -21,8 +21,9 @@ VECTORS = pa.field("v", pa.list_(pa.float32()))
 
 
 def a_part(texts: list[str]) -> Part:
-    table = pa.table({ROW: pa.array(range(len(texts)), pa.int64()), TEXT: pa.array(texts)})
-    return Part(None, 0, 0, 0, len(texts), True, 0, table)
+    rows = pa.array(range(len(texts)), pa.int64())
+    table = pa.table({FILE: pa.array(["a"] * len(texts), pa.string()), ROW: rows, INPUT: pa.array(texts, pa.string())})
+    return Part(0, 0, [], len(texts), table=table)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +58,11 @@ def test_results_stand_beside_their_rows(failed):
 @pytest.mark.parametrize("others", [[0.5], [0.0, 1.0], [None]])
 def test_a_truth_among_the_numbers_of_a_list_is_refused(value, others):
     with pytest.raises((TypeError, pa.ArrowInvalid)):
-        column([[0.25], [*others, value]], VECTORS)
+        answer_column([[0.25], [*others, value]], VECTORS)
 
 
 def test_lists_of_zeros_and_ones_are_numbers():
-    assert column([[0.0, 1.0], (1, 0), None, np.ones(2), [np.float32(1), None]], VECTORS).to_pylist() == [
+    assert answer_column([[0.0, 1.0], (1, 0), None, np.ones(2), [np.float32(1), None]], VECTORS).to_pylist() == [
         [0, 1],
         [1, 0],
         None,
@@ -90,31 +91,5 @@ def ran(code: str, **environment: str) -> str:
     return subprocess.run(command, env=own | environment | path, capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.slow
 def test_what_draws_a_bar_or_sends_metrics_is_not_imported_for_nothing():
     assert ran(IMPORTS).strip() == "[]"
-
-
-POOL = """
-import pyarrow
-from gpu_repo_runtime.allocator import keep_memory
-from gpu_repo_runtime.batch.arrowmemory import ArrowMemory
-keep_memory()
-used = lambda: pyarrow.default_memory_pool().backend_name
-own = used()
-with ArrowMemory() as memory:
-    said = []
-    for large in (False, True, False):
-        memory.after(large=large)
-        said.append("own" if used() == own else used())
-assert used() == own
-print(*said)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
-def test_arrow_keeps_its_memory_for_the_next_part_until_one_is_large():
-    assert ran(POOL).split() == ["system", "own", "own"]
-    assert ran(POOL, ARROW_DEFAULT_MEMORY_POOL="mimalloc").split() == ["own"] * 3
-    assert ran(POOL, MALLOC_TRIM_THRESHOLD_="4096").split() == ["own"] * 3

@@ -21,7 +21,7 @@ from pydantic.errors import PydanticSchemaGenerationError
 from .contract import ContractError, Model, ran, refuse_async
 from .owntypes import Annotations, as_read, names_in, only_bytes_field, raw_bytes, sentence, shown, unrepeated
 from .promised import Nulls
-from .tables import TableInput, answer_columns, answer_values
+from .tables import TableInput, answer_values
 from .words import first_line, words_of
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ class Interface:
         A model that takes tables is called with the inputs as a table.
         """
         if self.table:
-            return self._call_with_table(self.table.of_records(batch), len(batch), parameters)
+            answer = ran(self._called(self.table.of_records(batch), parameters), f"{self.file}: predict")
+            return self.values_of(answer, len(batch))
         answers = self._called([*batch], parameters)  # a model may empty or sort the list that it is given
         if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
             raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
@@ -158,20 +159,13 @@ class Interface:
             raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
         return answers if isinstance(answers, list) else list(answers)
 
-    def call_table(self, table: "pa.Table", parameters: Any = None) -> dict[str, Any]:
-        """Call a model that takes tables with columns of pyarrow, one for each field of ``Input``.
-
-        Return the columns of its answer: lists, arrays of NumPy, pandas or pyarrow. Raises WrongAnswer.
-        """
+    def call_table(self, table: "pa.Table", parameters: Any = None) -> Any:
+        """Return what a model that takes tables returns for columns of pyarrow, one for each field of ``Input``."""
         assert self.table
-        answer = ran(self._called(self.table.of_arrow(table), parameters), f"{self.file}: predict")
-        try:
-            return answer_columns(answer, len(table))
-        except (TypeError, ValueError) as error:
-            raise WrongAnswer(str(error)) from None
+        return ran(self._called(self.table.of_arrow(table), parameters), f"{self.file}: predict")
 
-    def _call_with_table(self, table: Any, rows: int, parameters: Any) -> list[Any]:
-        answer = ran(self._called(table, parameters), f"{self.file}: predict")
+    def values_of(self, answer: Any, rows: int) -> list[Any]:
+        """Return what a model that takes tables has returned, as one answer for each row. Raises WrongAnswer."""
         try:
             answers = answer_values(answer, rows, self.outputs_are_objects)
         except (TypeError, ValueError) as error:

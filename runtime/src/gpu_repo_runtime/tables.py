@@ -177,7 +177,7 @@ def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
     if _is_called(type(answer), "pyarrow", "Table"):
         columns = dict(zip(answer.column_names, answer.columns, strict=True))
     elif _is_called(type(answer), "pandas", "DataFrame"):
-        columns = {name: answer[name].array for name in answer.columns}
+        columns = {name: _of_series(answer[name]) for name in answer.columns}
     elif isinstance(answer, dict):
         columns = dict(answer)
     else:
@@ -188,6 +188,15 @@ def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
         if len(values) != rows:
             raise ValueError(f"predict returned {len(values)} values in column {name!r} for {rows} inputs")
     return columns
+
+
+def _of_series(series: Any) -> Any:
+    """Return a column of pandas: numbers as an array of NumPy, other values as one that knows which are missing."""
+    return (
+        series.to_numpy()
+        if type(series.dtype).__module__.startswith("numpy") and series.dtype.kind in "iufb"
+        else series.array
+    )
 
 
 def answer_values(answer: Any, rows: int, of_objects: bool) -> list[Any]:

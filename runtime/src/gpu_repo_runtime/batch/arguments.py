@@ -8,7 +8,9 @@ import os
 import re
 from collections.abc import Callable
 
-from .encodings import InUtf8
+import pyarrow as pa
+
+from .columns import DECLARED
 
 _ONE_SLASH = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 # What a 64-bit number, a float and Arrow all hold.
@@ -87,8 +89,20 @@ def encoding(text: str) -> str:
     """Return the name of an encoding of text, "" for UTF-8."""
     try:
         known = codecs.lookup(text)
-        if InUtf8(io.BytesIO("a\n".encode(text)), text).read(3) != b"a\n":
+        lines = ["a" * 100 + "\n", "b\n"]
+        if text == "punycode" or [*io.TextIOWrapper(io.BytesIO("".join(lines).encode(text)), text)] != lines:
             raise LookupError
     except (LookupError, ValueError, TypeError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an encoding of text, as latin-1 or utf-16 are") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an encoding of text, for example latin-1 or utf-16"
+        ) from None
     return "" if known.name in ("utf-8", "utf-8-sig") else known.name
+
+
+def column_types(text: str) -> dict[str, pa.DataType]:
+    """Return the types of columns, written as score=double,zip=string."""
+    pairs = [part.rpartition("=") for part in text.split(",") if part]
+    wrong = [form for name, _, form in pairs if not name or form not in DECLARED]
+    if wrong:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected COLUMN=TYPE, with a type of {', '.join(DECLARED)}")
+    return {name: DECLARED[form] for name, _, form in pairs}

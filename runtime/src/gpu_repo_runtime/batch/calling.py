@@ -1,4 +1,4 @@
-"""Calls of the owner's model: inputs in, a dict of columns out for each."""
+"""Calls of the owner's model: rows of a part in, columns out."""
 
 import typing
 from collections.abc import Sequence
@@ -8,11 +8,13 @@ import pyarrow as pa
 
 from ..contract import ContractError
 from ..interface import Interface, WrongAnswer
+from ..tables import answer_columns
 from .exits import BadConfiguration
-from .making import Maker, Refused
+from .making import Maker, plain_fields
 from .outputs import is_plain, native, said_columns
 from .parts import Columns, Part
-from .results import Answers, check_count, schema_of
+from .results import Answers, check_count, schema_of, table_of_columns
+from .tabular import TableMaker
 
 # The column of an output that is not an object.
 PREDICTION = "prediction"
@@ -25,65 +27,100 @@ class Caller:
     """
 
     def __init__(self, interface: Interface, columns: Columns, parameters: Any = None, limit: int = 16 << 20) -> None:
-        self._interface, self._parameters = interface, parameters
+        self.interface, self._parameters = interface, parameters
         self._maker = Maker(interface, columns.typed, limit) if columns.typed else None
-        # As in version 0.2: dicts of whatever can be a column, which nothing but the columns checks.
+        self._tables = (
+            TableMaker(interface, columns.typed, self._maker)
+            if columns.typed and self._maker and interface.table
+            else None
+        )
+        # Dicts of values that can be columns, which only the columns check.
         self._dicts = interface.dated or typing.get_origin(interface.output) is dict
-        self._as_it_is = interface.model.predict if self._dicts and interface.parameters is None else None
+        self._calls_directly = self._dicts and interface.parameters is None and interface.table is None
         self._is_plain = is_plain(interface.output)
         self._wrapped = False
+        self._schema = pa.schema([])
+        items: Any = interface.outputs.core_schema
+        items = items.get("items_schema", {"type": ""})
+        # Of these pyarrow says what pydantic says.
+        self._answers_are_plain = items["type"] in ("float", "int", "bool", "str") or (
+            interface.outputs_are_objects and plain_fields(items).issuperset(interface.output.model_fields)
+        )
+
+    @property
+    def takes_tables(self) -> bool:
+        """Tell whether the inputs of a batch are a table, and not a list."""
+        return self._tables is not None
 
     def examples(self) -> list[Any]:
         """Return the model's examples as inputs. Raises BadConfiguration."""
-        if self._interface.is_text and self._interface.dated:
-            return list(self._interface.model.examples)
+        if self.interface.is_text and self.interface.dated:
+            return list(self.interface.model.examples)
         try:
-            return self._interface.examples()
+            return self.interface.examples()
         except ContractError as error:
             raise BadConfiguration(str(error)) from None
 
     def schema(self, names: list[str]) -> tuple[Answers, pa.Schema]:
-        """Return the answers to the examples, and the columns that answers make beside those of the names."""
+        """Return the answers to the examples, and the columns that answers make in addition to those of the names."""
         inputs = self.examples()
         answers = self.raw(inputs)
         if not self._dicts:
             self._wrapped = not all(isinstance(answer, dict) for answer in answers)
             answers = self._named(answers)
         check_count(answers, len(inputs))
-        said = {} if self._dicts else said_columns(self._interface.output)
-        return answers, schema_of(answers, names, said)
+        said = {} if self._dicts else said_columns(self.interface.output)
+        self._schema = schema_of(answers, names, said)
+        return answers, self._schema
 
-    def inputs(self, part: Part, rows: Any) -> tuple[list[Any], dict[int, str]]:
-        """Return the inputs of some rows of a part, and why others are none: their place among the rows -> reason."""
-        if self._maker is None:
-            return rows, {}
-        made = self._maker.inputs(rows, part.file)
-        refused = {place: str(one) for place, one in enumerate(made) if isinstance(one, Refused)}
-        return ([one for one in made if not isinstance(one, Refused)] if refused else made), refused
+    def inputs(self, part: Part, rows: Any) -> tuple[Any, dict[int, str]]:
+        """Return the inputs of rows of a part, a list or a table, and why other rows are none: place -> reason."""
+        file = part.files[0]
+        if self._tables:
+            return self._tables.table(rows, file)
+        return self._maker.inputs(rows, file) if self._maker else (rows, {})
 
     def raw(self, inputs: list[Any]) -> Any:
         """Call the model. Raises what it raises, and BadConfiguration for what is not a list of answers."""
-        if self._as_it_is is not None:
-            return self._as_it_is([*inputs])
+        if self._calls_directly:
+            return self.interface.model.predict([*inputs])
         try:
-            answers = self._interface.call(inputs, self._parameters)
+            answers = self.interface.call(inputs, self._parameters)
             return answers if self._dicts else self._dumped(answers)
         except WrongAnswer as error:
             if error.index is None:
                 raise BadConfiguration(str(error)) from None
             raise
 
-    def answers(self, inputs: list[Any]) -> tuple[Answers, dict[int, str]]:
-        """Return the model's answers as columns, and of those that are not outputs the place and why."""
-        if self._as_it_is is not None:
-            return self._as_it_is([*inputs]), {}
+    def answers(self, inputs: Any) -> tuple[Answers | pa.Table, dict[int, str]]:
+        """Return the model's answers, dicts or a table, and of those that are not outputs the place and why."""
         if self._dicts:
             return self.raw(inputs), {}
         try:
-            answers: Sequence[Any] = self._interface.call(inputs, self._parameters)
+            if self._tables:
+                answer = self.interface.call_table(inputs, self._parameters)
+                if (table := self._as_table(answer, len(inputs))) is not None:
+                    return table, {}
+                answers: Sequence[Any] = self.interface.values_of(answer, len(inputs))
+            else:
+                answers = self.interface.call(inputs, self._parameters)
         except WrongAnswer as error:
             raise BadConfiguration(str(error)) from None
-        left = list(range(len(inputs)))
+        return self._checked(answers)
+
+    def _as_table(self, answer: Any, rows: int) -> pa.Table | None:
+        """Return the columns of an answer without an object for each row, None where pydantic has to look at it."""
+        if not self._answers_are_plain:
+            return None
+        if self._wrapped and hasattr(answer, "tolist") and len(answer) == rows:
+            return table_of_columns({PREDICTION: answer}, self._schema)
+        try:
+            return table_of_columns(answer_columns(answer, rows), self._schema)
+        except (TypeError, ValueError):
+            return None
+
+    def _checked(self, answers: Sequence[Any]) -> tuple[Answers, dict[int, str]]:
+        left = list(range(len(answers)))
         bad: dict[int, str] = {}
         while True:
             try:
@@ -94,17 +131,12 @@ class Caller:
                 bad[left.pop(error.index)] = f"the model's answer does not fit: {error}"
 
     def sizes(self, inputs: list[Any]) -> list[int]:
-        """Return what the inputs cost, as the model says it."""
-        assert self._interface.size is not None
-        return list(map(self._interface.size, inputs))
-
-    @property
-    def interface(self) -> Interface:
-        """Return the types of the model."""
-        return self._interface
+        """Return what the inputs cost, as the model's `size` says."""
+        assert self.interface.size is not None
+        return list(map(self.interface.size, inputs))
 
     def _dumped(self, answers: Sequence[Any]) -> list[Any]:
-        found: list[Any] = self._interface.outputs.dump_python(self._interface.checked(answers))
+        found: list[Any] = self.interface.outputs.dump_python(self.interface.checked(answers))
         return found if self._is_plain else list(map(native, found))
 
     def _named(self, answers: list[Any]) -> Answers:

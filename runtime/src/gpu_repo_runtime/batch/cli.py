@@ -1,4 +1,4 @@
-"""The command line: `run` predicts, `merge` completes shards, `check` compares, `train` learns, `profile` measures."""
+"""The command line: `run` predicts, `merge` completes shards, `train` learns, `profile` measures."""
 
 import argparse
 import csv
@@ -11,16 +11,27 @@ from typing import Any, NoReturn
 
 from ..capacity import gpus_in
 from .addresses import masked
-from .arguments import above_zero, address, delimiter, encoding, not_blank, positive, seconds, share, whole
+from .arguments import (
+    above_zero,
+    address,
+    column_types,
+    delimiter,
+    encoding,
+    not_blank,
+    positive,
+    seconds,
+    share,
+    whole,
+)
+from .columns import DECLARED
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
-from .formats import FORMATS, Form
 from .inputs import Dialect
 from .messages import say, shown
 from .parts import Limits
-from .reading import Asked
+from .predicting import INPUTS, TABLE_ROWS
+from .schema import Asked
 from .settings import RunOptions, Shard, find_shard
 from .stop import Stop
-from .streams import put_back
 from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
@@ -53,7 +64,6 @@ def main(package: str, arguments: Sequence[str]) -> int:
         say(f"{error}; another try may help")
         return RETRY
     except (Exception, SystemExit):
-        put_back()
         print(masked(traceback.format_exc()), file=sys.stderr)
         say("an error that the job does not know (above); another try may help")
         return RETRY
@@ -70,7 +80,7 @@ def _check_folder() -> None:
 def _parser(package: str) -> Parser:
     parser = Parser(prog=f"python -m {package}.job", description=__doc__)
     parser.set_defaults(package=package)
-    commands = parser.add_subparsers(required=True, metavar="run|merge|check|train|profile")
+    commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
@@ -88,38 +98,50 @@ def _parser(package: str) -> Parser:
     )
     what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
     what.add_argument("--limit", type=positive, metavar="ROWS", help="the first rows of the input alone, for a trial")
-    what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV; , or a tab if not said")
-    what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files; UTF-8 if not said")
+    what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV; , or a tab if not set")
+    what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files; UTF-8 if not set")
+    what.add_argument("--header", metavar="A,B", help="names of the columns of CSV files without a header")
+    what.add_argument("--null", metavar="WORD,WORD", help="words in CSV files that mean no value, for example NA")
+    what.add_argument(
+        "--same-input", action="store_true", help="a copy of the files, with other times, is the same input"
+    )
     _add_columns(what)
-    what.add_argument("--keep", metavar="A,B", help="columns to copy to the output; the text's if not said")
+    what.add_argument("--keep", metavar="A,B", help="columns to copy to the output, '*' for all; the text's if not set")
+    what.add_argument(
+        "--types",
+        type=column_types,
+        default={},
+        metavar="A=TYPE,B=TYPE",
+        help=f"of kept columns: {', '.join(DECLARED)}",
+    )
     what.add_argument(
         "--parameter", action="append", default=[], metavar="NAME=VALUE", help="a field of the model's Parameters"
     )
-    what.add_argument("--output-format", choices=FORMATS, default="parquet", help="of the result's files")
-    what.add_argument("--partition-by", metavar="A,B", help="columns of the output whose values are folders, as in a=1")
+    for gone in ("--output-format", "--partition-by"):
+        what.add_argument(gone, action=_Gone, help=argparse.SUPPRESS)
     errors = run.add_argument_group("bad rows")
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
     errors.add_argument("--max-bad", type=share, default=0.1, help="give up when more than this share of rows is bad")
     errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
     speed = run.add_argument_group("how")
-    device = os.environ.get("DEVICE", "auto")
+    _add_device(speed)
     speed.add_argument(
-        "--device", type=device_name, metavar="|".join(DEVICES), default=device, help="or DEVICE in the environment"
+        "--batch-size",
+        type=positive,
+        help=f"rows for one call of the model; {INPUTS}, or {TABLE_ROWS} for a model that takes tables",
     )
-    speed.add_argument("--batch-size", type=positive, default=64, help="rows for one call of the model")
     speed.add_argument(
         "--part-rows", type=positive, default=10_000, help="rows of an output file; a kill loses as many"
     )
     speed.add_argument("--part-bytes", type=positive, default=32 << 20, help="a part of large rows ends here")
     speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
-    speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not said")
+    speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not set")
     speed.add_argument("--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster whose nodes do the work")
     speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
     speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
     _add_merge(commands)
-    _add_check(commands)
     _add_train(commands)
     _add_profile(commands)
     return parser
@@ -136,19 +158,19 @@ def _add_device(group: Any) -> None:
 
 
 def _add_columns(group: Any) -> None:
-    group.add_argument("--column", metavar="NAME", help="the column with the text; text if not said")
+    group.add_argument("--column", metavar="NAME", help="the column with the text; text if not set")
     group.add_argument(
         "--columns", metavar="A,B", help="what an input is made of, in order; FIELD=COLUMN where names differ"
     )
     group.add_argument("--files", metavar="A,B", help="columns that hold addresses of files, for fields of bytes")
     group.add_argument(
-        "--root", type=address, metavar="FOLDER", help="where relative addresses begin; beside the data if not said"
+        "--root", type=address, metavar="FOLDER", help="where relative addresses begin; beside the data if not set"
     )
 
 
 def _asked(options: argparse.Namespace, keep: list[str] | None) -> Asked:
     columns, files = _names(options.columns) or [], _names(options.files) or []
-    return Asked(options.column, columns, keep, files, options.root)
+    return Asked(options.column, columns, keep, files, options.root, getattr(options, "types", {}))
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -185,15 +207,6 @@ def _add_merge(commands: Any) -> None:
     merge.add_argument("--max-bad", type=share, default=0.1, help="refuse when more than this share of rows is bad")
 
 
-def _add_check(commands: Any) -> None:
-    check = commands.add_parser("check", help="say whether this checkout and this input would give the same result")
-    check.set_defaults(start=_check)
-    check.add_argument("--output", required=True, type=address, metavar="FOLDER", help="a complete result")
-    check.add_argument(
-        "--input", nargs="+", type=address, default=[], metavar="PATH", help="that of the result's command if not said"
-    )
-
-
 def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train the task of src/<package>/task.py", formatter_class=_Help)
     train.set_defaults(start=_train)
@@ -219,10 +232,16 @@ def _add_train(commands: Any) -> None:
     )
     train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
     train.add_argument("--seed", type=whole, default=0)
-    device = os.environ.get("DEVICE", "auto")
-    train.add_argument(
-        "--device", type=device_name, metavar="|".join(DEVICES), default=device, help="or DEVICE in the environment"
-    )
+    _add_device(train)
+
+
+class _Gone(argparse.Action):
+    """Rejects an option of an earlier version."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        parser.error(
+            f"{option_string} is gone: the result is Parquet; docs/batch.md shows how to turn it into other files"
+        )
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -237,7 +256,7 @@ def _add_profile(commands: Any) -> None:
     profile.set_defaults(start=_profile)
     profile.add_argument("--input", nargs="+", action="extend", required=True, type=address, metavar="PATH")
     profile.add_argument(
-        "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not said"
+        "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not set"
     )
     _add_columns(profile)
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
@@ -276,20 +295,11 @@ def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return merge_job(options.output, options.max_bad)
 
 
-def _check(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from .reproducing import check_job
-
-    def parsed(command: Sequence[str]) -> RunOptions:
-        return _options(_parser(options.package).parse_args(command), Shard())
-
-    return check_job(options.package, options.output, options.input, parsed)
-
-
 def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
     # Only now: the framework looks for its GPU when it is imported.
     from ..training.job import TrainOptions, train_job
-    from .store import FinishedElsewhere
+    from .output import FinishedElsewhere
 
     try:
         return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
@@ -315,11 +325,16 @@ def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
         input=options.input,
         output=options.output,
         format=options.format,
-        dialect=Dialect(options.delimiter or "", options.encoding or ""),
+        dialect=Dialect(
+            options.delimiter or "",
+            options.encoding or "",
+            tuple(_without_twice("--header", _names(options.header)) or ()),
+            tuple(_names(options.null) or ()),
+        ),
         limit=options.limit,
         asked=_asked(options, _kept(options)),
         parameters=options.parameter,
-        form=Form(options.output_format, tuple(_without_twice("--partition-by", _names(options.partition_by)) or ())),
+        same_input=options.same_input,
         on_error=options.on_error,
         max_bad=options.max_bad,
         device=options.device,

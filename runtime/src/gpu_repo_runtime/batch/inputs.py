@@ -11,14 +11,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
 from pyarrow import ArrowException, fs
 
 from .addresses import behind_password, masked
-from .archives import Gunzipped, Unpacked
 from .exits import BadConfiguration
 from .messages import say
-from .samefiles import once, real_path
 from .wildcards import as_regex, folders_of, say_folders
 
 FORMATS = {
@@ -31,21 +28,24 @@ FORMATS = {
     ".txt": "txt",
 }
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-# What is read of an object store at once, where more is needed.
-REQUEST = 8 << 20
 # What Hive and Spark call a folder of rows without a value.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-# An archive without them ends so only when nothing is in it.
-_PADDING = bytes(4)
+# The plan of a result of this job.
+PLAN = "_plan.json"
 _WILDCARD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How text files are written, as far as it was said: what separates the fields of CSV, and the encoding."""
+    """How text files are written: the character between the fields of CSV, and the encoding; "" is the usual one.
+
+    header: the names of the columns of CSV files without a header. nulls: words that stand for no value.
+    """
 
     delimiter: str = ""
     encoding: str = ""
+    header: tuple[str, ...] = ()
+    nulls: tuple[str, ...] = ()
 
 
 PLAIN = Dialect()
@@ -53,11 +53,9 @@ PLAIN = Dialect()
 
 @dataclass(frozen=True)
 class InputFile:
-    """A file of the input. `name` is what the output calls it, `modified` is in ns since 1970, `inode` a disk's number.
+    """A file of the input. `name` is its name in the output, `modified` is in ns since 1970.
 
-    0 stands for what is not known. changed: when a disk has last written anything of it, in ns, which no program can
-    set. most: how many rows of it are read, where not all are. content: of a small object,
-    which was fetched at once.
+    most: how many of its rows are read, where not all are.
     """
 
     name: str
@@ -66,11 +64,8 @@ class InputFile:
     modified: int
     format: str
     filesystem: fs.FileSystem = field(compare=False, repr=False)
-    inode: int = 0
-    changed: int = 0
     dialect: Dialect = PLAIN
     most: int | None = None
-    content: bytes | None = field(default=None, compare=False, repr=False)
 
     @property
     def is_local(self) -> bool:
@@ -79,31 +74,7 @@ class InputFile:
 
     def open(self) -> Any:
         """Return the file's bytes, to be read from any place."""
-        if self.content is not None:
-            return pa.BufferReader(self.content)
         return self.filesystem.open_input_file(self.path)
-
-    def open_stream(self) -> Any:
-        """Return the content from the beginning on, of a compressed file what was compressed."""
-        codec = COMPRESSED.get(PurePosixPath(self.path.lower()).suffix)
-        if codec and not self.size:
-            raise pa.ArrowInvalid("an archive of 0 bytes, which lacks even its beginning")
-        return self.open() if codec is None else Unpacked(lambda: self._unpacked(codec), self.blames)
-
-    def _unpacked(self, codec: str) -> Any:
-        if codec == "gzip" and self._ends_in_zeros():
-            return Gunzipped(self.open())
-        if self.content is not None:
-            return pa.CompressedInputStream(self.open(), codec)
-        return self.filesystem.open_input_stream(self.path, compression=codec, buffer_size=1 << 20)
-
-    def _ends_in_zeros(self) -> bool:
-        """Tell whether there may be zeros behind an archive, as tapes and block devices leave them."""
-        if not self.is_local and self.content is None:
-            return False
-        with self.open() as file:
-            file.seek(max(0, self.size - len(_PADDING)))
-            return bool(file.read() == _PADDING)
 
     def blames(self, error: Exception) -> bool:
         """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
@@ -112,7 +83,7 @@ class InputFile:
         """
         if not isinstance(error, OSError):
             return isinstance(error, ArrowException)
-        return not error.errno and (self.is_local or self.content is not None)
+        return not error.errno and self.is_local
 
     @property
     def partitions(self) -> dict[str, str | None]:
@@ -123,18 +94,24 @@ class InputFile:
         }
 
     def identity(self) -> dict[str, Any]:
-        """Return what has to stay the same between two starts, or else the content has to be the same."""
+        """Return what has to stay the same between two starts."""
         known: dict[str, Any] = {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
-        said = {key: value for key, value in asdict(self.dialect).items() if value}
-        known |= {"inode": self.inode, "changed": self.changed} if self.inode else {}
+        said = {
+            key: list(value) if isinstance(value, tuple) else value
+            for key, value in asdict(self.dialect).items()
+            if value
+        }
         return known | said | ({} if self.most is None else {"rows": self.most})
 
 
-def open_filesystem(location: str) -> tuple[fs.FileSystem, str]:
-    """Return the filesystem of a local path or a URI such as s3://bucket/key, and the path in it."""
+def open_filesystem(location: str, for_writing: bool = False) -> tuple[fs.FileSystem, str]:
+    """Return the filesystem of a local path or a URI, for example s3://bucket/key, and the path in it."""
     if "://" not in location:
         return fs.LocalFileSystem(), Path(location).absolute().as_posix()
     scheme = location.partition("://")[0]
+    if for_writing and scheme == "s3":
+        # One request for a small object, and not three.
+        location += f"{'&' if '?' in location else '?'}allow_delayed_open=true"
     try:
         filesystem, path = fs.FileSystem.from_uri(location)
         return filesystem, path
@@ -159,8 +136,38 @@ def find_files(
     is written, whose files are not read. Raises BadConfiguration where a location has nothing to read.
     """
     found = [file for location in locations for file in _of_location(location, form, output, dialect)]
-    found = [found[place] for place in once([(file.filesystem, file.path) for file in found])]
-    return sorted(_with_clear_names(found), key=lambda file: file.name)
+    return sorted(_with_clear_names(_each_once(found)), key=lambda file: file.name)
+
+
+def _each_once(files: list[InputFile]) -> list[InputFile]:
+    """Return the files, of several paths to the same file one, which is not a link if possible.
+
+    A link to a file outside of the input is a separate file: git-annex and DVC keep files of the same content once.
+    """
+    own = {file.path: (file.filesystem.type_name, _in_its_folder(file)) for file in files}
+    held = set(own.values())
+    found: dict[tuple[str, str], InputFile] = {}
+    again = ""
+    for file in sorted(files, key=lambda file: file.path != real_path(file.filesystem, file.path)):
+        real = file.filesystem.type_name, real_path(file.filesystem, file.path)
+        key = real if real in held else own[file.path]
+        again = file.path if key in found else again
+        found.setdefault(key, file)
+    if again:
+        more = len(files) - len(found)
+        say(f"{more} more paths lead to files that are read already, for example {again}: each is read once")
+    return list(found.values())
+
+
+def _in_its_folder(file: InputFile) -> str:
+    """Return the path behind the links of its folder."""
+    folder, _, name = file.path.rpartition("/")
+    return f"{real_path(file.filesystem, folder or '/').rstrip('/')}/{name}"
+
+
+def real_path(filesystem: fs.FileSystem, path: str) -> str:
+    """Return the path behind all links."""
+    return os.path.realpath(path) if isinstance(filesystem, fs.LocalFileSystem) else path
 
 
 def _of_location(location: str, form: str | None, output: str | None, dialect: Dialect) -> list[InputFile]:
@@ -178,10 +185,8 @@ def _of_location(location: str, form: str | None, output: str | None, dialect: D
                 f"the input {info.path} is a link that leads nowhere: fetch what it stands for, or take it away"
             )
         name = str(PurePosixPath(info.path).relative_to(base))
-        disk = os.stat(info.path) if isinstance(filesystem, fs.LocalFileSystem) else None
-        inode, changed = (disk.st_ino, disk.st_ctime_ns) if disk else (0, 0)
         size, modified = int(info.size or 0), int(info.mtime_ns or 0)
-        found.append(InputFile(name, info.path, size, modified, own, filesystem, inode, changed, dialect))
+        found.append(InputFile(name, info.path, size, modified, own, filesystem, dialect))
     if not found:
         what = f"{unread.total()} files there, none named {', '.join(FORMATS)}; --format says what they are"
         raise BadConfiguration(f"no input in {location}: {what if unread else 'no files there'}")
@@ -277,7 +282,20 @@ def _below(filesystem: fs.FileSystem, folder: str, location: str) -> list[fs.Fil
         raise BadConfiguration(f"the input {location} may not be read: {error}") from None
     except FileNotFoundError:
         raise BadConfiguration(f"the input {location} does not exist: there is no folder {folder}") from None
-    return _readable(infos, folder)
+    return _readable(_without_results(infos, folder), folder)
+
+
+def _without_results(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:
+    """Return the files that are not in the results of this job below the folder: only who names them reads them."""
+    plans = [PurePosixPath(info.path).parent for info in infos if info.base_name == PLAN]
+    results = [plan for plan in plans if plan != PurePosixPath(folder)]
+    if not results:
+        return infos
+    say(
+        f"{len(results)} results of this job below {folder} are not read, for example {results[0]}; "
+        "to read one, name it in --input"
+    )
+    return [info for info in infos if not any(PurePosixPath(info.path).is_relative_to(one) for one in results)]
 
 
 def _readable(infos: list[fs.FileInfo], folder: str) -> list[fs.FileInfo]:

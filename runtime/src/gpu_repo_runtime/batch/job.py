@@ -6,9 +6,10 @@ import importlib
 import json
 import traceback
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from .. import device, weights
 from ..contract import ContractError, ran
@@ -16,120 +17,113 @@ from ..device.origin import is_project
 from ..interface import LENGTHS, Interface
 from ..words import words_of
 from .calling import Caller
-from .contents import Checksums, Watch
 from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
-from .inputs import find_files
-from .manifest import Ledger
+from .inputs import PLAN, find_files
 from .messages import one_line, say
+from .output import FinishedElsewhere, Output, check_columns
 from .parameters import as_json, parameters_of
-from .parts import TEXT
-from .plan import NAME as PLAN
-from .plan import Plan, checksums_in, code_fingerprint, weights_fingerprint
+from .parts import FILE, INPUT, ROW
+from .plan import Plan, code_fingerprint, weights_fingerprint
 from .predicting import Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
-from .publishing import (
-    Damaged,
-    check_ours,
-    check_published,
-    finish,
-    judge_published,
-    missing_parts,
-    reopen_when_damaged,
-    tidy,
-)
-from .reading import find_columns, first_rows
+from .publishing import check_ours, judge_published, lost_parts, missing_parts, publish
+from .reading import first_rows
 from .run import Run
-from .settings import Repair, RunOptions
+from .schema import find_columns
+from .settings import RunOptions
 from .stop import Stop
-from .store import SUCCESS, FinishedElsewhere, Store, open_store
 
-RESERVED = ["file", "row"]
-REPAIRS = 3
+RESERVED = [FILE, ROW]
 
 
 def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
     """Do the work of this process and return the exit code 0. Raises JobError."""
     with Stop(options.grace) as stop:
-        return _run_until(stop, options, arguments)
-
-
-def _run_until(stop: Stop, options: RunOptions, arguments: Sequence[str]) -> int:
-    with stop.at_once("the input was looked at and the model loaded"):
-        store, plan, predictor, device_name = _prepare(options)
-    if store.read(SUCCESS) is not None and not reopen_when_damaged(store):
-        say(f"{options.output} is complete already; nothing to do")
-        tidy(store)
-        judge_published(store, options.max_bad)
+        with stop.at_once("the input was looked at and the model loaded"):
+            output, plan, predictor, device_name = _prepare(options)
+        if output.is_complete and not _reopened(output):
+            say(f"{options.output} is complete already; nothing to do")
+            judge_published(output, options.max_bad)
+            return DONE
+        try:
+            _work(options, arguments, output, plan, predictor, stop, device_name)
+        except FinishedElsewhere:
+            say("another worker has finished the same output")
         return DONE
-    try:
-        _work(options, arguments, store, plan, predictor, stop, device_name)
-    except FinishedElsewhere:
-        say("another worker has finished the same output")
-    return DONE
 
 
-def _prepare(options: RunOptions) -> tuple[Store, Plan, Predictor, str]:
+def _reopened(output: Output) -> bool:
+    """Begin a complete output again if parts of it are lost; tell whether they are."""
+    lost = lost_parts(output)
+    if lost:
+        say(
+            f"the output was complete, and now {len(lost)} parts are lost or changed, for example {lost[0]}: made again"
+        )
+        output.reopen()
+    return bool(lost)
+
+
+def _prepare(options: RunOptions) -> tuple[Output, Plan, Predictor, str]:
     files = find_files(options.input, options.format, options.output, options.dialect)
     interface = import_model(options.package)
     columns = find_columns(files, interface, options.asked, options.limits)
     parameters = parameters_of(interface, options.parameters)
     if options.limit is not None:
         files = first_rows(files, options.limit, options.limits)
-    if TEXT in columns.kept.names:
-        raise BadConfiguration(f"the column {TEXT!r} cannot be kept: the job itself calls a column so")
-    clash = set(columns.kept.names) & set(RESERVED)
+    clash = set(columns.kept.names) & {*RESERVED, INPUT}
     if clash:
         raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
     device_name = choose_device(options.device)
-    store = open_store(options.output)
-    check_ours(store, options.output)
-    with Checksums(files) as checksums:
-        load_model(interface.model, device_name)
-        # Nothing that is loaded by now goes away: the garbage collector need not walk through it again and again.
-        gc.freeze()
-        caller = Caller(interface, columns, parameters, options.limits.row_size)
-        predictor = Predictor(caller, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
-        plan = Plan(
-            files,
-            columns,
-            options.limits,
-            options.shard.count,
-            options.on_error,
-            predictor.schema,
-            code_fingerprint(options.package),
-            as_json(parameters),
-            options.form,
-            weights_fingerprint(options.package, weights.digest(interface.model)),
-        )
-        options.form.check(columns.kept, predictor.schema)
-        store.prepare()
-        plan.settle(store, checksums)
-    return store, plan, predictor, device_name
+    output = Output(options.output)
+    check_ours(output, options.output, PLAN)
+    load_model(interface.model, device_name)
+    # Objects that are loaded by now stay: the garbage collector need not walk through them again and again.
+    gc.freeze()
+    caller = Caller(interface, columns, parameters, options.limits.row_size)
+    predictor = Predictor(caller, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+    check_columns(pa.schema([*columns.kept, *predictor.schema]))
+    plan = Plan(
+        files,
+        columns,
+        options.limits,
+        options.shard.count,
+        options.on_error,
+        predictor.schema,
+        code_fingerprint(options.package),
+        as_json(parameters),
+        weights_fingerprint(options.package, weights.digest(interface.model)),
+    )
+    output.prepare()
+    plan.settle(output, options.same_input)
+    return output, plan, predictor, device_name
 
 
-def merge_job(output: str, max_bad: float) -> int:
+def merge_job(location: str, max_bad: float) -> int:
     """Check that every part of all shards is there and publish the result; return 0. Raises JobError.
 
     max_bad: the share of bad rows, 0 to 1, that the result may lack.
     """
-    store = open_store(output, make=False)
-    plan = store.read(PLAN)
+    output = Output(location, make=False)
+    plan = output.read(PLAN)
     if plan is None:
-        raise BadConfiguration(f"{output} is not an output of this job: it has no {PLAN}")
-    found = json.loads(plan)
-    missing = missing_parts(store, len(found.get("together") or found["files"]))
-    # Only now: the records that say what is there go when the result is published.
-    if store.read(SUCCESS) is not None:
-        check_published(store)
-        say(f"{output} is complete already")
-        judge_published(store, max_bad)
+        raise BadConfiguration(f"{location} is not an output of this job: it has no {PLAN}")
+    if output.is_complete:
+        if lost := lost_parts(output):
+            raise JobError(f"{len(lost)} parts are lost or changed, for example {lost[0]}: `run` makes them again")
+        say(f"{location} is complete already")
+        judge_published(output, max_bad)
         return DONE
-    if missing:
+    found = json.loads(plan)
+    records = output.records()
+    missing = missing_parts(records, len(found.get("together") or found["files"]))
+    if missing and not output.is_complete:
         some = ", ".join(missing[:5])
-        raise JobError(f"{output} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}")
-    store.prepare()
-    _publish(store, output, None, max_bad)
+        raise JobError(
+            f"{location} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}"
+        )
+    output.prepare()
+    _publish(output, location, None, max_bad)
     return DONE
 
 
@@ -183,7 +177,7 @@ def load_model(model: Any, device_name: str) -> None:
 def _work(
     options: RunOptions,
     arguments: Sequence[str],
-    store: Store,
+    output: Output,
     plan: Plan,
     predictor: Predictor,
     stop: Stop,
@@ -191,16 +185,14 @@ def _work(
 ) -> None:
     shard = options.shard
     name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
-    record = RunRecord(store, options.package, arguments, device_name, name)
+    record = RunRecord(output, options.package, arguments, device_name, name)
     progress = Progress(Metrics(options.metrics_file, options.push_gateway, name, shard.numbers), device_name)
-    progress.batch_size = options.batch_size
-    ledger = Ledger(store, partial(plan.wants, shard))
-    if ledger.records:
-        say(f"going on: {len(ledger.records)} parts are done")
-    sums = checksums_in(store)
     code = JobError.code
     try:
-        Run(plan, ledger, shard, predictor, progress, Watch(sums))(stop, options.max_bad)
+        run = Run(plan, output, shard, predictor, progress)
+        if run.found:
+            say(f"resuming: {run.found} parts are done")
+        run(stop, options.max_bad)
         code = DONE
     except FinishedElsewhere:
         code = DONE
@@ -214,54 +206,31 @@ def _work(
         with contextlib.suppress(FinishedElsewhere, OSError):
             record.end(code, progress.rows)
     try:
-        _complete(options, store, plan, predictor, stop, device_name, name, record)
+        _complete(options, output, plan, name, record)
     except JobError as error:
         with contextlib.suppress(OSError):
             record.end(error.code, progress.rows)
         raise
 
 
-def _complete(
-    options: RunOptions,
-    store: Store,
-    plan: Plan,
-    predictor: Predictor,
-    stop: Stop,
-    device_name: str,
-    name: str,
-    record: RunRecord,
-) -> None:
-    """Publish the result when nothing is missing; parts that were lost meanwhile are made anew."""
-    sums = checksums_in(store)
-    for _ in range(REPAIRS):
-        try:
-            missing = missing_parts(store, len(plan.units))
-            # Only now: the records that say what is there go when the result is published.
-            if store.read(SUCCESS) is not None:
-                return
-            if missing and not options.shard.numbers:
-                raise JobError(f"{missing[0]} is done and cannot be found: does {options.output} list new files late?")
-            if missing:
-                rest = f"{len(missing)} parts or more are missing from others"
-                say(f"shard {name} is done; {rest}, the last one publishes")
-                return
-            Watch(sums).check_all(plan.files)
-            _publish(store, options.output, record.content, options.max_bad)
-            return
-        except Damaged as damage:
-            say(f"{damage.found}: made anew")
-            repair = Progress(Metrics(None, None, name), device_name)
-            damaged = Repair(parts=damage.parts)
-            Run(plan, Ledger(store), damaged, predictor, repair, Watch(sums))(stop, options.max_bad)
-            repair.close(True)
-    raise JobError(f"parts in {options.output} are lost again and again: does another program write there?")
+def _complete(options: RunOptions, output: Output, plan: Plan, name: str, record: RunRecord) -> None:
+    """Publish the result when nothing is missing."""
+    missing = missing_parts(output.records(), len(plan.units))
+    if output.is_complete:
+        return
+    if missing and not options.shard.numbers:
+        raise JobError(f"{missing[0]} is lost, start again: does another program write to {options.output}?")
+    if missing:
+        say(f"shard {name} is done; {len(missing)} parts or more are missing from others, the last one publishes")
+        return
+    _publish(output, options.output, record.content, options.max_bad)
 
 
-def _publish(store: Store, output: str, current: dict[str, Any] | None, max_bad: float) -> None:
+def _publish(output: Output, location: str, current: dict[str, Any] | None, max_bad: float) -> None:
     try:
-        counts = finish(store, provenance(store, current), max_bad)
+        counts = publish(output, output.records(), provenance(output, current), max_bad)
     except FinishedElsewhere:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
     bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
-    say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {output}/data{bad}")
+    say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {location}/data{bad}")

@@ -1,4 +1,4 @@
-"""Inputs of an owner's model, made of the values of a table or of lines of JSON."""
+"""Inputs of an owner's model, made of the columns of a table or of lines of JSON."""
 
 import json
 import os
@@ -8,27 +8,27 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import fs
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from ..interface import Interface
 from ..owntypes import sentence
 from .inputs import InputFile, open_filesystem
-from .overflow import cell_loses, has_bound, loses, may_be_lost
 from .shapes import Taken
 
-# What reading an address may raise besides OSError: a scheme that nobody knows, an address of nothing. And a time of
-# which Python knows no year.
+# What reading an address may raise besides OSError: an unknown scheme, an address of nothing. And a time of which
+# Python knows no year.
 _NO_FILE = (OSError, ValueError, OverflowError, pa.ArrowException)
-
-
 _UNDERSCORES = re.compile(r"\s*[+-]?\d+(_\d+)+\.?[\d_]*([eE][+-]?[\d_]+)?\s*")
+# A number that may be larger than any double.
+_HUGE = re.compile(r"[eE][+]?[0-9]{3}|[0-9]{300}")
 # How pydantic notes a field that is one.
 _DECIMAL = "'type': 'decimal'"
+# Of them JSON says what Python says.
+_PLAIN = {"float", "int", "bool", "str"}
 
-
-class Refused(str):
-    """Stands for a row that is not an input, and says why."""
+Made = tuple[list[Any], dict[int, str]]
 
 
 class Maker:
@@ -36,6 +36,7 @@ class Maker:
 
     def __init__(self, interface: Interface, taken: Taken, limit: int) -> None:
         self._adapter, self._taken, self._limit = interface.inputs, taken, limit
+        self._many: TypeAdapter[list[Any]] = TypeAdapter(list[interface.input])  # type: ignore[name-defined]
         shape = taken.shape
         self._keys: dict[str, list[str]] = {}
         for key, column in taken.fields:
@@ -44,60 +45,88 @@ class Maker:
         # pydantic makes doubles of the fractions in JSON, and decimals of these.
         exact = _DECIMAL in repr(interface.inputs.core_schema)
         self._fraction = _fraction if exact else None
-        self._as_it_is = not exact and (
-            taken.line
-            or (
-                shape.kind == "object"
-                and not (shape.strict or taken.files or taken.folders)
-                and names == set(shape.keys)
-            )
+        own = names == set(shape.keys) and not (shape.strict or taken.left_out)
+        self._is_line = not exact and (
+            taken.line or (shape.kind == "object" and own and not (taken.files or taken.folders))
+        )
+        self._is_plain = plain_fields(interface.inputs.core_schema).issuperset(shape.keys) and not (
+            taken.files or taken.folders
         )
 
-    def inputs(self, values: pa.Array, file: InputFile) -> list[Any]:
-        """Return the inputs, in place of each that is none a `Refused`.
+    def inputs(self, values: pa.Array, file: InputFile) -> Made:
+        """Return the inputs, and why other rows are none: place -> reason.
 
-        values: lines of JSON, or objects of columns as they come from a table.
+        values: lines of JSON, or structs of columns as they come from a table.
         """
-        return [self._input(value, file) for value in values]
+        if self._is_plain and file.format != "jsonl":
+            found = self._all_at_once(values, is_text=file.format != "parquet")
+            if found is not None:
+                return found, {}
+        made, bad = [], {}
+        for place, value in enumerate(values):
+            try:
+                made.append(self._input(value, file))
+            except ValidationError as error:
+                bad[place] = _why(error, self._taken)
+            except _NO_FILE as error:
+                bad[place] = " ".join(str(error).split())
+            except RecursionError:
+                bad[place] = "not JSON: too deep"
+        return made, bad
+
+    def _all_at_once(self, values: pa.Array, is_text: bool) -> list[Any] | None:
+        """Return the inputs of rows of numbers and texts, None where one of them needs a closer look.
+
+        is_text: the values are cells of a text file.
+        """
+        shape, there = self._taken.shape, values.type.names
+        fields = [(key, column) for key, column in self._taken.fields if column in there]
+        columns = [values.field(column) for _, column in fields]
+        if is_text and any(map(_needs_look, columns)):
+            return None
+        lists = [one.to_pylist() for one in columns]
+        if is_text:
+            lists = [
+                one if key in shape.texts else [cell or None for cell in one]
+                for (key, _), one in zip(fields, lists, strict=True)
+            ]
+        stays_null = shape.nullable & shape.required if is_text else shape.nullable
+        rows = [
+            {key: value for (key, _), value in zip(fields, row, strict=True) if value is not None or key in stays_null}
+            for row in zip(*lists, strict=True)
+        ]
+        try:
+            return self._many.validate_python(rows)
+        except ValidationError:
+            return None
 
     def _input(self, scalar: pa.Scalar, file: InputFile) -> Any:
-        try:
-            value = _of_python(scalar)
-            found = self._made_of(value, file)
-            if file.format != "parquet" and self._has_lost(value, found):
-                return Refused("a number that is too large or too small for a double")
-            return found
-        except ValidationError as error:
-            return Refused(_why(error, self._taken))
-        except _NO_FILE as error:
-            return Refused(" ".join(str(error).split()))
-        except RecursionError:
-            return Refused("no JSON: too deep")
+        value = _of_python(scalar)
+        found = self._made_of(value, file)
+        if file.format != "parquet" and self._is_infinite(value, found):
+            raise ValueError("a number that is too large for a double")
+        return found
 
     def _made_of(self, value: Any, file: InputFile) -> Any:
         if file.format != "jsonl":
             return self._of_columns(value | self._of_folders(file), file)
-        if self._as_it_is:
+        if self._is_line:
             return self._adapter.validate_json(value)
         row = json.loads(value, parse_float=self._fraction)
         if self._taken.line:
             return self._adapter.validate_json(json.dumps(row, default=str))
         if not isinstance(row, dict):
-            return Refused(f"no JSON object but {type(row).__name__}")
+            raise ValueError(f"expected a JSON object, got {type(row).__name__}")
         return self._of_json(row | self._of_folders(file), file)
 
-    def _has_lost(self, value: str | dict[str, str], found: Any) -> bool:
-        """Tell whether an input that is made of text has an infinite number or a 0 which the text does not have."""
-        cells = [value] if isinstance(value, str) else list(filter(None, value.values()))
-        if isinstance(found, Refused) or not any(map(may_be_lost, cells)):
-            return False
-        return has_bound(self._adapter.dump_python(found)) and (
-            loses(value) if isinstance(value, str) else any(map(cell_loses, cells))
-        )
+    def _is_infinite(self, value: str | dict[str, str], found: Any) -> bool:
+        """Tell whether text with a huge number has become an infinite one."""
+        texts = [value] if isinstance(value, str) else list(filter(None, value.values()))
+        return any(map(_HUGE.search, texts)) and _has_infinity(self._adapter.dump_python(found))
 
     def _of_json(self, row: dict[str, Any], file: InputFile) -> Any:
         """Return the input of a row whose values are those of JSON. Files among them are read."""
-        picked = self._picked({column: row[column] for column in self._keys if column in row})
+        picked = self._picked(row)
         if self._taken.files:
             return self._adapter.validate_python(self._with_files(picked, file))
         return self._adapter.validate_json(json.dumps(picked, default=str))
@@ -113,28 +142,43 @@ class Maker:
         return {name: value for name, value in found.items() if name in self._taken.folders and value is not None}
 
     def _picked(self, row: dict[str, Any]) -> Any:
-        if self._taken.shape.kind == "object":
-            return {key: row[column] for column in row for key in self._keys[column]}
+        shape = self._taken.shape
+        if shape.kind == "object":
+            found = {key: row[column] for column in row if column in self._keys for key in self._keys[column]}
+            found |= {key: row[name] for key, name in shape.names.items() if key not in found and name in row}
+            if self._taken.left_out is not None:
+                found |= {key: row[key] for key in row if key not in self._taken.left_out}
+            return found
         missing = self._taken.missing(list(row))
         if missing is not None:
             raise ValueError(f"no value in column {missing!r}")
         values = [row[column] for _, column in self._taken.fields]
         return values[0] if len(values) == 1 else values
 
-    def _parsed(self, row: dict[str, str]) -> dict[str, Any]:
-        """Return the cells of a text file: lists and objects are in JSON, and an empty one holds nothing."""
-        shape, found = self._taken.shape, {}
+    def _parsed(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the cells of a text file: lists and objects are in JSON, and an empty cell contains nothing."""
+        shape = self._taken.shape
         items = shape.kind == "list" and len(self._taken.fields) > 1
+        found: dict[str, Any] = {}
         for column, cell in row.items():
-            keys = set(self._keys[column])
-            if not (items or keys & shape.texts) and _UNDERSCORES.fullmatch(cell):
+            keys = set(self._keys.get(column, ()))
+            is_text = bool(keys & shape.texts) and not items
+            if cell is None or (not cell and not is_text):
+                found |= self._empty(column, cell, keys, items)
+                continue
+            if not is_text and _UNDERSCORES.fullmatch(cell):
                 # Python's way to write numbers, and nobody else's.
-                raise ValueError(f"column {column!r} holds {cell!r}, which is no number")
-            if items or (cell and not keys & shape.nested) or keys & shape.texts:
-                found[column] = cell
-            elif cell:
-                found[column] = json.loads(cell, parse_float=self._fraction)
+                raise ValueError(f"column {column!r} holds {cell!r}, which is not a number")
+            is_json = keys & shape.nested and not items
+            found[column] = json.loads(cell, parse_float=self._fraction) if is_json else cell
         return found
+
+    def _empty(self, column: str, cell: str | None, keys: set[str], items: bool) -> dict[str, Any]:
+        """Return null where the model needs a value and takes null; else the key is left out, for its default."""
+        shape = self._taken.shape
+        if items:
+            return {column: None if shape.null_items else cell}
+        return {column: None} if keys & shape.nullable & shape.required else {}
 
     def _with_files(self, picked: Any, file: InputFile) -> Any:
         """Return the values with the content of the files in place of their addresses."""
@@ -163,6 +207,34 @@ class Maker:
         with filesystem.open_input_file(path) as stream:
             content: bytes = stream.read()
         return content
+
+
+def plain_fields(schema: Any) -> set[str]:
+    """Return the fields of a class that are numbers, booleans or texts and that nothing else restricts.
+
+    None of a class that has validators or settings: only pydantic knows what they do.
+    """
+    if schema["type"] != "model" or schema["schema"]["type"] != "model-fields" or schema.get("post_init"):
+        return set()
+    if set(schema.get("config", {})) - {"title"} or schema.get("custom_init") or schema["schema"].get("extra_behavior"):
+        return set()
+    found = {name: one["schema"] for name, one in schema["schema"]["fields"].items() if "validation_alias" not in one}
+    bare = {name: one["schema"] if one["type"] in ("default", "nullable") else one for name, one in found.items()}
+    return {name for name, one in bare.items() if one["type"] in _PLAIN and not set(one) - {"type", "metadata"}}
+
+
+def _needs_look(cells: pa.Array) -> bool:
+    """Tell whether a cell may be a number as only Python writes it, or a number that no double holds."""
+    found = pc.match_substring_regex(cells, rf"[0-9]_[0-9]|{_HUGE.pattern}")
+    return pc.any(found).as_py() is True
+
+
+def _has_infinity(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_infinity, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_infinity, value))
+    return isinstance(value, float) and value in (float("inf"), float("-inf"))
 
 
 def _of_python(scalar: pa.Scalar) -> Any:

@@ -1,11 +1,11 @@
 """What the job says to people, apart from the bar. Imports no framework, so that help and wrong options are quick."""
 
+import contextlib
 import re
 import sys
 
 from ..words import words_of
 from .addresses import masked
-from .streams import put_back
 
 # What moves the cursor, colours, turns the direction of writing or ends a line: an input may hold it in its names.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -19,12 +19,13 @@ def shown(text: str) -> str:
 def say(text: str) -> None:
     """Write a line for people to the standard error output, above a bar if there is one."""
     line = f"job: {shown(text)}"
-    put_back()
-    # Only a bar that is there has to make room.
-    if bars := getattr(sys.modules.get("tqdm"), "tqdm", None):
-        bars.write(line, file=sys.stderr)
-    else:
-        print(line, file=sys.stderr)
+    # Whoever reads the output may have gone; that is no reason to end the job.
+    with contextlib.suppress(OSError, ValueError):
+        # Only a bar that is there has to make room.
+        if bars := getattr(sys.modules.get("tqdm"), "tqdm", None):
+            bars.write(line, file=sys.stderr)
+        else:
+            print(line, file=sys.stderr)
 
 
 def one_line(error: BaseException) -> str:

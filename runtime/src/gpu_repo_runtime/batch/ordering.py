@@ -1,15 +1,13 @@
 """The rows of a part sorted by length, so that little of a batch is padding, and back in the order of the input."""
 
-import base64
-import json
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from .estimates import estimate
-from .parts import ROW, TEXT, BadRow, Part
-from .plaintext import in_text
+from .parquet import as_json
+from .parts import FILE, INPUT, ROW, BadRow, Part
 from .shapes import Taken
 
 # A part with more text than this stays as it was read, and each batch is taken out of it when its turn comes.
@@ -19,10 +17,10 @@ _SHORT = np.iinfo(np.uint16).max
 
 @dataclass
 class Sorted:
-    """A part whose texts are sorted: number i of them, as long as `lengths[i]`, is the good row `order[i]` of the part.
+    """A part whose texts are sorted: text i, of length `lengths[i]`, is the good row `order[i]` of the part.
 
-    texts: all of them in that order, where they are few bytes. is_text: the model takes texts, and not what is made of
-    the columns of an object or a line of JSON.
+    texts: all of them in that order, where they are few bytes. is_text: the model takes texts, and not inputs that are
+    made of columns or of lines of JSON.
     """
 
     part: Part
@@ -34,7 +32,7 @@ class Sorted:
     @classmethod
     def of(cls, part: Part, typed: Taken | None = None) -> "Sorted":
         """Return the part with its longest texts first: if memory does not suffice it shows at once."""
-        texts = part.table[TEXT]
+        texts = part.table[INPUT]
         found = [_lengths(chunk, typed) if typed else estimate(chunk) for chunk in texts.chunks]
         lengths = np.concatenate([np.zeros(0, np.int64), *found])
         order = _longest_first(lengths)
@@ -51,7 +49,7 @@ class Sorted:
         """Return the texts from one place in their order to another, or what the inputs there are made of."""
         if self.texts is not None:
             return self.texts[begin:end]
-        found = _picked(self.part.table[TEXT], self.order[begin:end])
+        found = _picked(self.part.table[INPUT], self.order[begin:end])
         return _as_list(found) if self.is_text else found
 
     def by(self, lengths: np.ndarray) -> "Sorted":
@@ -63,10 +61,11 @@ class Sorted:
     def bad_rows(self, reasons: dict[int, str]) -> list[BadRow]:
         """Return the bad rows of the part, from reading it and from `reasons`: place in the order -> why."""
         places = self.order[np.array(list(reasons), np.int64)]
-        numbers, values = (_picked(self.part.table[name], places) for name in (ROW, TEXT))
-        rows = zip(numbers.to_pylist(), values, reasons.values(), strict=True)
-        unfit = [BadRow(row, reason, raw=as_raw(value)) for row, value, reason in rows]
-        return sorted(self.part.bad + unfit, key=lambda bad: bad.row)
+        files, numbers, values = (_picked(self.part.table[name], places) for name in (FILE, ROW, INPUT))
+        rows = zip(files.to_pylist(), numbers.to_pylist(), values, reasons.values(), strict=True)
+        unfit = [BadRow(row, reason, raw=as_raw(value), file=file) for file, row, value, reason in rows]
+        place = {file.name: n for n, file in enumerate(self.part.files)}
+        return sorted(self.part.bad + unfit, key=lambda bad: (place[bad.file], bad.row))
 
     def in_order_of_input(self, results: pa.Table, failed: list[int]) -> pa.Table:
         """Return the good rows with their results beside them.
@@ -75,7 +74,9 @@ class Sorted:
         out; the kept columns and the row's number stay.
         """
         good = np.delete(self.order, failed) if failed else self.order
-        table = self.part.table.drop_columns([TEXT])
+        table = self.part.table.drop_columns([INPUT])
+        if len(good) == len(table) and np.all(np.diff(good) == 1):
+            return pa.table([*table.columns, *results.columns], schema=pa.schema([*table.schema, *results.schema]))
         place = np.full(len(table), -1)
         place[good] = np.arange(len(good))
         back = place[place >= 0]
@@ -98,20 +99,15 @@ def _longest_first(lengths: np.ndarray) -> np.ndarray:
 
 def as_raw(value: pa.Scalar) -> bytes | None:
     """Return what went to the model: a text or a line as it is, columns as JSON; None for what JSON does not have."""
-    try:
-        # Times as Python has no room for them are texts.
-        found = in_text(pa.repeat(value, 1), str)[0].as_py()
-        return (found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=_in_json)).encode()
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _in_json(value: object) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    if pa.types.is_struct(value.type):
+        return as_json(pa.Table.from_struct_array(pa.array([value], value.type)))
+    return str(value.as_py()).encode()
 
 
 def _picked(values: pa.ChunkedArray, places: np.ndarray) -> pa.Array:
     """Return some of the values; pyarrow would make one array of all chunks first."""
+    if len(places) and places[-1] - places[0] == len(places) - 1 and np.all(np.diff(places) == 1):
+        return values.slice(places[0], len(places)).combine_chunks()
     if values.num_chunks == 1:
         return values.chunk(0).take(pa.array(places))
     ends = np.cumsum([len(chunk) for chunk in values.chunks])
@@ -132,6 +128,7 @@ def _lengths(values: pa.Array, typed: Taken) -> np.ndarray:
     """Return (values,) int64: about how long the texts of inputs are; zeros where they have none."""
     if pa.types.is_string(values.type):
         return estimate(values)
-    fields = [field.name for field in values.type if pa.types.is_string(field.type) and field.name not in typed.files]
+    texts = {column for key, column in typed.fields if key in typed.shape.texts} - typed.files
+    fields = [field.name for field in values.type if pa.types.is_string(field.type) and field.name in texts]
     lengths = [estimate(values.field(name).fill_null("")) for name in fields]
     return sum(lengths, np.zeros(len(values), np.int64))

@@ -11,8 +11,6 @@ import pyarrow as pa
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from .widening import declared
-
 _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
     int: pa.int64(),
@@ -31,7 +29,7 @@ def said_columns(output: Any) -> dict[str, pa.Field]:
     if not _is_class(output):
         return {}
     found = {name: arrow_type(field.annotation) for name, field in output.model_fields.items()}
-    return {name: declared(name, form) for name, form in found.items() if form is not None}
+    return {name: pa.field(name, form) for name, form in found.items() if form is not None}
 
 
 def arrow_type(annotation: Any) -> pa.DataType | None:

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import importlib.util
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,26 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from .combining import Unit, units_of
 from .exits import BadConfiguration
-from .formats import PARQUET, Form
+from .inputs import PLAN as NAME
 from .inputs import InputFile
+from .output import FinishedElsewhere, Output
 from .parts import Columns, Limits
+from .publishing import to_json
+from .reading import Unit, units_of
 from .settings import Shard
-from .store import SUCCESS, FinishedElsewhere, Store
 
-NAME = "_plan.json"
-# What a copy with the same time, or another disk, has otherwise.
-NOT_OF_CONTENT = ("inode", "changed")
-# Where one of them differs, the content tells whether a file is the same.
-_OF_A_DISK = ("modified", *NOT_OF_CONTENT)
 # What a plan says of a file that an option decides.
-_READING = ("delimiter", "encoding", "format", "rows")
+_READING = ("delimiter", "encoding", "header", "nulls", "format", "rows")
 _NO_OPTIONS = {"code": "the code has changed", "weights": "the weights, or other files beside model.py, have changed"}
 # What tools leave beside code.
 _LEFT_BY_TOOLS = ("__pycache__", ".egg-info", ".dist-info", ".pyc")
-# What a plan does not name where it is so.
-_USUAL = {"output_format": "parquet"}
 
 
 def code_fingerprint(package: str) -> str:
@@ -104,7 +97,6 @@ class Plan:
     result: pa.Schema
     code: str
     parameters: Any = None
-    form: Form = PARQUET
     weights: str = ""
 
     @cached_property
@@ -133,8 +125,6 @@ class Plan:
             "keep": _types(self.columns.kept),
             "result": _types(self.result),
             "on_error": self.on_error,
-            **({} if self.form.name == "parquet" else {"output_format": self.form.name}),
-            **({"partition_by": list(self.form.folders)} if self.form.folders else {}),
             "code": self.code,
             **({"weights": self.weights} if self.weights else {}),
             **({"together": counts} if max(counts, default=1) > 1 else {}),
@@ -151,60 +141,36 @@ class Plan:
             found |= {"files_of": sorted(typed.files), "root": typed.root}
         return found if self.parameters is None else found | {"parameters": self.parameters}
 
-    def settle(self, store: Store, checksums: Callable[[], dict[str, str]]) -> None:
+    def settle(self, output: Output, same_input: bool = False) -> None:
         """Write the plan, or compare it with the one that is there. Raises BadConfiguration when they differ.
 
-        checksums: returns those of the files by their names. A file of the same content may have another time.
+        same_input: files of the same name and size are the same, whatever their times.
         """
         own = self.as_dict()
-        content = store.read(NAME)
-        if content is None:
-            _add_checksums(own, checksums())
-            if store.create(NAME, to_json(own)):
-                return
-            content = store.read(NAME)
-        there = _parsed(content or b"{}")
-        before = {file["name"]: file for file in there.get("files", [])}
-        if any(_is_in_doubt(before.get(file["name"], {}), file) for file in own["files"]):
-            _add_checksums(own, checksums())
-        other_mode = there | {"on_error": self.on_error}
-        goes_on = there.get("on_error") == "fail" != self.on_error and store.read(SUCCESS) is None
-        if goes_on and not _changes(other_mode, own):
-            # What is done had no bad row: the rest goes on with another mode.
-            with contextlib.suppress(FinishedElsewhere):
-                store.write(NAME, to_json(other_mode))
+        if output.create(NAME, to_json(own)):
             return
-        changes = _changes(there, own)
+        there = _parsed(output.read(NAME) or b"{}")
+        other_mode = there | {"on_error": self.on_error}
+        was_strict = there.get("on_error") == "fail" != self.on_error and not output.is_complete
+        if was_strict and not _changes(other_mode, own, same_input):
+            # What is done had no bad row: the rest may have another mode.
+            with contextlib.suppress(FinishedElsewhere):
+                output.write(NAME, to_json(other_mode))
+            return
+        changes = _changes(there, own, same_input)
         if changes:
             raise BadConfiguration(
                 f"this output was begun otherwise: {'; '.join(changes)}. "
-                "Go on as it was begun, or take another --output (or delete this one)"
+                "Continue as it was begun, or use another --output (or delete this one)"
             )
 
 
-def checksums_in(store: Store) -> dict[str, str]:
-    """Return the checksums that the plan of an output knows, by the names of the files."""
-    files = _parsed(store.read(NAME) or b"{}").get("files", [])
-    return {file["name"]: file["sha256"] for file in files if file.get("sha256")}
-
-
-def to_json(value: Any) -> bytes:
-    """Return the value as JSON for people to read, the same bytes for the same value."""
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
-
-
-def _add_checksums(plan: dict[str, Any], checksums: dict[str, str]) -> None:
-    for file in plan["files"]:
-        if file["name"] in checksums:
-            file["sha256"] = checksums[file["name"]]
-
-
-def _shown(value: Any, key: str = "") -> Any:
-    return _USUAL.get(key, "not said") if value is None else value
+def _shown(value: Any) -> Any:
+    return "not set" if value is None else value
 
 
 def _other_reading(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """Say which options read the same files in another way."""
+    """Return which options read the same files in another way."""
     both = [(before[name], after[name]) for name in before.keys() & after.keys()]
     found = [
         f"--{key} was {_shown(was.get(key))}, now {_shown(now.get(key))}"
@@ -217,54 +183,45 @@ def _other_reading(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
     return [*dict.fromkeys(found), *(["--limit is another one"] if limited else [])]
 
 
-def _is_in_doubt(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    return any(before.get(key) != now.get(key) for key in _OF_A_DISK)
-
-
-def _is_same(before: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Tell whether a file is the same: by its time, or by its content where that is known of both."""
-    passing = (*_OF_A_DISK, "sha256", *_READING)
-    if {k: v for k, v in before.items() if k not in passing} != {k: v for k, v in now.items() if k not in passing}:
-        return False
-    known = before.get("sha256") and now.get("sha256")
-    key = "sha256" if known else "modified"
-    return bool(before[key] == now[key])
+def _is_same(before: dict[str, Any], now: dict[str, Any], same_input: bool) -> bool:
+    passing = {*_READING, "modified"} if same_input else {*_READING}
+    return all(before.get(key) == now.get(key) for key in (before.keys() | now.keys()) - passing)
 
 
 def _parsed(content: bytes) -> dict[str, Any]:
     try:
         found = dict(json.loads(content))
-        # What the comparison takes for granted.
         if not all(isinstance(file["name"], str) for file in found.get("files", [])):
             raise ValueError("a file without a name")
         return found
     except (ValueError, TypeError, KeyError):
-        raise BadConfiguration(
-            f"{NAME} of this output is cut or no JSON: take another --output, or delete it"
-        ) from None
+        raise BadConfiguration(f"{NAME} of this output is not valid JSON: use another --output, or delete it") from None
 
 
 def _types(schema: pa.Schema) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema}
 
 
-def _changes(there: dict[str, Any], own: dict[str, Any]) -> list[str]:
-    """Say in a few words what differs between the plan that is there and the one of this start."""
+def _changes(there: dict[str, Any], own: dict[str, Any], same_input: bool) -> list[str]:
+    """Return in a few words what differs between the plan that is there and the one of this start."""
     changes = [
-        _NO_OPTIONS.get(key)
-        or f"--{key.replace('_', '-')} was {_shown(there.get(key), key)}, now {_shown(own.get(key), key)}"
+        _NO_OPTIONS.get(key) or f"--{key.replace('_', '-')} was {_shown(there.get(key))}, now {_shown(own.get(key))}"
         for key in own | there
         if key not in ("files", "together") and there.get(key) != own.get(key)
     ]
     before = {file["name"]: file for file in there.get("files", [])}
     after = {file["name"]: file for file in own["files"]}
     changes += _other_reading(before, after)
+    both = before.keys() & after.keys()
+    changed = {name for name in both if not _is_same(before[name], after[name], same_input)}
     for word, names in [
         ("new", after.keys() - before.keys()),
         ("gone", before.keys() - after.keys()),
-        ("changed", {name for name in before.keys() & after.keys() if not _is_same(before[name], after[name])}),
+        ("changed", changed),
     ]:
         if names:
             some = ", ".join(sorted(names)[:3])
             changes.append(f"{len(names)} input files {word}: {some}{' ...' if len(names) > 3 else ''}")
+    if changed and not same_input and changes == changes[-1:]:
+        changes[-1] += " (--same-input accepts a copy of the same files)"
     return changes

@@ -7,18 +7,22 @@ from typing import Any
 
 from .. import device
 from .calling import Caller
+from .columns import UNFIT
 from .exits import RETRY, BadConfiguration, JobError
 from .lengths import own_lengths
 from .messages import one_line, say
 from .ordering import Sorted
 from .results import Outcome, to_table
 from .stop import Stop
-from .widening import UNFIT
 
 # One for each fork between this process and the first one; its number would be a call of the system for each batch.
 _FORKS: list[None] = []
 _forks = _FORKS.__len__
 os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
+
+
+# Rows of a batch where --batch-size is not set: of texts and other inputs, and of a table.
+INPUTS, TABLE_ROWS = 64, 8192
 
 
 class BatchSize:
@@ -52,8 +56,9 @@ class BatchSize:
 class Predictor:
     """Runs the model over parts on a device ("cpu" or "cuda")."""
 
-    def __init__(self, caller: Caller, device_name: str, batch_size: int, names: list[str]) -> None:
-        self.batch_size = BatchSize(batch_size)
+    def __init__(self, caller: Caller, device_name: str, batch_size: int | None, names: list[str]) -> None:
+        """batch_size: None for the usual one."""
+        self.batch_size = BatchSize(batch_size or (TABLE_ROWS if caller.takes_tables else INPUTS))
         self._caller = caller
         self._device = device_name
         self._forks = _forks()
@@ -89,7 +94,6 @@ class Predictor:
             self._predict(rows, range(position, position + size), outcome)
             position += size
             done(size)
-        outcome.convert()
         self._check_model(count, len(outcome.bad))
         return outcome
 
@@ -97,10 +101,10 @@ class Predictor:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
         inputs, refused = self._caller.inputs(rows.part, rows.some(batch.start, batch.stop))
         left = _left_by(refused, batch, outcome) if refused else batch
-        if left:
+        if len(left):
             self._predict_inputs(rows, inputs, left, outcome)
 
-    def _predict_inputs(self, rows: Sorted, inputs: list[Any], batch: Sequence[int], outcome: Outcome) -> None:
+    def _predict_inputs(self, rows: Sorted, inputs: Any, batch: Sequence[int], outcome: Outcome) -> None:
         memory = False
         try:
             # A copy: what the model does to its list must not reach the halves of a batch that fails.

@@ -12,20 +12,18 @@ import pyarrow as pa
 from .. import capacity, device
 from ..capacity import Measured, peak, reset_peak
 from .calling import Caller
-from .combining import parts_together, units_of
 from .exits import DONE, BadInput
-from .formats import as_bytes
 from .inputs import InputFile, find_files
 from .job import RESERVED, choose_device, import_model, load_model
 from .messages import say
 from .ordering import Sorted
+from .output import as_bytes
 from .parts import Columns, Limits, Part
-from .plan import to_json
 from .predicting import Predictor
-from .reading import Asked, find_columns, read_parts
+from .publishing import to_json
+from .reading import read_parts, units_of
+from .schema import Asked, find_columns
 from .stop import Stop
-from .store import DiskStore
-from .textfiles import Start
 
 LIMITS = Limits(10_000, 32 << 20, 16 << 20)
 
@@ -88,14 +86,8 @@ def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
 
 
 def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
-    for index, unit in enumerate(units_of(files, columns, limits, 1)):
-        first = unit[0]
-        if len(unit) > 1:
-            yield from parts_together(unit, index, columns, limits, lambda file: file, lambda _: True)
-            continue
-        for part in read_parts(first, index, columns, limits, Start(), lambda _: True):
-            if isinstance(part, Part):
-                yield part
+    for number, unit in enumerate(units_of(files, columns, limits, 1)):
+        yield from read_parts(unit, number, columns, limits, lambda _: True)
 
 
 def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
@@ -103,11 +95,8 @@ def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
 
 
 def _write(folder: Path, outcomes: list[Any]) -> None:
-    store = DiskStore(folder)
-    store.prepare(for_parts=False)
     for outcome in outcomes:
-        store.write("sample.parquet", as_bytes(outcome.table()))
-    store.tidy("_tmp")
+        (folder / "sample.parquet").write_bytes(as_bytes(outcome.table()))
 
 
 def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Measured:

@@ -11,7 +11,6 @@ from typing import Any
 from .. import device
 from .exits import BadConfiguration
 from .messages import say
-from .streams import put_back
 
 LINE_SECONDS = 30
 METRICS_SECONDS = 15
@@ -120,6 +119,8 @@ class Progress:
     def close(self, done: bool) -> None:
         """Take the bar away and write the last metrics."""
         if self._bar is not None:
+            self._bar.total = self.rows if done else self._bar.total
+            self._bar.refresh()
             self._bar.close()
         self._metrics.write(self.values() | {"done": float(done)}, now=True)
 
@@ -138,8 +139,7 @@ class Progress:
 
 def _bar() -> Any:
     """Return a bar, None where the standard error is not a terminal. What draws it is not imported for nothing."""
-    put_back()
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         return None
     from tqdm import tqdm
 

@@ -17,9 +17,10 @@ from .. import device
 from ..weights import WeightsError, locked
 from .addresses import masked
 from .exits import BadConfiguration
-from .plan import NAME as PLAN
-from .plan import NOT_OF_CONTENT, checksum_of, code_fingerprint, data_files, folder_of, to_json
-from .store import Store, read_all
+from .inputs import PLAN
+from .output import Output
+from .plan import checksum_of, code_fingerprint, data_files, folder_of
+from .publishing import to_json
 
 RUNS = "_runs"
 _SAID = re.compile(r"^(Name|Version): *(.*?) *$", re.MULTILINE)
@@ -29,8 +30,8 @@ VERSIONS = sorted(("cupy-cuda12x", "cupy-cuda13x", "numpy", "pyarrow", "transfor
 class RunRecord:
     """A file beside the output for each start of a worker, so that stops and restarts can be seen afterwards."""
 
-    def __init__(self, store: Store, package: str, arguments: Sequence[str], device_name: str, shard: str) -> None:
-        self._store = store
+    def __init__(self, output: Output, package: str, arguments: Sequence[str], device_name: str, shard: str) -> None:
+        self._output = output
         begin = datetime.now(UTC)
         self.content: dict[str, Any] = {
             "start": begin.isoformat(timespec="seconds"),
@@ -46,19 +47,19 @@ class RunRecord:
             "folder": os.environ.get("JOB_FOLDER") or str(Path.cwd()),
         }
         self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
-        store.write(self._name, to_json(self.content))
+        output.write(self._name, to_json(self.content))
 
     def end(self, code: int, rows: int) -> None:
         """Add how the run ended: its exit code and the rows that it did."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._store.write(self._name, to_json(self.content | {"end": now, "exit_code": code, "rows": rows}))
+        self._output.write(self._name, to_json(self.content | {"end": now, "exit_code": code, "rows": rows}))
 
 
-def provenance(store: Store, current: dict[str, Any] | None) -> dict[str, Any]:
+def provenance(output: Output, current: dict[str, Any] | None) -> dict[str, Any]:
     """Return the whole story of the result: its plan and every start that worked on it."""
-    runs = [run for content in read_all(store, RUNS, sorted(store.sizes(RUNS))) if (run := _parsed(content))]
-    plan = json.loads(store.read(PLAN) or b"{}")
-    files = [{key: one for key, one in file.items() if key not in NOT_OF_CONTENT} for file in plan.pop("files", [])]
+    runs = [run for content in output.read_all(RUNS) if (run := _parsed(content))]
+    plan = json.loads(output.read(PLAN) or b"{}")
+    files = plan.pop("files", [])
     story = current or (runs[-1] if runs else {})
     told = ("command", "folder", "code", "image", "versions", "packages", "locks", "weights", "device")
     few = {"start", "end", "exit_code", "rows", "shard", "command", "device", "code"}

@@ -1,166 +1,89 @@
-"""From the input's files to parts: which columns there are, and the parts that are still to be done."""
+"""From the input's files to parts: the units, and the parts of a unit that are still to be done."""
 
-import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from pathlib import PurePosixPath
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..interface import Interface
-from .commontypes import without_views
-from .exits import BadConfiguration, BadInput, refusal
-from .inputs import InputFile
-from .int96 import columns_of, with_units
-from .parquetfiles import parquet_parts
-from .parts import LINE_COLUMN, ROW, TEXT, Columns, Limits, Part
-from .shapes import shape_of, taken
-from .textfiles import DELIMITERS, Start, count_rows, delimiter_of, first_lines, read_header, some_lines, text_parts
-from .widening import LARGEST, UNFIT, field_of, infer, is_empty, typed
+from .exits import BadInput, refusal
+from .inputs import COMPRESSED, InputFile
+from .parquet import ParquetReader
+from .parts import FILE, INPUT, ROW, UNCOUNTED, BadRow, Columns, Limits, Part
+from .readers import AT_ONCE, DELIMITERS, CsvReader, LineReader, counted
+from .textstreams import BROKEN, BYTES_AT_ONCE
 
-# How far a column that begins with nulls is searched for a value, which tells its type.
-SEARCHED_BYTES = 256 << 20
+# With fewer files, each of them is a unit.
+FEW_FILES = 64
+# Units for each shard, so that there is work for all of them.
+LEAST_UNITS = 8
+# Small files are one unit up to these bytes for each row that a part may have: hardly any row is shorter.
+BYTES_OF_A_ROW = 32
+# How many times larger the content of a compressed file may be.
+COMPRESSION = 10
 
-
-@dataclass(frozen=True)
-class Asked:
-    """What a run wants of the input: which columns make an input of the model, and which go to the output too.
-
-    keep: None for the one with the text. columns, files, root: see --help.
-    """
-
-    column: str | None = None
-    columns: Sequence[str] = ()
-    keep: list[str] | None = None
-    files: Sequence[str] = ()
-    root: str | None = None
+Unit = tuple[InputFile, ...]
 
 
-def find_columns(files: list[InputFile], interface: Interface, asked: Asked, limits: Limits) -> Columns:
-    """Return the columns to read; their types are those of the first file that has some, as its first rows tell them.
-
-    Raises BadConfiguration when a column is not there.
-    """
-    schema = _first_schema(files, limits)
-    own = set(schema.names) if schema is not None else set()
-    folders = {name: None for file in files for name in file.partitions if schema is not None and name not in own}
-    if schema is not None:
-        schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in folders)])
-    columns = _columns(schema, files, interface, asked, limits)
-    typed = columns.typed and replace(columns.typed, folders=frozenset(folders) & {c for _, c in columns.typed.fields})
-    if (typed and typed.folders and not typed.columns) or (not typed and columns.text in folders):
-        raise BadConfiguration("an input cannot be made of the names of folders alone")
-    return replace(columns, typed=typed, folders=frozenset(folders) & set(columns.kept.names))
-
-
-def _first_schema(files: list[InputFile], limits: Limits) -> pa.Schema | None:
-    """Return the columns of the first file that has some, and has rows where one has: without them it has no values."""
-    of_no_rows = None
-    for file in files:
-        found = _schema(file, limits)
-        if found is not None and (file.format != "parquet" or pq.read_metadata(file.open()).num_rows):
-            return found
-        of_no_rows = found if of_no_rows is None else of_no_rows
-    return of_no_rows
+def units_of(files: Sequence[InputFile], columns: Columns, limits: Limits, shards: int) -> list[Unit]:
+    """Return the files in their order, small ones that follow one another together. The same for the same plan."""
+    if len(files) < FEW_FILES:
+        return [(file,) for file in files]
+    weights = [_weight(file) for file in files]
+    room = min(limits.size, limits.rows * BYTES_OF_A_ROW, sum(weights) // (shards * LEAST_UNITS))
+    units: list[list[InputFile]] = []
+    left = 0
+    for file, weight in zip(files, weights, strict=True):
+        if weight <= left and _fit_together(units[-1][-1], file, columns):
+            units[-1].append(file)
+            left -= weight
+        else:
+            units.append([file])
+            left = room - weight
+    return list(map(tuple, units))
 
 
-def _columns(
-    schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked, limits: Limits
-) -> Columns:
-    if not interface.is_text:
-        return _typed_columns(schema, files, interface, asked, limits)
-    if asked.files:
-        raise BadConfiguration("--files is for a model whose Input holds bytes, and this one takes texts")
-    text = _text_column(asked)
-    names = [text] if asked.keep is None else asked.keep
-    if schema is None:
-        return Columns(text, pa.schema([(name, pa.string()) for name in names]))
-    _check_kept(schema, [text, *names])
-    others = {field.name: field for field in _kept(schema, [n for n in names if n != text], files, limits)}
-    return Columns(text, pa.schema([others.get(name, pa.field(name, pa.string())) for name in names]))
+def _weight(file: InputFile) -> int:
+    is_compressed = PurePosixPath(file.path.lower()).suffix in COMPRESSED
+    return max(1, file.size) * (COMPRESSION if is_compressed else 1)
 
 
-def _text_column(asked: Asked) -> str:
-    if len(asked.columns) > 1:
-        raise BadConfiguration(f"--columns {','.join(asked.columns)}: the model takes a text, which one column holds")
-    return asked.columns[0] if asked.columns else asked.column or LINE_COLUMN
+def _fit_together(one: InputFile, other: InputFile, columns: Columns) -> bool:
+    """Tell whether two files are read alike and their rows mean the same to the model."""
+    if one.format != other.format or one.most is not None or other.most is not None:
+        return False
+    typed = columns.typed
+    if typed and one.format == "parquet" and not set(typed.columns) <= set(typed.required) & set(columns.inputs.names):
+        # A column that one of them lacks has its default there, and columns of several types stay apart.
+        return False
+    # Addresses are relative to the data file, and names of folders are columns.
+    return not (typed and (typed.files or typed.folders)) or _folders(one) == _folders(other)
 
 
-def _with_folders(table: pa.Table, file: InputFile, columns: Columns) -> pa.Table:
-    """Return the rows with the kept columns that the folders of their file tell."""
-    for name in columns.folders:
-        if name not in file.partitions:
-            raise BadInput(f"{file.name}: no column {name!r}, which the folders of other files tell")
-        value = pa.scalar(file.partitions[name], pa.string())
-        table = table.append_column(name, pa.repeat(value, len(table)))
-    return table.select([ROW, TEXT, *columns.kept.names])
-
-
-def _typed_columns(
-    schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked, limits: Limits
-) -> Columns:
-    """Return the columns for a model of another input than a text. None is kept but those of --keep."""
-    chosen, kept = [*asked.columns, *([asked.column] if asked.column else [])], asked.keep or []
-    lines = all(file.format == "jsonl" for file in files)
-    shape = shape_of(interface)
-    if schema is None and (lines or shape.kind == "object") and not (chosen or kept or asked.files):
-        names = list(shape.keys) if shape.kind == "object" else None
-    else:
-        names = schema.names if schema is not None else [*chosen, *kept]
-    made = taken(interface, names, chosen, kept, asked.files, asked.root)
-    if schema is None:
-        return Columns("", pa.schema([(name, pa.string()) for name in kept]), made)
-    _check_kept(schema, kept)
-    return Columns("", pa.schema(_kept(schema, kept, files, limits)), made)
-
-
-def _check_kept(schema: pa.Schema, names: list[str]) -> None:
-    there = Counter(schema.names)
-    for name in names:
-        if name not in there:
-            known = ", ".join(there) or "none"
-            raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
-        if there[name] > 1:
-            raise BadConfiguration(f"the input has {there[name]} columns {name!r}: which one is meant?")
-
-
-def first_rows(files: list[InputFile], count: int, limits: Limits) -> list[InputFile]:
-    """Return the files that hold the first rows of the input, the last of them cut behind them."""
-    found = []
-    for file in files:
-        if not count:
-            break
-        try:
-            if file.format == "parquet":
-                taken = rows = min(count, pq.read_metadata(file.open()).num_rows)
-            else:
-                taken, rows = count_rows(file, limits, count)
-        except (OSError, pa.ArrowException) as error:
-            if not file.blames(error):
-                raise
-            taken = rows = 1
-        count -= rows
-        found.append(replace(file, most=taken))
-    return found
+def _folders(file: InputFile) -> tuple[PurePosixPath, PurePosixPath]:
+    return PurePosixPath(file.path).parent, PurePosixPath(file.name).parent
 
 
 def read_parts(
-    file: InputFile, file_index: int, columns: Columns, limits: Limits, start: Start, wanted: Callable[[int], bool]
-) -> Iterator[Part | int]:
-    """Yield the wanted parts of a file from `start` on, and at its end the number of its parts. Raises BadInput."""
-    inside = columns.in_files()
-    with errors_named(file):
-        if file.format == "parquet":
-            parts = parquet_parts(file, file_index, inside, limits, start.index, wanted)
-        else:
-            parts = text_parts(file, file_index, inside, limits, start, wanted)
-        for part in parts:
-            if columns.folders and isinstance(part, Part):
-                part.table = _with_folders(part.table, file, columns)
-            yield part
+    unit: Unit, number: int, columns: Columns, limits: Limits, wanted: Callable[[int], bool]
+) -> Iterator[Part]:
+    """Yield the wanted parts of a unit. Raises BadInput."""
+    cutter = _Cutter(unit, number, limits, wanted)
+    for place, file in enumerate(unit):
+        with errors_named(file):
+            read = _parquet if file.format == "parquet" else _text
+            for row, count, size, table, bad in read(file, columns, limits, cutter, alone=len(unit) == 1):
+                for part in cutter.add(file, row, count, size, _with_folders(table, file, columns), bad):
+                    part.join(columns)
+                    yield part
+            cutter.end_file(file)
+            cutter.through = (place + 1) / len(unit)
+    if last := cutter.end():
+        last.join(columns)
+        yield last
 
 
 @contextmanager
@@ -174,119 +97,147 @@ def errors_named(file: InputFile) -> Iterator[None]:
         raise refusal(file.name, error) from error
 
 
-def _kept(schema: pa.Schema, names: Sequence[str], files: list[InputFile], limits: Limits) -> list[pa.Field]:
-    """Return columns with the types of their values for dictionary types, and of the first ones behind nulls."""
-    fields = [schema.field(name) for name in names]
-    nulls = {field.name for field in fields if pa.types.is_null(field.type)}
-    found = _behind_nulls(nulls, files, limits)
-    fields = [found.get(one.name, one.with_type(pa.string())) if one.name in nulls else one for one in fields]
-    return [one.with_type(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in fields]
+class _Cutter:
+    """Cuts the rows of a unit into parts. A part is yielded when it is known whether another one follows.
+
+    ends: the rows behind the parts, where they are known before the rows are read. through: the share of the unit that
+    has been read.
+    """
+
+    def __init__(self, unit: Unit, number: int, limits: Limits, wanted: Callable[[int], bool]) -> None:
+        self._unit, self._number, self._limits, self._wanted = unit, number, limits, wanted
+        self._part = Part(number, 0, [])
+        self._position = 0
+        self._last: InputFile | None = None
+        self.ends: list[int] = []
+        self.through = 0.0
+
+    @property
+    def room(self) -> tuple[int, int]:
+        """Return the rows and bytes that fit into the current part; a full one counts as empty."""
+        rows, size = self._limits.rows - self._part.rows, self._limits.size - self._part.size
+        return (rows, size) if rows > 0 and size > 0 else (self._limits.rows, self._limits.size)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Tell whether the next row is of a wanted part."""
+        return self._wanted(self._part.index + self._is_full)
+
+    @property
+    def _is_full(self) -> bool:
+        if self.ends:
+            return self._position >= self.ends[self._part.index]
+        return self._part.rows >= self._limits.rows or self._part.size >= self._limits.size
+
+    def wants(self, begin: int, end: int) -> bool:
+        """Tell whether one of these rows is of a wanted part; True where that is not known."""
+        if not self.ends:
+            return True
+        starts = [0, *self.ends]
+        return any(self._wanted(index) for index, stop in enumerate(self.ends) if starts[index] < end and stop > begin)
+
+    def add(
+        self, file: InputFile, row: int, count: int, size: int, table: pa.Table | None, bad: list[BadRow]
+    ) -> Iterator[Part]:
+        """Add `count` rows of a file; the good ones are in `table`, None where they were not read."""
+        while count:
+            if self._is_full and (part := self._close(last=False)):
+                yield part
+            part = self._part
+            room = self.ends[part.index] - self._position if self.ends else self._limits.rows - part.rows
+            taken = min(count, room)
+            end = row + taken
+            if file not in part.files[-1:]:
+                part.files.append(file)
+            self._last = file
+            if table is not None:
+                own = table if taken == count else table.filter(pc.less(table[ROW], end))
+                part.tables.append(own.add_column(0, FILE, pa.repeat(pa.scalar(file.name, pa.string()), len(own))))
+                table = table.slice(len(own))
+            part.bad += [one.within(row, end, file) for one in bad if one.row < end and one.row + one.count > row]
+            part.rows, part.size, size = part.rows + taken, part.size + size, 0
+            self._position += taken
+            row, count = end, count - taken
+
+    def end_file(self, file: InputFile) -> None:
+        """Note a file, even if it has no rows."""
+        if file is not self._last:
+            self._part.files.append(file)
+
+    def end(self) -> Part | None:
+        """Return the last part, if it is wanted."""
+        return self._close(last=True)
+
+    def _close(self, last: bool) -> Part | None:
+        part, self._part = self._part, Part(self._number, self._part.index + 1, [])
+        part.last, part.files = last, part.files or [self._unit[-1]]
+        part.through = 1.0 if last else self.through
+        return part if self._wanted(part.index) else None
 
 
-def _behind_nulls(names: Set[str], files: list[InputFile], limits: Limits) -> dict[str, pa.Field]:
-    """Return the columns as their first values tell them, as far as there are any far and wide."""
-    found: dict[str, pa.Field] = {}
-    schemas = (schema for file in files for schema in _schemas(file, limits))
-    while len(found) < len(names) and (schema := next(schemas, None)) is not None:
-        there = Counter(schema.names)
-        for name in names - found.keys():
-            if there[name] == 1 and not pa.types.is_null(schema.field(name).type):
-                found[name] = schema.field(name)
+_Read = Iterator[tuple[int, int, int, pa.Table | None, list[BadRow]]]
+
+
+def _text(file: InputFile, columns: Columns, limits: Limits, cutter: _Cutter, alone: bool) -> _Read:
+    reader = (CsvReader if file.format in DELIMITERS else LineReader)(file, columns, limits)
+    row, most, read = 0, float("inf") if file.most is None else file.most, 0
+    while row < most:
+        rows, room = cutter.room
+        some = reader.take(int(min(rows, most - row, AT_ONCE)), min(room, BYTES_AT_ONCE))
+        if not some:
+            break
+        size = reader.size_of(some)
+        read += size
+        if alone:
+            cutter.through = min(1.0, read / max(1, file.size))
+        table, bad = reader.parse(some, row) if cutter.is_wanted else (None, [])
+        yield row, len(some), size, table, bad
+        row += len(some)
+    if reader.broken and row < most:
+        yield row, 1, 0, None, [BadRow(row, UNCOUNTED + reader.broken, uncounted=True)]
+
+
+def _parquet(file: InputFile, columns: Columns, limits: Limits, cutter: _Cutter, alone: bool) -> _Read:
+    reader = ParquetReader(file, columns, limits)
+    if alone and reader.cut:
+        cutter.ends = reader.cut.ends
+    for piece in reader.pieces(cutter.wants):
+        row, count, table, bad = piece
+        if alone and reader.cut:
+            cutter.through = (row + count) / max(1, reader.rows)
+        yield row, count, table.nbytes if table is not None and not alone else 0, table, bad
+
+
+def _with_folders(table: pa.Table | None, file: InputFile, columns: Columns) -> pa.Table | None:
+    """Return the rows with the kept columns that the names of folders contain."""
+    if table is None or not columns.folders:
+        return table
+    for name in columns.folders:
+        if name not in file.partitions:
+            raise BadInput(f"{file.name}: no column {name!r}, which the folders of other files contain")
+        table = table.append_column(name, pa.repeat(pa.scalar(file.partitions[name], pa.string()), len(table)))
+    return table.select([ROW, INPUT, *columns.kept.names])
+
+
+def first_rows(files: list[InputFile], count: int, limits: Limits) -> list[InputFile]:
+    """Return the files that contain the first rows of the input, the last of them cut behind them."""
+    found = []
+    for file in files:
+        if not count:
+            break
+        rows, used = _count(file, count, limits)
+        count -= used
+        found.append(replace(file, most=rows))
     return found
 
 
-def _schemas(file: InputFile, limits: Limits) -> Iterator[pa.Schema]:
-    """Yield the columns of a file, in JSON Lines those of some lines after the other."""
-    if file.format != "jsonl":
-        schema = _schema(file, limits)
-        yield from [] if schema is None else [schema]
-        return
-    try:
-        for lines in some_lines(file, limits, SEARCHED_BYTES):
-            schema = _json_schema(lines)
-            yield from [] if schema is None else [schema]
-    except (OSError, pa.ArrowException) as error:
-        if not file.blames(error):
-            raise
-
-
-def _schema(file: InputFile, limits: Limits) -> pa.Schema | None:
-    """Return the columns of a file, None where it cannot be known (nothing in it, or nothing readable)."""
-    if file.format == "txt":
-        return pa.schema([(LINE_COLUMN, pa.string())])
+def _count(file: InputFile, most: int, limits: Limits) -> tuple[int, int]:
     try:
         if file.format == "parquet":
-            return _parquet_schema(file)
-        lines = first_lines(file, limits)
-    except (OSError, pa.ArrowException) as error:
-        if not file.blames(error) and not isinstance(error, PermissionError | FileNotFoundError):
-            raise refusal(file.name, error) if isinstance(error, OSError) else error from error
-        return None
-    if file.format in DELIMITERS:
-        return (
-            pa.schema([(name, pa.string()) for name in read_header(lines[0], file.format, delimiter_of(file))])
-            if lines
-            else None
-        )
-    return _json_schema(lines)
-
-
-def _parquet_schema(file: InputFile) -> pa.Schema:
-    metadata = pq.read_metadata(file.open())
-    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
-    place = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
-    schema = metadata.schema.to_arrow_schema()
-    if columns_of(metadata.schema):
-        schema = with_units(schema, file.open())
-    times = Counter(schema.names)
-    wide = [f.name for f in schema if pa.types.is_integer(f.type) and f.type.bit_width == 64 and times[f.name] == 1]
-    exact = {name for name in wide if any(_may_be_large(group.column(place[name])) for group in groups)}
-    return pa.schema([field_of(f.name, without_views(f.type), f.name in exact) for f in schema])
-
-
-def _may_be_large(chunk: pq.ColumnChunkMetaData) -> bool:
-    """Tell whether whole numbers of a row group may be too large for fractions beside them."""
-    found = chunk.statistics
-    if found is None or not found.has_min_max:
-        return found is None or found.null_count != chunk.num_values
-    return bool(found.min < -LARGEST or found.max > LARGEST)
-
-
-def _json_schema(lines: list[bytes]) -> pa.Schema | None:
-    found: dict[str, list[Any]] = {}
-    for line in lines:
-        try:
-            record = json.loads(line.decode())
-        except (ValueError, RecursionError):
-            continue
-        for name, value in record.items() if isinstance(record, dict) else ():
-            # No column can be called by half of a character.
-            if _is_text(name):
-                found.setdefault(name, []).append(value)
-    return pa.schema([_json_field(name, values) for name, values in found.items()]) if found else None
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _json_field(name: str, values: list[Any]) -> pa.Field:
-    """Return the column that the values begin, without those that pyarrow has no column for."""
-    try:
-        found = typed(name, values)
-        if not is_empty(found.type):
-            return found
-    except UNFIT:
-        pass
-    return typed(name, filter(_has_column, values))
-
-
-def _has_column(value: Any) -> bool:
-    try:
-        return not is_empty(infer([value])[0])
-    except UNFIT:
-        return False
+            rows = min(most, int(pq.read_metadata(file.open()).num_rows))
+            return rows, rows
+        return counted(file, limits, most)
+    except BROKEN as error:
+        if not file.blames(error):
+            raise
+        return 1, 1

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .exits import BadConfiguration
-from .formats import Form
 from .inputs import Dialect
 from .parts import Limits
-from .reading import Asked
+from .schema import Asked
 
 
 @dataclass(frozen=True)
@@ -33,25 +32,6 @@ class Shard:
         number = file_index + (0 if shared else part)
         return number % self.count == self.index and number // self.count % self.workers == self.worker
 
-    def wants_some(self, file_index: int) -> bool:
-        """Tell whether this process does the parts of files that share them."""
-        return self.wants(file_index, 0, True)
-
-
-@dataclass(frozen=True)
-class Repair(Shard):
-    """The work of one who makes damaged parts anew, whosever they were."""
-
-    parts: frozenset[tuple[int, int]] = frozenset()
-
-    def wants(self, file_index: int, part: int, shared: bool) -> bool:
-        """Tell whether a part is one of them."""
-        return (file_index, part) in self.parts
-
-    def wants_some(self, file_index: int) -> bool:
-        """Tell whether parts of files that share them are among them."""
-        return any(file_index == of_file for of_file, _ in self.parts)
-
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -65,11 +45,11 @@ class RunOptions:
     limit: int | None
     asked: Asked
     parameters: list[str]
-    form: Form
+    same_input: bool
     on_error: str
     max_bad: float
     device: str
-    batch_size: int
+    batch_size: int | None
     limits: Limits
     shard: Shard
     grace: float

@@ -18,7 +18,9 @@ class Shape:
     """What JSON says of ``Input``. `keys` are those of an object, "" stands for the whole of anything else.
 
     open: an object of any keys. strict: of no others. blobs: keys that hold bytes. nested: those that hold lists or
-    objects. texts: those that an empty text fits. items: how many a list has to have, where that is known.
+    objects. texts: those that an empty text fits. nullable: those that null fits. names: of keys that are aliases, the
+    names of the fields where these are read too. items: how many a list has to have, where that is known. null_items:
+    they may be null.
     """
 
     kind: str
@@ -29,7 +31,10 @@ class Shape:
     blobs: frozenset[str]
     nested: frozenset[str]
     texts: frozenset[str]
+    nullable: frozenset[str] = frozenset()
+    names: dict[str, str] = field(default_factory=dict)
     items: int | None = None
+    null_items: bool = False
     clean: Clean = field(compare=False, repr=False, default=lambda value: value)
 
 
@@ -39,7 +44,8 @@ class Taken:
 
     fields: (key, column) of an object; of a list its columns in order, under "". line: each line of JSON Lines is an
     input as it stands. files: columns that hold addresses of files, relative ones are of `root` or beside the data.
-    folders: columns that are told by the folders of a file.
+    folders: columns that are the names of the folders of a file. left_out: all keys of a row of JSON except these are
+    of the input; None where only `fields` are.
     """
 
     shape: Shape
@@ -48,6 +54,7 @@ class Taken:
     files: frozenset[str] = frozenset()
     root: str | None = None
     folders: frozenset[str] = frozenset()
+    left_out: frozenset[str] | None = None
 
     @property
     def columns(self) -> list[str]:
@@ -82,6 +89,7 @@ def shape_of(interface: Interface) -> Shape:
             False,
             *schemas.kinds(only),
             items=most if kind == "list" and least == most else None,
+            null_items=kind == "list" and schemas.nullable(options[0].get("items") or {"type": "string"}),
             clean=schemas.cleaner(whole),
         )
     properties = {key: value for option in options for key, value in option.get("properties", {}).items()}
@@ -94,8 +102,18 @@ def shape_of(interface: Interface) -> Shape:
         any(other not in (None, False) for other in others) or not properties,
         all(other is False for other in others),
         *schemas.kinds(properties),
+        names=_names(interface.input),
         clean=schemas.cleaner(whole),
     )
+
+
+def _names(input_type: Any) -> dict[str, str]:
+    """Return the names of the fields of a class by their aliases, where an input may have either."""
+    config = getattr(input_type, "model_config", {})
+    if not (config.get("populate_by_name") or config.get("validate_by_name")):
+        return {}
+    aliases = {name: field.validation_alias for name, field in input_type.model_fields.items()}
+    return {alias: name for name, alias in aliases.items() if isinstance(alias, str)}
 
 
 def taken(
@@ -123,7 +141,9 @@ def taken(
     if strange:
         raise BadConfiguration(f"--files {strange[0]}: that is not a column of an input; there are {_listed(columns)}")
     paths = frozenset(columns.get(name, name) for name in files)
-    return Taken(shape, tuple(fields), files=paths, root=root)
+    is_open = shape.kind == "object" and shape.open and not chosen
+    left_out = frozenset(kept) - set(shape.keys) if is_open else None
+    return Taken(shape, tuple(fields), files=paths, root=root, left_out=left_out)
 
 
 def _fields(
@@ -156,11 +176,16 @@ def _fields(
             f"{what} and takes no other fields, and the input has the column {rest[0]!r}: "
             "name such columns in --keep, or leave out extra='forbid'"
         )
-    fields = [(key, renamed.get(key, key)) for key in shape.keys]
+    fields = [(key, renamed.get(key) or _column(key, names, shape)) for key in shape.keys]
     found = [(key, column) for key, column in fields if column in names or key in renamed or key in shape.required]
     if not found:
         raise BadConfiguration(f"{what}, and none of its fields is a column of the input; it has: {_listed(names)}")
     return found
+
+
+def _column(key: str, names: Sequence[str], shape: Shape) -> str:
+    by_name = shape.names.get(key, key)
+    return by_name if key not in names and by_name in names else key
 
 
 def _check_there(fields: list[tuple[str, str]], shape: Shape, names: Sequence[str], what: str) -> None:
@@ -200,8 +225,8 @@ class _Schemas:
         """Return the schemas of which a value has to fit one."""
         return list(map(self.resolved, _alternatives(self.resolved(schema))))
 
-    def kinds(self, properties: Schema) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """Return the keys that hold bytes, those that hold lists or objects, and those that an empty text fits."""
+    def kinds(self, properties: Schema) -> tuple[frozenset[str], frozenset[str], frozenset[str], frozenset[str]]:
+        """Return the keys that hold bytes, that hold lists or objects, that an empty text fits, and that null fits."""
         options = {key: self.options(value) for key, value in properties.items()}
 
         def having(test: Callable[[Schema], bool]) -> frozenset[str]:
@@ -209,8 +234,12 @@ class _Schemas:
 
         blobs = having(lambda option: option.get("contentEncoding") == "base64")
         nested = having(lambda option: option.get("type") in ("array", "object"))
-        texts = having(lambda option: option.get("type", "string") == "string" and "format" not in option)
-        return blobs, nested - texts, texts
+        limited = {"format", "pattern", "enum", "const", "contentEncoding"}
+        texts = having(lambda option: option.get("type", "string") == "string" and not limited & option.keys())
+        # An empty cell is not a number: pydantic has a text for Decimal, too.
+        texts -= having(lambda option: option.get("type") in ("number", "integer"))
+        nullable = frozenset(key for key, value in properties.items() if self.nullable(value))
+        return blobs, nested - texts, texts, nullable
 
     def cleaner(self, schema: Schema) -> Clean:
         """Return the function that takes nulls out of values of a table where they stand for what is not there."""
@@ -234,10 +263,10 @@ class _Schemas:
     def _object(self, schema: Schema) -> Clean:
         properties, required = schema.get("properties", {}), schema.get("required", ())
         known = {key: self.cleaner(value) for key, value in properties.items()}
-        absent = {key for key, value in properties.items() if key not in required and not self._nullable(value)}
+        absent = {key for key, value in properties.items() if key not in required and not self.nullable(value)}
         other = schema.get("additionalProperties")
         unknown = self.cleaner(other) if isinstance(other, dict) else _same
-        gone = not isinstance(other, dict) or not self._nullable(other)
+        gone = not isinstance(other, dict) or not self.nullable(other)
 
         def clean(value: Any) -> Any:
             if isinstance(value, list) and all(isinstance(item, tuple) and len(item) == 2 for item in value):
@@ -253,7 +282,8 @@ class _Schemas:
 
         return clean
 
-    def _nullable(self, schema: Schema) -> bool:
+    def nullable(self, schema: Schema) -> bool:
+        """Tell whether null fits a schema."""
         notes = {"title", "default", "description"}
         return any(option.get("type") == "null" or not option.keys() - notes for option in self.options(schema))
 

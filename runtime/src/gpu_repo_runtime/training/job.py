@@ -20,9 +20,10 @@ from .. import device
 from ..batch.ahead import ahead
 from ..batch.exits import DONE, MISTAKES, BadConfiguration, JobError, Stopped, is_mistake
 from ..batch.messages import one_line, say
-from ..batch.plan import code_fingerprint, to_json
+from ..batch.output import TEMPORARY, Output
+from ..batch.plan import code_fingerprint
+from ..batch.publishing import to_json
 from ..batch.stop import Stop
-from ..batch.store import TEMPORARY, DiskStore
 from ..weights import LOCK, File, Lock, Weights
 from .engine import Engine, Recipe, Task, open_engine
 from .history import Epoch, as_csv, as_png, read_epochs
@@ -69,7 +70,7 @@ class Position:
 class Training:
     """Trains a Task. One step is `accumulate` batches on each process, then one change of the weights."""
 
-    def __init__(self, task: Task, engine: Engine, options: TrainOptions, store: DiskStore) -> None:
+    def __init__(self, task: Task, engine: Engine, options: TrainOptions, store: Output) -> None:
         self._engine, self._options, self._store = engine, options, store
         self._examples, self._checks = task.data()
         if not self._checks:
@@ -274,12 +275,12 @@ def train_job(options: TrainOptions) -> int:
         raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
 
 
-def _folder(output: str) -> DiskStore:
+def _folder(output: str) -> Output:
     try:
         Path(output).mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadConfiguration(f"the output {output} is a file; it has to be a folder") from None
-    return DiskStore(Path(output))
+    return Output(output)
 
 
 @contextmanager

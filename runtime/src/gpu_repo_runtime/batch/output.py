@@ -1,0 +1,300 @@
+"""The output folder. A part is a Parquet file that appears whole or not at all, and its footer is its record."""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from .addresses import masked
+from .exits import BadConfiguration
+from .inputs import open_filesystem
+from .parts import Part, part_name
+
+DATA, WAITING, TEMPORARY, QUARANTINE, SUCCESS = "data", "_parts", "_tmp", "_quarantine", "_SUCCESS"
+READERS = 16
+_KEY = b"job"
+_RARE = ("versions", "uncounted", "quarantine")
+_QUARANTINED = pa.schema(
+    [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())]
+)
+
+
+class FinishedElsewhere(Exception):
+    """Another worker has published the result while this one was writing a part of it."""
+
+
+@dataclass
+class Record:
+    """The footer of a part: of its `rows`, `written` are in it and `bad` ones in quarantine or left out.
+
+    uncounted: of the bad ones those that stand for an unknown number of rows. quarantine: the bytes of the file with
+    its bad rows. size: of the part's own file.
+    """
+
+    unit: int
+    index: int
+    rows: int
+    written: int
+    bad: int
+    last: bool
+    files: list[str]
+    versions: dict[str, str] = field(default_factory=dict)
+    uncounted: int = 0
+    quarantine: int = 0
+    size: int = field(default=0, compare=False)
+
+    @property
+    def name(self) -> str:
+        """Return the name of the part."""
+        return part_name(self.unit, self.index)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what the footer and the manifest contain."""
+        return {key: value for key, value in vars(self).items() if key != "size" and (value or key not in _RARE)}
+
+
+class Output:
+    """A folder on a disk or in an object store.
+
+    On a disk parts wait in `_parts` and become `data` by one rename. In a store nothing can be renamed: they are in
+    `data` from the beginning, and `_SUCCESS` alone says that all of them are there.
+    """
+
+    def __init__(self, location: str, make: bool = True) -> None:
+        """Raises BadConfiguration when the folder cannot be made, or is not there."""
+        self._fs, path = open_filesystem(location, for_writing=True)
+        self._root, self._local = path.rstrip("/"), isinstance(self._fs, fs.LocalFileSystem)
+        if not self._local:
+            return
+        if Path(path).exists() and os.path.samefile(path, "/"):
+            raise BadConfiguration(
+                f"the output {location} is the root of the disk (is a variable empty?): name a folder"
+            )
+        if not make and not Path(path).is_dir():
+            raise BadConfiguration(f"there is no folder {location}")
+        try:
+            if make:
+                Path(path).mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise BadConfiguration(f"the output {location} is a file; it has to be a folder") from None
+        except (FileNotFoundError, PermissionError) as error:
+            raise BadConfiguration(f"the output folder {location} cannot be made: {error}") from None
+
+    @property
+    def parts(self) -> str:
+        """Return the folder that the parts are in now."""
+        return DATA if not self._local or Path(self._root, DATA).is_dir() else WAITING
+
+    @property
+    def root(self) -> Path:
+        """Return the folder."""
+        return Path(self._root)
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether the result is published."""
+        return self.has(SUCCESS)
+
+    def prepare(self, for_parts: bool = True) -> None:
+        """Make the folders to write in, unless the output is complete."""
+        if self._local and not self.is_complete:
+            if Path(self._root, WAITING).is_dir():
+                # A folder for the result that someone has made; one with files in it is rejected at the end.
+                with contextlib.suppress(OSError):
+                    Path(self._root, DATA).rmdir()
+            for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
+                Path(self._root, name).mkdir(parents=True, exist_ok=True)
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is a file."""
+        if self._local:
+            return os.path.exists(f"{self._root}/{name}")
+        return bool(self._fs.get_file_info(f"{self._root}/{name}").type == fs.FileType.File)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the content of a file, None where there is none."""
+        try:
+            with self._fs.open_input_stream(f"{self._root}/{name}") as stream:
+                content: bytes = stream.read()
+                return content
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def read_all(self, folder: str) -> list[bytes]:
+        """Return the content of the files of a folder, in the order of their names."""
+        with ThreadPoolExecutor(READERS) as pool:
+            found = pool.map(self.read, [f"{folder}/{name}" for name in sorted(self.sizes(folder))])
+            return [content for content in found if content is not None]
+
+    def write(self, name: str, content: bytes | pa.Buffer) -> None:
+        """Write a file: it appears whole or not at all. Raises FinishedElsewhere."""
+        path = f"{self._root}/{name}"
+        if not self._local:
+            with self._fs.open_output_stream(path) as stream:
+                stream.write(content)
+            return
+        temporary = f"{self._root}/{TEMPORARY}/{uuid.uuid4().hex}"
+        try:
+            folder = name.rpartition("/")[0]
+            if folder and folder not in (WAITING, DATA):
+                os.makedirs(f"{self._root}/{folder}", exist_ok=True)
+            with open(temporary, "xb", buffering=0) as file:
+                rest = memoryview(content)
+                while rest:
+                    rest = rest[file.write(rest) :]
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, FileNotFoundError) and self.parts == DATA:
+                raise FinishedElsewhere from None
+            raise
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write a file unless it exists already; of two workers in a store at the same moment the last one wins."""
+        if self.has(name):
+            return False
+        if not self._local:
+            self.write(name, content)
+            return True
+        temporary = Path(self._root, TEMPORARY, uuid.uuid4().hex)
+        temporary.write_bytes(content)
+        try:
+            os.link(temporary, f"{self._root}/{name}")
+        except FileExistsError:
+            return False
+        except OSError:  # a disk without hard links
+            self.write(name, content)
+        finally:
+            temporary.unlink()
+        return True
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._fs.delete_file(f"{self._root}/{name}")
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the names of the files in a folder and their bytes."""
+        found = self._fs.get_file_info(fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True))
+        return {info.base_name: int(info.size or 0) for info in found if info.type == fs.FileType.File}
+
+    def checksum(self, name: str) -> str:
+        """Return the SHA-256 of a file, "" where there is none; a block at a time is in memory."""
+        try:
+            with self._fs.open_input_stream(f"{self._root}/{name}") as stream:
+                return hashlib.file_digest(stream, "sha256").hexdigest()
+        except FileNotFoundError:
+            return ""
+
+    def tidy(self, folder: str) -> None:
+        """Delete a folder of files that are no longer needed."""
+        if self._local:
+            shutil.rmtree(f"{self._root}/{folder}", ignore_errors=True)
+
+    def make_data(self) -> None:
+        """Make the waiting parts the result, by one rename."""
+        if not self._local:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            Path(self._root, WAITING).rename(Path(self._root, DATA))
+        folder = os.open(self._root, os.O_RDONLY)
+        os.fsync(folder)
+        os.close(folder)
+
+    def reopen(self) -> None:
+        """Begin a complete output again."""
+        self.delete(SUCCESS)
+        for name in (TEMPORARY, DATA) if self._local else ():
+            Path(self._root, name).mkdir(exist_ok=True)
+
+    def write_part(self, part: Part, table: pa.Table, quarantine: bool, versions: dict[str, str]) -> Record:
+        """Write a part, which is finished from then on; its bad rows are written before it.
+
+        versions: the ETags of its files, where a store has them.
+        """
+        record = Record(
+            unit=part.unit,
+            index=part.index,
+            rows=part.rows,
+            written=len(table),
+            bad=sum(one.count for one in part.bad),
+            last=part.last,
+            files=[file.name for file in part.files],
+            versions=versions,
+            uncounted=sum(one.uncounted for one in part.bad),
+        )
+        name = f"{record.name}.parquet"
+        if quarantine and part.bad:
+            rows = [asdict(one) | {"reason": _stored(one.reason)} for one in part.bad]
+            content = as_bytes(pa.Table.from_pylist(rows, _QUARANTINED))
+            record.quarantine = content.size
+            self.write(f"{QUARANTINE}/{name}", content)
+        footer = table.replace_schema_metadata({_KEY: json.dumps(record.as_dict())})
+        self.write(f"{self.parts}/{name}", as_bytes(footer))
+        return record
+
+    def records(self, wants: Callable[[int, int], bool] = lambda unit, part: True) -> dict[tuple[int, int], Record]:
+        """Return the records of finished parts. A part that cannot be read, or lacks its bad rows, is not finished."""
+        names = []
+        # In this order: what a rename takes away in between is in the second folder.
+        for folder in dict.fromkeys((WAITING if self._local else DATA, DATA)):
+            names += [(folder, name, size) for name, size in self.sizes(folder).items() if _numbers(name)]
+        wanted = [one for one in names if wants(*_numbers(one[1]))]
+        with ThreadPoolExecutor(READERS) as pool:
+            found = [one for one in pool.map(self._record, wanted) if one]
+        quarantined = self.sizes(QUARANTINE) if any(one.quarantine for one in found) else {}
+        whole = [one for one in found if one.quarantine in (0, quarantined.get(f"{one.name}.parquet"))]
+        return {(one.unit, one.index): one for one in sorted(whole, key=lambda one: (one.unit, one.index))}
+
+    def _record(self, place: tuple[str, str, int]) -> Record | None:
+        folder, name, size = place
+        for one in dict.fromkeys((folder, DATA)):
+            try:
+                schema = pq.read_schema(self._fs.open_input_file(f"{self._root}/{one}/{name}"))
+                record = Record(**json.loads(schema.metadata[_KEY]), size=size)
+                return record if f"{record.name}.parquet" == name else None
+            except FileNotFoundError:
+                continue
+            except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
+                return None
+        return None
+
+
+def _numbers(name: str) -> tuple[int, int] | tuple[()]:
+    words = name.removesuffix(".parquet").split("-")
+    is_part = len(words) == 3 and words[0] == "part" and name.endswith(".parquet")
+    return (int(words[1]), int(words[2])) if is_part and words[1].isdecimal() and words[2].isdecimal() else ()
+
+
+def as_bytes(table: pa.Table) -> pa.Buffer:
+    """Return the table as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    pq.write_table(table, sink, compression="zstd", use_dictionary=texts, write_page_checksum=True)
+    return sink.getvalue()
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Raise BadConfiguration for columns that readers of Parquet refuse, nested too deep for them."""
+    try:
+        pq.read_schema(pa.BufferReader(as_bytes(schema.empty_table())))
+    except (OSError, pa.ArrowException) as error:
+        raise BadConfiguration(f"the columns of the output are too deep for Parquet: {error}") from None
+
+
+def _stored(reason: str) -> str:
+    """Return a reason as a column holds it: a message may name a file by half a character."""
+    return masked(reason).encode("utf-8", "backslashreplace").decode()
