@@ -227,7 +227,8 @@ def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
     if types.is_list(field.type) and types.is_floating(field.type.value_type):
         found = pa.array(values, field.type)
         numbers = found.flatten().to_numpy(zero_copy_only=False)
-        if np.isinf(numbers).any() or any(bool in set(map(type, one)) for one in values if isinstance(one, list)):
+        lists = [one for one in values if isinstance(one, list | tuple)]
+        if np.isinf(numbers).any() or any({bool, np.bool_} & set(map(type, one)) for one in lists):
             raise ValueError(f"a number that {field.type} cannot hold")
         return found
     some = list(map(plain, values))
