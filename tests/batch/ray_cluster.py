@@ -165,7 +165,7 @@ def done(process: subprocess.Popen[str], code: int = 0) -> str:
 
 
 def begun(output: Output) -> Callable[[], bool]:
-    return lambda: len(list(output.path.glob("_records/*"))) > 2
+    return lambda: len(list(output.path.glob("_parts/*.parquet"))) > 2
 
 
 def wait_for(found: Callable[[], bool], process: subprocess.Popen[str]) -> None:

@@ -6,7 +6,7 @@ No row goes through Ray. So parts, records and the result are the same as those 
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, SIGNAL, BadConfiguration, JobError, Stopped
@@ -21,6 +21,7 @@ LOOK_SECONDS = 1.0
 GIVE_UP = (BAD_CONFIGURATION, BAD_INPUT)
 # What tells a process that it is one of several, which another scheduler may have set on the node.
 OTHERS = ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 HINT = (
     'Ray is not installed here: write "gpu-repo-runtime[ray]" among the dependencies in pyproject.toml, '
     "then scripts/lock and scripts/setup"
@@ -44,14 +45,15 @@ def run_on(
             say(f"{places} workers at a time on Ray, each with {'one GPU' if on_gpus else 'no GPU'}")
             arguments = [*arguments, "--device", "cuda" if on_gpus else "cpu"]
             cpus = _cpus(nodes, places, on_gpus)
+            own = _environment(cpus)
             task = ray.remote(
                 num_cpus=cpus, num_gpus=int(on_gpus), max_retries=RETRIES, retry_exceptions=[ChildProcessError]
             )(_worker)
             count = places * WORKERS_PER_PLACE
-            tasks = [task.remote(package, arguments, f"{n}/{count}", _paths(), cpus, grace) for n in range(count)]
+            tasks = [task.remote(package, arguments, own | {WORKER: f"{n}/{count}"}, grace) for n in range(count)]
             code = combine(_codes(ray, tasks, stop))
             if code == DONE:
-                code, _ = ray.get(task.remote(package, ["merge", "--output", output], "", _paths(), cpus, grace))
+                code, _ = ray.get(task.remote(package, ["merge", "--output", output], own, grace))
             return code
         except ray.exceptions.RayError as error:
             raise JobError(f"Ray failed: {one_line(error)}; start the same command again") from error
@@ -99,8 +101,16 @@ def _cpus(nodes: Sequence[dict[str, Any]], places: int, on_gpus: bool) -> int:
     return max(1, min([total // places, *each]))
 
 
-def _paths() -> list[str]:
-    return [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+def _environment(cpus: int) -> dict[str, str]:
+    """Return the settings of .env for the nodes, and the folder that relative paths of the options are in."""
+    names = os.environ.get("JOB_SETTINGS", "").split()
+    paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {
+        **{name: os.environ[name] for name in names if name in os.environ},
+        **{name: str(cpus) for name in THREADS},
+        "JOB_FOLDER": os.path.join(os.getcwd(), os.environ.get("JOB_FOLDER", "")),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
 
 
 def _codes(ray: Any, tasks: list[Any], stop: Stop) -> list[int]:
@@ -126,19 +136,20 @@ def _codes(ray: Any, tasks: list[Any], stop: Stop) -> list[int]:
     return codes
 
 
-def _worker(
-    package: str, arguments: Sequence[str], number: str, paths: Sequence[str], cpus: int, grace: float
-) -> tuple[int, str]:
+def _worker(package: str, arguments: Sequence[str], own: Mapping[str, str], grace: float) -> tuple[int, str]:
     """Run a worker's process on a node; return its exit code and the last line that the job printed.
 
-    Runs there alone, with the node's own packages. Raises ChildProcessError when another try may help.
+    Runs there alone, with the node's own packages. own: added to the node's environment; folders of its PYTHONPATH
+    come first where the node has them. Raises ChildProcessError when another try may help.
     """
     import subprocess
 
     others = {name: value for name, value in os.environ.items() if name not in OTHERS}
-    python = [*filter(os.path.isdir, paths), *others.get("PYTHONPATH", "").split(os.pathsep)]
-    environment = others | {"PYTHONPATH": os.pathsep.join(filter(None, python)), "OMP_NUM_THREADS": str(cpus)}
-    environment |= {"JOB_PARENT": str(os.getpid())} | ({WORKER: number} if number else {})
+    paths = [
+        *filter(os.path.isdir, own["PYTHONPATH"].split(os.pathsep)),
+        *others.get("PYTHONPATH", "").split(os.pathsep),
+    ]
+    environment = others | {**own, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "JOB_PARENT": str(os.getpid())}
     command = [sys.executable, "-m", "gpu_repo_runtime.batch", package, *arguments]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
     try:
