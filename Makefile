@@ -38,8 +38,8 @@ new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="questio
 	@$(PYTHON) tools/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
 
 .PHONY: adopt
-adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." TAKE="path ..." DRY_RUN=1 JSON=1 VERSION=)
-	@$(PYTHON) -W ignore hooks/adopt.py "$$REPO" $(call given,TO,to) --answers="$$DATA" --take="$$TAKE" \
+adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." DRY_RUN=1 JSON=1 VERSION=)
+	@$(PYTHON) -W ignore hooks/adopt.py "$$REPO" $(call given,TO,to) --answers="$$DATA" \
 	    $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json) $(call given,TEMPLATE,template) $(call given,VERSION,version); \
 	code=$$?; case $$code in 3) exit 0 ;; *) exit $$code ;; esac
 

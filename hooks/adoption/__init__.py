@@ -1,1 +1,1 @@
-"""What `make adopt` does: read an old repository, plan what joins it, and write it on a branch of its own."""
+"""Parts of `make adopt`: an old repository joins the family."""

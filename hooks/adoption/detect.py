@@ -1,186 +1,211 @@
-"""The answers for a repository that is there already, each with its reason."""
+"""The answers for a repository that exists already, each with its reason."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import filter as matching
+from typing import Any
 
-from gpu_repo_runtime import project
+from family import frameworks
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.utils import canonicalize_name
 
-from adoption.cuda import cuda_wanted, gpu_driver
-from adoption.findings import Answer, Findings, Layout
-from adoption.kind import framework, project_type
-from adoption.layout import layout_of
-from adoption.names import clean_description, clean_name, glue_name
-from adoption.packaged import Packaging
+from adoption.packages import IMPORTS, Packaging
 from adoption.repository import AdoptError
-from adoption.requirements import from_caret
-from adoption.texts import named
-from adoption.tree import ASIDE, Tree
+from adoption.tree import ASIDE, Layout, Tree, layout_of
 
-PYTHONS = ("3.11", "3.12", "3.13")
-
-
-def python_fits(packaging: Packaging) -> str:
-    """Return what is wrong with its Python, "" where 3.11 to 3.13 fit."""
-    if not packaging.python:
-        return ""
-    try:
-        wanted = SpecifierSet(from_caret(packaging.python))
-    except InvalidSpecifier:
-        return f"{packaging.python_source} asks for Python {packaging.python}, which cannot be read"
-    fits = [version for version in PYTHONS if wanted.contains(f"{version}.5")]
-    if "3.13" in fits:
-        return ""
-    return (
-        f"{packaging.python_source} asks for Python {packaging.python}, the image has 3.13: try it there, and widen it"
+WEB = {
+    "fastapi", "flask", "starlette", "litserve", "bentoml", "sanic", "aiohttp", "tornado", "falcon", "django", "quart",
+    "litestar", "gradio", "grpcio", "streamlit", "dash", "chainlit",
+}  # fmt: skip
+SERVES = re.compile(r"\b(uvicorn|gunicorn|hypercorn|waitress-serve|flask run|litserve|streamlit run|chainlit run)\b")
+JOBS = re.compile(r"train|main|sample|infer|predict|detect|generate|run|eval|test|export|val|embed|classify|finetune")
+BRINGS = {  # packages that require a framework
+    "torch": {
+        "sentence_transformers", "fastai", "pytorch_lightning", "lightning", "torchmetrics", "accelerate", "peft",
+        "ultralytics", "open_clip_torch", "segmentation_models_pytorch", "easyocr", "openai_whisper", "kornia", "monai",
+    },
+    "tensorflow": {"ktrain"},
+}  # fmt: skip
+CUDA = [  # how files name a version of CUDA
+    re.compile(pattern) for pattern in (
+        r"\bcu(\d{2})\d\b", r"\bcupy-cuda(\d{2})", r"\bnvidia-[a-z-]+-cu(\d{2})\b", r"\bjax\w*\[[^\]]*cuda(\d{2})",
+        r"(?:cuda-?toolkit|cuda-version|pytorch-cuda)\s*[=<>~]+\s*(\d+)", r"nvidia/cuda:(\d+)", r":\S*cuda(\d{2})\.",
     )
+]  # fmt: skip
+CUDA_FILES = re.compile(r"Dockerfile|ya?ml$|pyproject\.toml$|setup\.(py|cfg)$|requirements[\w.-]*\.(txt|in)$|Pipfile$")
+CI = {"jenkins": "Jenkinsfile", "github": ".github/workflows/", "gitlab": ".gitlab-ci.yml"}
 
 
-def kubernetes(tree: Tree, kind: str) -> Answer:
-    """Return whether it has objects for Kubernetes."""
-    files = [p for p in tree.paths if p.endswith((".yaml", ".yml")) and not p.startswith((".github/", "."))]
-    found = next(
-        (
-            p
-            for p in files
-            if re.search(r"(?m)^kind: *(Deployment|Job|CronJob|StatefulSet|Kustomization)\b", tree.text(p))
-        ),
-        "",
-    )
-    chart = next((p for p in tree.paths if p.endswith("Chart.yaml")), "")
-    if found or chart:
-        return Answer(True, f"{found or chart} is for Kubernetes")
-    return Answer(False, "no file is for Kubernetes")
+@dataclass(frozen=True)
+class Answer:
+    """An answer and why."""
+
+    value: Any
+    reason: str
 
 
-def ci(tree: Tree) -> Answer:
-    """Return the CI systems that it has a file for, of those that the template knows."""
-    known = {"jenkins": "Jenkinsfile", "github": ".github/workflows/", "gitlab": ".gitlab-ci.yml"}
-    found = [name for name, start in known.items() if any(path.startswith(start) for path in tree.paths)]
-    if found:
-        return Answer(found, f"{', '.join(known[name] for name in found)}: yours, which stay beside the template's")
-    return Answer(["jenkins"], "no file of a CI that the template knows")
-
-
-def detect(tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, str]) -> Findings:
-    """Return answers, reasons and facts; what is `given` stands as it is."""
-    layout = layout_of(tree, packaging)
+def detect(
+    tree: Tree, packaging: Packaging, folder_name: str, given: dict[str, str]
+) -> tuple[dict[str, Answer], Layout]:
+    """Return the answers with their reasons, and where the code is; the `given` answers count. Raises AdoptError."""
+    named = packaging.name.lower() not in ("", "src", "app", "project")
+    name = packaging.name if named else folder_name
+    layout = layout_of(tree, packaging.name)
     kind = Answer(given["project_type"], "given") if "project_type" in given else project_type(tree, packaging, layout)
-    name = packaging.name if packaging.name.lower() not in ("", "src", "app", "project") else folder_name
-    wanted = cuda_wanted(tree, packaging)
+    called = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:40].strip("-") or "old-code"
+    called = f"ml-{called}"[:40] if called[0].isdigit() else called
     answers = {
         "project_type": kind,
-        "project_name": Answer(
-            clean_name(name), "its packaging's name" if name == packaging.name else "the folder's name"
-        ),
-        "description": clean_description(packaging, tree),
+        "project_name": Answer(called, "the name in its packaging" if named else "the folder's name"),
+        "description": description(packaging, tree),
         "framework": framework(tree, packaging),
-        "gpu_driver": gpu_driver(wanted),
+        "gpu_driver": gpu_driver(tree),
     }
-    called = given.get("project_name", answers["project_name"].value)
-    top = {Path(path).stem for path in layout.modules} | set(tree.root_folders()) | set(layout.packages)
-    glue = glue_name(layout.package if layout.package not in ("", "src", "app") else called, kind.value, top)
-    answers["package_name"] = Answer(glue, "a package of its own beside the code, so that nothing is shadowed")
-    if kind.value != "library":
-        answers["kubernetes"] = kubernetes(tree, kind.value)
-    answers["ci"] = ci(tree)
-    if (taken := given.get("package_name", "")) in top:
-        raise AdoptError(f"package_name={taken}: {taken} is a name of yours already, which one of the two would shadow")
-    answers |= {name: Answer(value, "given") for name, value in given.items()}
-    warnings = [*([text] if (text := python_fits(packaging)) else []), *packaging.notes]
-    if ".cruft.json" in tree.paths:
-        warnings.append(
-            ".cruft.json: cruft brings updates of another template, and two would own the same files: delete it if "
-            "that one is to bring no more"
-        )
-    if packaging.extensions:
-        warnings.append(
-            "setup.py compiles extensions: images have no compiler, so build a wheel elsewhere and ask for it"
-        )
-    return Findings(
-        answers, layout, packaging, facts_of(tree, packaging, layout, wanted), warnings, left_to_do(tree, packaging)
+    top = {path.split("/")[0].removesuffix(".py") for path in tree.paths} | set(layout.packages)
+    base = layout.package if layout.package not in ("", "src", "app") else given.get("project_name", called)
+    answers["package_name"] = Answer(
+        new_package(base, kind.value, top), "a new package next to the code, so that it shadows nothing"
     )
+    if kind.value != "library":
+        answers["kubernetes"] = kubernetes(tree)
+    found = [system for system, start in CI.items() if any(path.startswith(start) for path in tree.paths)]
+    answers["ci"] = Answer(
+        found or ["jenkins"], f"it has {', '.join(CI[one] for one in found)}" if found else "the default"
+    )
+    if (taken := given.get("package_name", "")) in top:
+        raise AdoptError(f"package_name={taken}: the repository has {taken} already, and one would shadow the other")
+    return answers | {name: Answer(value, "given") for name, value in given.items()}, layout
+
+
+def project_type(tree: Tree, packaging: Packaging, layout: Layout) -> Answer:
+    """Return service, batch or library with what speaks for it."""
+    if served := serving(tree, packaging):
+        return Answer("service", "; ".join(served))
+    jobs = [name for name in layout.modules if JOBS.search(name) and name in tree.modules and tree.modules[name].main]
+    library = [f"{', '.join(packaging.makers)} packages it"] * bool(packaging.makers)
+    library += [f"its code is the package {layout.package}"] * bool(layout.package and layout.package != "src")
+    library += ["it has tests"] * any(path.split("/")[0] in ("tests", "test") for path in tree.python)
+    batch = [f"{name} is run as a program" for name in jobs[:3]] + ["conda sets it up"] * ("conda" in packaging.kinds)
+    if packaging.makers and len(library) >= len(batch):
+        return Answer("library", "; ".join(library))
+    return Answer("batch", "; ".join([*batch, "nothing packages it"] if not packaging.makers else batch))
+
+
+def serving(tree: Tree, packaging: Packaging) -> list[str]:
+    """Return what shows that it serves, nothing if that is not enough: a library may have a demo server."""
+    asked = {name.replace("-", "_") for name in packaging.names()}
+    web = [f"{', '.join(sorted(asked & WEB))} is among its packages"] if asked & WEB else []
+    if not web and (imported := sorted(WEB & tree.imports.keys())):
+        web = [f"its code imports {', '.join(imported)}"]
+    places = [path for path in tree.paths if re.search(r"(^|/)(Dockerfile|Procfile|[^/]*compose)[^/]*$", path)]
+    docker = "\n".join(tree.text(path) for path in places)
+    strong = [f"{path} has {app}" for path, one in tree.modules.items() for app in one.apps][:2]
+    strong += [f"its containers run {found[0]}"] if (found := SERVES.search(docker)) else []
+    if packaging.makers:
+        return web + strong if asked & WEB and strong else []
+    pages = [path for path, one in tree.modules.items() if one.imports & {"streamlit", "chainlit"}]
+    strong += [f"{pages[0]} is a page"] if pages else []
+    return web + strong if web and strong else []
+
+
+def framework(tree: Tree, packaging: Packaging) -> Answer:
+    """Return the framework by the packages required, then by the imports; plain if there is none."""
+    asked = {name.replace("-", "_") for name in packaging.names()}
+    known = {name: one for name, one in frameworks().items() if "imports" in one}
+    counts = {name: sum(tree.imports[module] for module in one["imports"]) for name, one in known.items()}
+    wants = {name: {n for pattern in one["packages"] for n in matching(asked, pattern)} for name, one in known.items()}
+    itself = {name: asked & {name, f"{name}_gpu", f"{name}_cpu"} for name in known}
+    best = max(counts, key=lambda name: (bool(itself[name]), counts[name], bool(wants[name])))
+    guessed = bool(packaging.run) and all(one.source == IMPORTS for one in packaging.run)
+    if wants[best] and not guessed:
+        names = itself[best] or wants[best]
+        line = next(one for one in packaging.run if one.name.replace("-", "_") in names)
+        return Answer(best, f"{line.source} requires {line.requirement}; {counts[best]} files import it")
+    for name in known:
+        extras = {str(one.requirement) for one in packaging.run if name in one.requirement.extras}
+        if brought := sorted((asked & BRINGS.get(name, set())) | extras):
+            return Answer(name, f"{', '.join(brought).replace('_', '-')} requires it; {counts[name]} files import it")
+    if counts[best] and (guessed or counts[best] * 3 >= len(tree.core)):
+        return Answer(best, f"{counts[best]} of {len(tree.core)} files import it, though no file requires it")
+    return Answer("plain", f"none of {', '.join(known)} is among its packages")
+
+
+def gpu_driver(tree: Tree) -> Answer:
+    """Return the oldest driver that the nodes may have, by the oldest CUDA that a file names."""
+    found = []
+    for path in tree.paths:
+        if CUDA_FILES.search(path):
+            text = re.sub(r"(?m)(^|\s)#.*$", r"\1", tree.text(path))
+            found += [
+                (int(match[1]), path)
+                for pattern in CUDA
+                for match in pattern.finditer(text)
+                if 9 <= int(match[1]) <= 13
+            ]
+    if not found or min(found)[0] >= 13:
+        return Answer("580", f"{min(found)[1]} names CUDA 13" if found else "no file names a version of CUDA")
+    return Answer("525", f"{min(found)[1]} names CUDA {min(found)[0]}, so its nodes may have an older driver")
+
+
+def kubernetes(tree: Tree) -> Answer:
+    """Return whether it has objects for Kubernetes."""
+    kinds = re.compile(r"(?m)^kind: *(Deployment|Job|CronJob|StatefulSet|Kustomization)\b")
+    files = [path for path in tree.paths if path.endswith((".yaml", ".yml")) and not path.startswith(".")]
+    found = next((path for path in files if path.endswith("Chart.yaml") or kinds.search(tree.text(path))), "")
+    return Answer(bool(found), f"{found} is for Kubernetes" if found else "no file is for Kubernetes")
+
+
+def description(packaging: Packaging, tree: Tree) -> Answer:
+    """Return one line about it: from its packaging, else the first sentence of its README."""
+    text, reason = packaging.description, "from its packaging"
+    if not text.strip():
+        page = next((tree.text(path) for path in tree.paths if re.fullmatch(r"(?i)readme\.\w+", path)), "")
+        lines = [
+            line.strip() for line in page.splitlines() if re.match(r"\s*[A-Za-z]", line) and len(line.strip()) > 20
+        ]
+        text, reason = (lines[0], "the first line of its README") if lines else ("", "nothing describes it")
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
+    line = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", re.sub(r"[`*]", "", text)).strip()
+    return Answer(line[:200].strip() or "Code that was here before the template", reason)
+
+
+def new_package(base: str, kind: str, taken: Iterable[str]) -> str:
+    """Return a name for the template's package, which differs from every name that is there."""
+    stem = re.sub(r"[^a-z0-9]+", "_", base.lower()).strip("_").lstrip("0123456789_")[:30] or "old_code"
+    name = f"{stem}_{ {'service': 'service', 'batch': 'job', 'library': 'gpu'}[kind] }"
+    while name in set(taken):
+        name += "x"
+    return name
 
 
 def left_to_do(tree: Tree, packaging: Packaging) -> list[str]:
     """Return what no answer can settle."""
-    found = []
-    if tree.odd:
+    found = list(packaging.to_do)
+    odd = sorted(path for path in tree.paths if path.endswith(".py") and path not in tree.python)
+    if odd := [path.encode(errors="surrogateescape").decode(errors="backslashreplace") for path in odd]:
         found.append(
-            f"{named(tree.odd)}: the name has letters that scripts and images do not take (a space, a quote, what is "
-            "not UTF-8), so they leave it out: git mv it, and name it in the answer adopted"
+            f"{', '.join(odd[:5])}: the image leaves these out; rename them (git mv): letters, digits and . _ + - only"
         )
-    if asking := unanswered(tree, packaging.name):
-        found.append(
-            f"{asking} asks for the version of the package {packaging.name} as it is installed, and neither "
-            "pyproject.toml nor setup.cfg or setup.py says it in plain words, so that scripts and images answer "
-            f"{project.UNKNOWN}: write it there, or let the code go on after PackageNotFoundError"
-        )
-    if projects := projects_in(tree):
-        found.append(
-            f"{named(projects)} are projects of their own, and the template makes one of all: to let one join alone, "
-            f"take it out first (git subtree split --prefix={projects[0]})"
-        )
-    return found
-
-
-def unanswered(tree: Tree, name: str) -> str:
-    """Return a file of code that asks for a version of its own package that its files do not tell, "" for none."""
-    asking = [path for path in tree.core if asks_for_itself(tree.text(path), name)]
-    found = project.read(tree.folder) if asking else None
-    known = found is not None and canonicalize_name(found.name) == canonicalize_name(name)
-    return "" if not asking or (known and found and found.version != project.UNKNOWN) else asking[0]
-
-
-def asks_for_itself(text: str, name: str) -> bool:
-    """Tell whether code asks for the version of its own installed package, and cannot do without."""
-    if not name or "PackageNotFoundError" in text or "DistributionNotFound" in text:
-        return False
-    own = rf"([\"']{re.escape(name)}[\"']|__package__|__name__(\.split\([^)]*\)\[0\])?)"
-    asked = re.search(rf"\b(version|metadata|distribution|get_distribution|require)\(\s*{own}\s*\)", text)
-    return bool(asked and re.search(r"importlib(\.|_| import )metadata|pkg_resources", text))
-
-
-def projects_in(tree: Tree) -> list[str]:
-    """Return the folders that are packaged each for itself, where nothing packages the whole."""
-    makers = ("setup.py", "setup.cfg", "pyproject.toml")
-    if any(name in tree.paths for name in makers):
-        return []
-    folders = {path.rpartition("/")[0] for path in tree.paths if path.rpartition("/")[2] in makers and "/" in path}
+    folders = {
+        path.rpartition("/")[0] for path in tree.paths if re.search(r"/(setup\.py|setup\.cfg|pyproject\.toml)$", path)
+    }
     own = sorted(name for name in folders if not ASIDE & set(name.lower().split("/")) and name.count("/") < 3)
-    return own if len(own) > 1 else []
-
-
-def facts_of(tree: Tree, packaging: Packaging, layout: Layout, wanted: tuple[str, int, int] | None) -> dict[str, str]:
-    """Return what else was found, in words."""
-    ci = {
-        ".github/workflows/": "GitHub Actions",
-        ".gitlab-ci.yml": "GitLab CI",
-        "Jenkinsfile": "Jenkins",
-        ".travis.yml": "Travis CI",
-        ".circleci/": "CircleCI",
-        "azure-pipelines.yml": "Azure Pipelines",
-    }
-    tests = [path for path in tree.python if re.search(r"(^|/)(test_[^/]*|[^/]*_test)\.py$", path)]
-    layouts = {
-        "src": "in src/",
-        "flat": "at the root",
-        "several": "several packages",
-        "scripts": "scripts only",
-        "notebooks": "notebooks only",
-        "empty": "no code",
-    }
-    code = layout.packages or layout.modules or tree.notebooks
-    return {
-        "packaging": ", ".join(packaging.kinds) or "none",
-        "layout": f"{layouts[layout.kind]}: {', '.join(code[:5]) or 'nothing'}",
-        "python": f"{packaging.python} ({packaging.python_source})" if packaging.python else "not said",
-        "cuda": wanted[0] if wanted else "not said",
-        "tests": f"{len(tests)} files, the first in {tests[0]}" if tests else "none",
-        "ci files": ", ".join(text for path, text in ci.items() if any(p.startswith(path) for p in tree.paths))
-        or "none",
-        "containers": ", ".join(p for p in tree.paths if re.search(r"(^|/)Dockerfile[^/]*$", p)) or "none",
-    }
+    if not packaging.makers and len(own) > 1:
+        found.append(
+            f"{', '.join(own[:8])} are separate projects; to adopt one alone: git subtree split --prefix={own[0]}"
+        )
+    try:
+        fits = not packaging.python or "3.13.5" in SpecifierSet(packaging.python)
+    except InvalidSpecifier:
+        fits = False
+    if not fits:
+        found.append(f"requires-python is {packaging.python}, and the image has 3.13: try it there, and widen it")
+    if ".cruft.json" in tree.paths:
+        found.append(
+            ".cruft.json: two templates would own the same files; delete it if that one brings no more updates"
+        )
+    if tree.submodules:
+        found.append(f"submodules ({', '.join(tree.submodules)}) stay as they are: CI has to check them out")
+    return found

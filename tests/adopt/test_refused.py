@@ -7,6 +7,9 @@ from pathlib import Path
 
 import adopt
 import pytest
+from adoption import placing
+from adoption.repository import AdoptError
+from adoption.tree import read_tree
 
 from tests.adopt.conftest import Make
 from tests.conftest import git
@@ -27,7 +30,7 @@ def refused(folder: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str
 def test_work_that_is_not_committed(name: str, old: Make, capsys: pytest.CaptureFixture[str]) -> None:
     folder = old(TRAIN)
     (folder / name).write_text("x = 1\n")
-    assert f"{name}. Commit or stash it first" in refused(folder, capsys)
+    assert "has uncommitted work" in refused(folder, capsys)
     assert git(folder, "branch", "--format=%(refname:short)").split() == ["main"]
 
 
@@ -39,10 +42,10 @@ def test_a_folder_of_a_larger_repository(old: Make, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("_src_path: gh:other/template\n", "another template of Copier"),
+        ("_src_path: gh:other/template\n", "follows a template of Copier already"),
         (
             "_src_path: here\nproject_type: batch\nframework: torch\ngpu_driver: '580'\n",
-            "follows this template already",
+            "scripts/update brings what is new",
         ),
     ],
 )
@@ -60,7 +63,20 @@ def test_no_repository_and_no_commit(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "is not a git repository" in refused(tmp_path, capsys)
     git(tmp_path, "init", "--quiet")
     assert "has no commit yet" in refused(tmp_path, capsys)
-    assert "is not a folder" in refused(tmp_path / "none", capsys)
+    assert "there is no such folder" in refused(tmp_path / "none", capsys)
+
+
+def test_a_file_where_the_template_has_another(old: Make) -> None:
+    tree = read_tree(old({"train.py": "", "scripts/test": "#!/bin/sh\n", "wheels": "a file\n"}))
+    with pytest.raises(AdoptError) as rejected:
+        placing.kept_paths(tree, ["scripts/test", "wheels/a.whl", "README.md"])
+    assert "scripts/test is a file of the template, too" in str(rejected.value)
+    assert "wheels is where the template has wheels/a.whl" in str(rejected.value)
+
+
+def test_no_password_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert adopt.failed("cannot fetch git+https://s3cret@host/x.git and https://bob:s3cret@host/simple", True) == 1
+    assert "s3cret" not in "".join(capsys.readouterr())
 
 
 def test_an_answer_to_no_question(old: Make, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,5 +91,6 @@ def test_a_refusal_is_an_object_for_a_program(tmp_path: Path, capsys: pytest.Cap
 
 
 def test_no_repository_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert adopt.main([""]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        adopt.main([""])
     assert "which repository?" in capsys.readouterr().err
