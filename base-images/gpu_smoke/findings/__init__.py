@@ -100,7 +100,8 @@ def _lines(given: str | Lines) -> Lines:
     for name in [name for name in own if name in shared]:
         work = own.pop(name)
         words = {"{work}": work, "{Work}": work[:1].upper() + work[1:], "{or}": other}
-        for platform, line in shared[name].items():
+        tables = [*(shared[part] for part in shared[name].get("include", ())), shared[name]]
+        for platform, line in ((key, line) for table in tables for key, line in table.items() if key != "include"):
             for blank, word in words.items():
                 line = line.replace(blank, word)
             found[platform] = line
