@@ -65,7 +65,7 @@ def _segments_end(file: BinaryIO, head: bytes, order: str) -> int | None:
     ends = []
     for index in range(count):
         kind = struct.unpack_from(order + "I", table, index * entry)[0]
-        start, length = struct.unpack_from(order + "Q", table, index * entry + 8)[0], 0
+        start = struct.unpack_from(order + "Q", table, index * entry + 8)[0]
         length = struct.unpack_from(order + "Q", table, index * entry + 32)[0]
         if kind == 1:
             ends.append(start + length)

@@ -23,9 +23,9 @@ NAME, TITLE, LEVEL = "framework", "framework", "framework"
 ADAPTERS = {name: importlib.import_module(f"{__package__}.framework_{name}") for name in FRAMEWORKS}
 # Greatest difference between GPU and CPU by operation: TF32 keeps 10 bits and is on by default for convolutions (torch)
 # and for everything (TensorFlow), over sums of about 30 products of numbers near 1; bf16 keeps 7 bits.
+TOLERANCE = {"forward": 5e-2, "backward": 5e-2, "convolution": 5e-2, "bf16": 0.15}
 # As much of a framework's own message as is kept: all of it, but for endless ones.
 MESSAGE = 3000
-TOLERANCE = {"forward": 5e-2, "backward": 5e-2, "convolution": 5e-2, "bf16": 0.15}
 
 
 def probe(context: Context, session: Session) -> Facts:

@@ -13,8 +13,17 @@ THREADS, BLOCKS_EACH, ROUNDS = 1024, 2, 1024
 WORD = 0xFFFFFFFF
 FACTOR, SMALL = 1664525, 0xFFFFF
 HEAD = ".version {version}\n.target {target}\n.address_size 64\n"
-# Block, thread and multiprocessor in %r2, %r4 and %r5, the thread's word of data in %r7, the addresses in %d4 and %d5.
-OWN_WORD = """\
+# %r2, %r4 and %r5 are block, thread and multiprocessor, %r7 the thread's word, %d4 and %d5 the addresses.
+CHAIN = """
+.visible .entry gpu_smoke(.param .u64 data, .param .u64 places, .param .u32 rounds)
+{
+    .reg .pred %again;
+    .reg .b32 %r<10>;
+    .reg .f32 %f<3>;
+    .reg .b64 %d<6>;
+    ld.param.u64 %d1, [data];
+    ld.param.u64 %d2, [places];
+    ld.param.u32 %r1, [rounds];
     cvta.to.global.u64 %d1, %d1;
     cvta.to.global.u64 %d2, %d2;
     mov.u32 %r2, %ctaid.x;
@@ -26,18 +35,7 @@ OWN_WORD = """\
     add.u64 %d4, %d1, %d3;
     add.u64 %d5, %d2, %d3;
     ld.global.u32 %r7, [%d4];
-"""
-CHAIN = f"""
-.visible .entry gpu_smoke(.param .u64 data, .param .u64 places, .param .u32 rounds)
-{{
-    .reg .pred %again;
-    .reg .b32 %r<10>;
-    .reg .f32 %f<3>;
-    .reg .b64 %d<6>;
-    ld.param.u64 %d1, [data];
-    ld.param.u64 %d2, [places];
-    ld.param.u32 %r1, [rounds];
-{OWN_WORD}    and.b32 %r8, %r7, 1048575;
+    and.b32 %r8, %r7, 1048575;
     cvt.rn.f32.u32 %f1, %r8;
 AGAIN:
     mad.lo.u32 %r7, %r7, 1664525, %r4;
@@ -53,7 +51,7 @@ AGAIN:
     st.global.u32 [%d4], %r7;
     st.global.u32 [%d5], %r5;
     ret;
-}}
+}
 """
 
 
