@@ -66,13 +66,25 @@ def check_target(target: Path) -> None:
     """Raise NewError unless `target` is free and can be written."""
     if target.exists() and not target.is_dir():
         raise NewError(f"{target} is a file: take a folder that does not exist yet")
-    if target.is_dir() and any(target.iterdir()):
+    if target.is_dir() and any(target.iterdir()) and not is_empty_clone(target):
         raise NewError(f"{target} is not empty: take a folder that does not exist yet, or an empty one")
     parent = target if target.is_dir() else target.parent
     if not parent.is_dir():
         raise NewError(f"{parent} does not exist: make it first, or take another place")
     if not os.access(parent, os.W_OK):
         raise NewError(f"{parent} cannot be written: take another place")
+    around = call(parent, "rev-parse", "--show-toplevel").stdout
+    if parent != target and around:
+        raise NewError(
+            f"{target} is inside the git repository {os.fsdecode(around).strip()}: a project of the template is a "
+            "repository of its own; take a folder outside it"
+        )
+
+
+def is_empty_clone(folder: Path) -> bool:
+    """Return whether a folder contains nothing but a git repository without a commit, as a new remote is cloned."""
+    names = [path.name for path in folder.iterdir()]
+    return names == [".git"] and call(folder, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0
 
 
 def reason(output: str) -> str:
@@ -157,10 +169,15 @@ def start(template: str, target: Path, answers: list[str], interactive: bool, ve
         if done.returncode:
             raise NewError(without_password(reason(done.stderr)))
         name_source(made / ANSWERS, without_password(address_of(template)))
+        if (target / ".git").exists():
+            (target / ".git").rename(made / ".git")
         if target.is_dir():
             target.rmdir()
         made.rename(target)
-    return f" It follows {tag}; {known.found_by()}." if known and known.untagged else ""
+    if not known:
+        return " It is made from the newest commit, which is not a release."
+    how = f" ({known.found_by()})" if known.untagged else ""
+    return f" It is made from {tag}; later commits are not included{how}."
 
 
 def name_source(answers: Path, source: str) -> None:

@@ -31,3 +31,36 @@ def test_my_gpu_test_is_found_and_skips_without_a_gpu(child: Child) -> None:
 
 def test_lint_accepts_what_the_page_shows(child: Child) -> None:
     child.sh("scripts/lint", expect="all good")
+
+
+def test_the_wheel_of_the_runtime_is_in_git_whatever_my_own_ignore_file_says(child: Child) -> None:
+    """GitHub's Python list has `wheels/`."""
+    child.path("../python.gitignore").write_text("wheels/\n*.whl\n")
+    everywhere = 'git -c core.excludesFile="$PWD/../python.gitignore"'
+    child.sh(f"! {everywhere} check-ignore --no-index wheels/* scripts/* src/*/*.py")
+
+
+def test_a_requirement_that_i_did_not_lock_fails_lint(child: Child) -> None:
+    child.sh("cp pyproject.toml ../pyproject.toml && sed -i 's/numpy>=2/numpy>=99/' pyproject.toml")
+    child.refused("scripts/lint", "pyproject.toml requires numpy>=99")
+    child.sh("mv ../pyproject.toml pyproject.toml")
+
+
+def test_a_package_without_a_wheel_is_refused_when_i_lock_it(child: Child) -> None:
+    child.sh('cp pyproject.toml ../pyproject.toml && sed -i \'s/"numpy>=2"/"numpy>=2", "langdetect"/\' pyproject.toml')
+    child.refused("scripts/lock", "has no wheel")
+    child.sh("mv ../pyproject.toml pyproject.toml && git diff --exit-code requirements.lock")
+
+
+@pytest.mark.slow
+def test_data_that_gitignore_matches_is_missed_before_it_is_published(child: Child) -> None:
+    child.sh("mkdir src/kernel_distance/data && touch src/kernel_distance/data/table.csv && echo '*.csv' >>.gitignore")
+    child.sh("git add --all && git add --force src/kernel_distance/data/table.csv")
+    child.refused("scripts/package", "src/kernel_distance/data/table.csv, which is in git")
+    child.sh("""printf '\\n[tool.hatch.build]\\nartifacts = ["*.csv"]\\n' >>pyproject.toml && scripts/package""")
+
+
+@pytest.mark.slow
+def test_a_copy_of_the_folder_does_not_run_the_code_of_the_first(child: Child) -> None:
+    child.sh("cp -r . ../copied && cd ../copied && scripts/setup", expect="making .venv")
+    child.sh("cd ../copied && mv ../copied ../moved && cd ../moved && ! scripts/test", expect="run scripts/setup")

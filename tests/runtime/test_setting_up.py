@@ -196,6 +196,13 @@ def test_another_framework_takes_the_place_of_the_locked_one(child: Path) -> Non
     assert "--dry-run" not in installed
 
 
+def test_a_chosen_framework_stays_until_the_locked_one_is_asked_for(child: Path) -> None:
+    """scripts/lock and an update tell an owner to run scripts/setup, which must not download CUDA on a laptop."""
+    for words, installed in ([["--framework", "torch==9"], 1], [[], 2], [["--framework", "locked"], 2], [[], 2]):
+        assert environment.main(words) == 0
+        assert len([one for one in calls(child) if "torch==9" in one and "--dry-run" not in one]) == installed, words
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

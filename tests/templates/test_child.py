@@ -175,7 +175,7 @@ class TestScripts:
     def test_a_conflict_marker_fails_lint(self, library):
         (library / "notes.txt").write_text("<<<<<<< before updating\n")
         text = run(library, "scripts/lint", expect=1)
-        assert "./notes.txt" in text, text
+        assert "notes.txt" in text, text
         (library / "notes.txt").unlink()
 
     def test_build_says_how_to_get_the_base_image(self, library, tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,13 @@ def test_what_most_sets_have_now_takes_the_place_of_the_shared_one(locks: Path) 
     assert [name for name in SETS if (locks / name / TOOLS).exists()] == mine[:1]
     assert (locks / mine[0] / TOOLS).read_bytes() == old
     assert shared_tools(TYPES[0], locks).read_text() == "pytest==2\n"
+
+
+@pytest.mark.parametrize("lock", sorted(LOCKS.glob("tools/*.lock")), ids=lambda lock: lock.stem)
+def test_every_development_tool_has_a_wheel_for_linux_on_arm(lock: Path, tmp_path: Path) -> None:
+    """The stages test and dev of an image take wheels only."""
+    uv = Path(sys.executable).with_name("uv")
+    arm = ("--python-platform", "aarch64-manylinux_2_36", "--python-version", "3.13", "--only-binary", ":all:")
+    command = [uv, "pip", "install", "--dry-run", "--quiet", *arm, "--no-deps", "--target", tmp_path]
+    done = subprocess.run([*command, "-r", lock], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{lock}: {done.stderr}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from new import end_of_image, shared_address, wrong_choice
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, git
 from tests.sampling import every, sampled
 from tests.updates.copiers import run_program
 
@@ -154,3 +154,18 @@ def test_an_image_that_gets_its_last_fixes_soon_is_named(tmp_path, monkeypatch):
     assert line.startswith(f"torch-cu12: support ends on {day} (")
     dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu13:2026.11\n")
     assert end_of_image(tmp_path) == []
+
+
+def test_an_empty_clone_is_taken(template, tmp_path):
+    """As a code host's "new repository" is cloned."""
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", "child")
+    git(tmp_path / "child", "remote", "add", "origin", "git@example.com:me/child.git")
+    done = make_new(tmp_path / "child", template, "project_name=child")
+    assert done.returncode == 0, done.stderr
+    assert git(tmp_path / "child", "remote", "get-url", "origin").strip() == "git@example.com:me/child.git"
+    assert (tmp_path / "child/scripts/test").is_file()
+
+
+def test_a_folder_inside_a_repository_is_refused(template, tmp_path):
+    git(tmp_path, "init", "--quiet")
+    refused(new(tmp_path / "child", "project_name=child", template=template), "is inside the git repository")

@@ -15,11 +15,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import tomllib
 from importlib import metadata
 from pathlib import Path
 
 from .project import write as write_project
+from .stale_lock import required
 from .update.gone import told_gone
 
 VENV = Path(".venv")
@@ -28,6 +28,8 @@ TOOLS = "scripts/tools/uv.lock"
 RUNTIME = Path("wheels/requirements.in")
 IMAGE, PACKAGES = Path("/opt/base/image.json"), Path("/opt/env")
 NAMED = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)(?:\[.*?\])?(?:==| @ )")
+CHOSEN = VENV / "framework"  # the build that --framework chose, for the next run
+FOLDER = VENV / "folder"  # the repository that .venv was made for; programs in .venv/bin contain its path
 CUDA = re.compile(r"(torch|tensorflow|jax|jaxlib|jax-cuda.*|triton|nvidia-.*|cuda-.*)==")
 
 
@@ -68,6 +70,11 @@ def make_venv(folder: Path) -> None:
         raise SetupError(f"{folder} was not made; the reason stands above")
 
 
+def is_of_another_folder() -> bool:
+    """Return whether .venv was copied or moved here: its programs would run the code of the other folder."""
+    return FOLDER.is_file() and FOLDER.read_text(encoding="utf-8").strip() != str(Path.cwd())
+
+
 def lock_runtime() -> None:
     """Resolve the locks again where the template has brought another runtime than they name. Raises SetupError."""
     runtime = RUNTIME.read_text(encoding="utf-8").rpartition(" @ ")[2].strip() if RUNTIME.is_file() else ""
@@ -105,9 +112,12 @@ def fill(framework: str, gpu: bool) -> None:
         packages = Path(folder, "packages.lock")
         packages.write_text(without_framework(text) if framework else text, encoding="utf-8")
         install("sync", "--require-hashes", packages, "requirements-dev.lock", TOOLS)
+    CHOSEN.unlink(missing_ok=True)
     if framework:
         install("install", framework)
+        CHOSEN.write_text(f"{framework}\n", encoding="utf-8")
         say(f"{framework} instead of the locked one: numbers may differ a little from the image's")
+        say("the next scripts/setup takes it again; scripts/setup --framework locked goes back")
     say(f".venv holds {lock} and requirements-dev.lock; next: scripts/test")
 
 
@@ -175,21 +185,11 @@ def link_project() -> None:
 
 
 def not_locked() -> list[str]:
-    """Return what pyproject.toml asks for and no lock names: the owner wrote it down and did not lock it yet.
-
-    Where the packages are asked for in other files (an adopted repository), nothing is said of this one.
-    """
-    locker = Path("scripts/lock")
-    if locker.is_file() and " --requirements " in locker.read_text(encoding="utf-8"):
-        return []
-    try:
-        told = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
-        asked = [*told.get("project", {}).get("dependencies", []), *told.get("dependency-groups", {}).get("dev", [])]
-        held = "".join(lock.read_text(encoding="utf-8") for lock in Path().glob("requirements*.lock"))
-    except (OSError, ValueError, AttributeError, TypeError):  # scripts/lock says what is wrong with it
-        return []
+    """Return what pyproject.toml requires and no lock names: the owner wrote it down and did not lock it yet."""
+    asked = [one for texts in required(Path()).values() for one in texts]
+    held = "".join(lock.read_text(encoding="utf-8") for lock in Path().glob("requirements*.lock"))
     there = {normal(found) for found in re.findall(NAMED, held)}
-    names = {one: re.match(r"[\w.-]+", one.strip()) for one in asked if isinstance(one, str)}
+    names = {one: re.match(r"[\w.-]+", one.strip()) for one in asked}
     return [one for one, found in names.items() if found and normal(found[0]) not in there]
 
 
@@ -199,12 +199,14 @@ def normal(name: str) -> str:
 
 
 def framework_of(words: list[str]) -> str:
-    """Return the framework that the command line asks for, "" for the locked one. Raises SetupError."""
-    if words and words[0] != "--framework":
+    """Return the framework that the command line or the last run chose, "" for the locked one. Raises SetupError."""
+    if not words:
+        return CHOSEN.read_text(encoding="utf-8").strip() if CHOSEN.is_file() else ""
+    if words[0] != "--framework":
         raise SetupError(f"unknown option {words[0]}: see scripts/setup --help", 2)
-    if words and not "".join(words[1:2]):
-        raise SetupError("--framework needs PACKAGE==VERSION, for example torch==2.13.0", 2)
-    return "".join(words[1:2])
+    if not "".join(words[1:2]):
+        raise SetupError("--framework needs PACKAGE==VERSION, for example torch==2.13.0, or the word locked", 2)
+    return "" if words[1] == "locked" else words[1]
 
 
 def main(words: list[str]) -> int:
@@ -216,7 +218,7 @@ def main(words: list[str]) -> int:
         framework = framework_of(words[1:] if gpu else words)
         if IMAGE.is_file():
             make_venv_in_image()
-        elif not os.access(UV, os.X_OK):
+        elif not os.access(UV, os.X_OK) or is_of_another_folder():
             say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
             make_venv(VENV)
         lock_runtime()
@@ -225,6 +227,7 @@ def main(words: list[str]) -> int:
         else:
             fill(framework, gpu)
         link_project()
+        FOLDER.write_text(f"{Path.cwd()}\n", encoding="utf-8")
         if missing := not_locked():
             say(f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this")
         for line in told_gone(Path()).splitlines():

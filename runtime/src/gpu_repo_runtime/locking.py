@@ -23,10 +23,23 @@ from pathlib import Path
 
 UV = Path(".venv/bin/uv")
 RUNTIME = Path("wheels/requirements.in")
+OLDEST = 11  # the oldest Python 3 that scripts/setup takes
+NO_WHEEL = re.compile(r"no (usable )?wheels|Wheels are required")
+# Wheels only: the image has no compiler.
 COMPILE = (
-    *(str(UV), "pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--fork-strategy", "fewest"),
-    *("--generate-hashes", "--no-emit-index-url", "--no-annotate", "--custom-compile-command", "scripts/lock"),
+    *("--quiet", "--universal", "--fork-strategy", "fewest", "--no-build", "--generate-hashes", "--no-emit-index-url"),
+    *("--no-annotate", "--custom-compile-command", "scripts/lock"),
 )
+
+
+def floor() -> str:
+    """Return the oldest Python that `requires-python` in pyproject.toml allows, for example 3.11."""
+    try:
+        required = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))["project"]["requires-python"]
+        found = re.search(r"(?:>=|==|~=)\s*3\.(\d+)", required)
+    except (OSError, ValueError, KeyError, TypeError):
+        found = None
+    return f"3.{max(OLDEST, int(found[1]) if found else 0)}"
 
 
 ELSEWHERE = re.compile(r"@\s*((git|hg|svn|bzr)\+|file:|\.{0,2}/)")
@@ -89,15 +102,23 @@ class Locking:
     def resolve(self, lock: Path, asked: list[str], under: list[str]) -> None:
         """Resolve `asked` into the file `lock`, under the versions of `under`. Raises NotLockedError."""
         constraints = [word for file in under for word in ("--constraints", file)]
-        if (
-            subprocess.run(
-                [*COMPILE, *constraints, *asked, *self.options, "--output-file", lock], check=False
-            ).returncode
-            == 0
-        ):
+        command = [UV, "pip", "compile", *COMPILE, "--python-version", floor()]
+        done = subprocess.run(
+            [*command, *constraints, *asked, *self.options, "--output-file", lock],
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        print(done.stderr, end="", file=sys.stderr)
+        if done.returncode == 0:
             return
+        if NO_WHEEL.search(done.stderr):
+            raise NotLockedError(
+                f"a package in {self.asked_in} has no wheel (see above), and the image has no compiler: ask for a "
+                "version with wheels, or build its wheel once and publish it on your package index; nothing was changed"
+            )
         # The base image is to blame only where the same packages resolve without its versions.
-        if subprocess.run([*COMPILE, *asked, *self.options], capture_output=True, check=False).returncode:
+        if subprocess.run([*command, *asked, *self.options], capture_output=True, check=False).returncode:
             raise NotLockedError(
                 f"{self.asked_in} cannot be resolved, with this base image or another: "
                 "correct what is named above; nothing was changed"

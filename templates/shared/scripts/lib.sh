@@ -52,7 +52,8 @@ make_build() { # the folders of reports and proofs
 
 # A package index of your own is PIP_INDEX_URL, exported or in .env; uv and scripts/build take it from there.
 if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}; fi
-if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL}; fi
+# With a second index, both are searched for the best version, as pip does it: uv alone takes the first that has the name.
+if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL} UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}; fi
 if [[ -n ${PIP_TRUSTED_HOST:-} ]]; then export UV_INSECURE_HOST=${UV_INSECURE_HOST:-$PIP_TRUSTED_HOST}; fi
 
 base_image=${BASE_IMAGE:-{{ base_image }}}
@@ -223,6 +224,9 @@ in_project() {
     case $place in
         here) say "inside the image, $gpu"; become "$@" ;;
         venv) say "in .venv, $gpu"
+            if [[ -f .venv/folder && $(<.venv/folder) != "$(pwd -P)" ]]; then
+                fail 3 ".venv was made for $(<.venv/folder), whose code it would run: run scripts/setup"
+            fi
             if ! cat requirements*.lock | cmp -s - .venv/locks 2>/dev/null; then
                 say "the requirements locks changed after .venv was made, or scripts/setup did not end: run it"
             fi
