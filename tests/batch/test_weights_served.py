@@ -82,7 +82,6 @@ def test_trained_pushed_and_served(render, host: str, tmp_path: Path, monkeypatc
     shutil.copytree(render(AnswerSet("service", "plain", project_name="chapters")), service)
     (service / "src/chapters/model.py").write_text(MODEL)
     (service / "weights.toml").write_text(lines.replace("[topic_finder]", "[chapters]"))
-    shutil.rmtree(service / "weights")
     weights(service, tmp_path / "two", "lock")
     weights(service, tmp_path / "three", "fetch")
 

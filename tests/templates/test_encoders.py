@@ -16,8 +16,26 @@ import pytest
 from tests.answers import AnswerSet
 from tests.conftest import git
 from tests.templates.test_child import run
-from tests.templates.test_starting_model import OTHERS, SAID
 
+# What a reader would say of each.
+SAID = {
+    "Rain and strong wind are in the forecast for tomorrow": "weather",
+    "The class has two functions and a loop": "computing",
+    "rain and wind tomorrow": "weather",
+    "the team won by one goal": "sport",
+    "Rain and wind are in the forecast": "weather",
+    "The team won the match by one goal": "sport",
+    "Assert statements are a convenient way to insert debugging assertions": "computing",
+}
+# None of these has a word that model.py lists.
+OTHERS = {
+    "A thunderstorm flooded the streets last night": "weather",
+    "It will be sunny with some clouds in the afternoon": "weather",
+    "She finished the marathon in under three hours": "sport",
+    "The striker scored twice in the final": "sport",
+    "The server crashed because of a bug in the parser": "computing",
+    "The database query returns too many rows": "computing",
+}
 # Cosines of the first sentence of SAID with the others, by sentence-transformers in PyTorch.
 CLOSE = [1.0, 0.0748, 0.8358, 0.0306, 0.8545, 0.0063, 0.0392, 0.3812]
 ASKED = """

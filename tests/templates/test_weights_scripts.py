@@ -26,6 +26,9 @@ def call(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tm
     """Return a function that runs a script in a child; it returns exit code, stderr and the calls of Docker."""
     child, log = tmp_path / "child", tmp_path / "docker.log"
     shutil.copytree(render(AnswerSet(request.param, "plain")), child)
+    (child / "weights/words").mkdir(parents=True)
+    (child / "weights/words/words.npz").write_bytes(b"a table of words")
+    (child / "weights.toml").write_text('[words]\nsource = "weights/words"\n')
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/docker").write_text(DOCKER)
     (tmp_path / "bin/docker").chmod(0o755)
@@ -41,6 +44,7 @@ def call(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tm
         return run.returncode, run.stderr, [lines.split("\n") for lines in calls if lines]
 
     of.child = child  # type: ignore[attr-defined]
+    assert of("scripts/weights", "lock")[0] == 0
     return of
 
 
@@ -59,7 +63,7 @@ def test_the_image_gets_them_as_a_context_with_their_lock(call: Call) -> None:
     code, told, calls = call("scripts/build")
     assert code == 0, told
     [context] = behind(calls, "build", "--build-context")
-    assert files(Path(context.removeprefix("weights="))) == ["weights.lock", "words/LICENSE", "words/words.npz"]
+    assert files(Path(context.removeprefix("weights="))) == ["weights.lock", "words/words.npz"]
 
 
 def test_left_out_the_lock_alone_goes_in(call: Call) -> None:
@@ -88,6 +92,7 @@ def test_a_container_on_the_checkout_gets_them_mounted(call: Call) -> None:
 def test_weights_that_cannot_be_had_stop_the_build_in_one_line(call: Call) -> None:
     child = call.child  # type: ignore[attr-defined]
     shutil.rmtree(child / "weights")
+    shutil.rmtree(child.parent / "cache")
     code, told, calls = call("scripts/build")
     assert (code, "there is no folder weights/words" in told) == (3, True), told
     assert [one for one in calls if one[0] == "build"] == []

@@ -25,9 +25,18 @@ UV = Path(".venv/bin/uv")
 RUNTIME = Path("wheels/requirements.in")
 OLDEST = 11  # the oldest Python 3 that scripts/setup takes
 NO_WHEEL = re.compile(r"no (usable )?wheels|Wheels are required")
-# Wheels only: the image has no compiler.
+# Wheels only: the image has no compiler. No sources of uv: wheels/requirements.in names the runtime's wheel.
 COMPILE = (
-    *("--quiet", "--universal", "--fork-strategy", "fewest", "--no-build", "--generate-hashes", "--no-emit-index-url"),
+    *(
+        "--quiet",
+        "--no-sources",
+        "--universal",
+        "--fork-strategy",
+        "fewest",
+        "--no-build",
+        "--generate-hashes",
+        "--no-emit-index-url",
+    ),
     *("--no-annotate", "--custom-compile-command", "scripts/lock"),
 )
 
