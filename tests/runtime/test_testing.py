@@ -74,6 +74,30 @@ def test_a_model_that_agrees_with_itself_passes_and_says_that_no_gpu_was_asked(p
     assert "2 passed, 1 skipped" in said
 
 
+OWN_TEST = """
+import pytest
+
+
+@pytest.mark.gpu
+def test_on_a_gpu(cuda):
+    raise AssertionError("it needs a GPU")
+
+
+def test_on_the_cpu(model):
+    assert len(model.predict(["a"])) == 1
+"""
+
+
+def test_a_test_of_an_owner_takes_the_gpu_and_the_model_by_their_names(project: Path) -> None:
+    """In any folder of tests; an installed runtime brings the plugin by its entry point."""
+    (project / "tests/test_own.py").write_text(OWN_TEST)
+    (project / "src/topic_finder/model.py").write_text(MODEL.replace("SCORE", "0.5"))
+    paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"], "DEVICE": "cpu"}
+    options = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "gpu_repo_runtime.pytest_plugin"]
+    done = forked.run("pytest", *options, "tests/test_own.py", libraries=PYTEST, cwd=project, env=paths)
+    assert "1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+
+
 def test_a_missing_gpu_fails_where_it_is_required(project: Path) -> None:
     code, said = smoke(project, MODEL.replace("SCORE", "0.5"), SMOKE_REQUIRE="model")
     assert code == 1, said
