@@ -59,3 +59,46 @@ def test_the_base_keeps_the_places_that_older_overlays_name(child: Path) -> None
             if "containers" in pod:
                 assert pod["containers"][0]["env"][0]["name"] == "DEVICE", f"{child.name}: {base.name}"
                 assert "tolerations" in pod, f"{child.name}: {base.name}"
+
+
+def objects(child: Path, overlay: str) -> list[dict[str, Any]]:
+    """Return what kubectl builds of an overlay."""
+    command = ["kubectl", "kustomize", str(child / "deploy/overlays" / overlay)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, f"{child.name}, {overlay}: {done.stderr}"
+    return list(yaml.safe_load_all(done.stdout))
+
+
+def pod_of(document: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the pod of a Deployment, a Job, a CronJob; None for another object."""
+    spec = document.get("spec", {})
+    spec = spec.get("jobTemplate", {}).get("spec", spec)
+    pod: dict[str, Any] | None = spec.get("template", {}).get("spec")
+    return pod
+
+
+def test_every_overlay_passes_the_restricted_policy_and_names_an_image_that_a_pipeline_pushes(child: Path) -> None:
+    """The Pod Security Standard "restricted" of Kubernetes."""
+    for overlay in sorted(path.name for path in (child / "deploy/overlays").iterdir()):
+        pods = [pod for pod in map(pod_of, objects(child, overlay)) if pod]
+        assert pods, f"{overlay}: no pod"
+        for pod in pods:
+            assert pod["securityContext"]["runAsNonRoot"] is True, overlay
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}, overlay
+            for one in pod["containers"] + pod.get("initContainers", []):
+                assert one["securityContext"]["allowPrivilegeEscalation"] is False, overlay
+                assert one["securityContext"]["capabilities"] == {"drop": ["ALL"]}, overlay
+                assert one["image"].rpartition(":")[2] in ("main", "v0.1.0"), f"{overlay}: {one['image']}"
+
+
+def test_dev_fits_a_cluster_on_a_laptop(child: Path) -> None:
+    resources = container(child)["resources"]
+    assert (resources["requests"]["cpu"], resources["requests"]["memory"]) == ("500m", "1Gi")
+    assert resources["limits"]["memory"] == "4Gi"
+
+
+@pytest.mark.parametrize("child", ["batch"], indirect=True)
+@pytest.mark.parametrize("overlay", ["prod", "cron"])
+def test_a_job_that_hangs_gives_its_gpus_back(child: Path, overlay: str) -> None:
+    [spec] = [one["spec"] for one in objects(child, overlay) if one["kind"] in ("Job", "CronJob")]
+    assert 0 < spec.get("jobTemplate", {}).get("spec", spec)["activeDeadlineSeconds"] <= 86_400
