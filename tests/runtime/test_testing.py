@@ -94,7 +94,7 @@ def test_a_test_of_an_owner_takes_the_gpu_and_the_model_by_their_names(project: 
     (project / "src/topic_finder/model.py").write_text(MODEL.replace("SCORE", "0.5"))
     paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"], "DEVICE": "cpu"}
     options = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "gpu_repo_runtime.pytest_plugin"]
-    done = forked.run("pytest", *options, "tests/test_own.py", libraries=PYTEST, cwd=project, env=paths)
+    done = processes.run("pytest", *options, "tests/test_own.py", cwd=project, env=paths)
     assert "1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
 
 
