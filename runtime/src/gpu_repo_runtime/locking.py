@@ -111,9 +111,9 @@ class Locking:
     def resolve(self, lock: Path, asked: list[str], under: list[str]) -> None:
         """Resolve `asked` into the file `lock`, under the versions of `under`. Raises NotLockedError."""
         constraints = [word for file in under for word in ("--constraints", file)]
-        command = [UV, "pip", "compile", *COMPILE, "--python-version", floor()]
+        command = [str(UV), "pip", "compile", *COMPILE, "--python-version", floor()]
         done = subprocess.run(
-            [*command, *constraints, *asked, *self.options, "--output-file", lock],
+            [*command, *constraints, *asked, *self.options, "--output-file", str(lock)],
             stderr=subprocess.PIPE,
             text=True,
             check=False,
