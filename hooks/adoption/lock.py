@@ -116,7 +116,7 @@ def resolve(room: Path, prefix: str, packaging: Packaging, asks: bool, image: st
 def write_inputs(room: Path, prefix: str, run: list[str], dev: list[str], comments: list[str] | None = None) -> None:
     """Write the files that scripts/lock reads, with the template's own packages."""
     ours = tomllib.loads((room / "pyproject.toml.template").read_text(encoding="utf-8"))
-    names = {canonicalize_name(Requirement(text).name) for text in run}
+    names = {canonicalize_name(Requirement(text).name) for text in run} | {"gpu-repo-runtime"}  # wheels/ names it
     base = [t for t in ours["project"]["dependencies"] if canonicalize_name(Requirement(t).name) not in names]
     tools = ours["dependency-groups"]["dev"]
     known = {canonicalize_name(Requirement(text).name) for text in tools}

@@ -68,7 +68,7 @@ def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
     assert package == {
         path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*") if path.suffix in (".py", ".toml", ".typed")
     }
-    assert {Path(name).name for name in names - package} == {"METADATA", "RECORD", "WHEEL", "entry_points.txt"}  # of pytest
+    assert {Path(name).name for name in names - package} == {"METADATA", "RECORD", "WHEEL", "entry_points.txt"}
     assert (metadata["Name"], metadata["Requires-Python"]) == ("gpu-repo-runtime", ">=3.11, <3.14")
     assert metadata["Summary"]
     extras = {asked.rpartition("extra == ")[2].strip("'") for asked in metadata.get_all("Requires-Dist")}
