@@ -131,7 +131,8 @@ def explain_init_failure(context: Context, rc: int, seen: str) -> list[Finding]:
         found.append(
             finding(context, "GS325", f"{seen}; the kernel module lists as excluded: {left_out}", value=left_out)
         )
-    if rc in (100, 101, 999) and not context.fact("nvml", "count"):
+    # Without NVML nobody says whether the driver has the GPU.
+    if rc in (100, 101, 999) and context.fact("nvml", "loaded") and not context.fact("nvml", "count"):
         found.append(hardware.not_started(context, seen))
     said = [one for one in found if one]
     for one in said:
