@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tests.gpu_smoke.cases_witness import KUBERNETES, no_nodes
+from tests.gpu_smoke.cases_start import KUBERNETES, no_nodes
 from tests.gpu_smoke.smoke_machine import Machine
 from tests.gpu_smoke.smoke_setups import Case, compat, gke, no_libcuda, opens, stale_cache, unset
 

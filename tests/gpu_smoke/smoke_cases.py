@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.gpu_smoke.cases_driver import DRIVER
 from tests.gpu_smoke.cases_software import SOFTWARE
+from tests.gpu_smoke.cases_start import START
 from tests.gpu_smoke.cases_threads import THREADS
-from tests.gpu_smoke.cases_witness import WITNESS
 from tests.gpu_smoke.cases_workload import WORKLOAD
 from tests.gpu_smoke.smoke_setups import TF_ROW, Case
 
 __all__ = ["CASES", "CUDA_CODES", "NVML_CODES", "TF_ROW", "Case"]
-CASES = [*DRIVER, *THREADS, *WITNESS, *SOFTWARE, *WORKLOAD]
+CASES = [*DRIVER, *THREADS, *START, *SOFTWARE, *WORKLOAD]
 
 # Codes of the driver's start, injected under NVIDIA's real runtimes: code, finding, fix.
 CUDA_CODES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gpu_smoke.cases_witness import GVISOR, mig, no_nodes
+from tests.gpu_smoke.cases_start import GVISOR, mig, no_nodes
 from tests.gpu_smoke.smoke_cases import TF_ROW
 from tests.gpu_smoke.smoke_machine import MODELS, ROW, TOOLKIT, Machine
 from tests.gpu_smoke.smoke_setups import jax, opens, pci, without
@@ -309,7 +309,7 @@ ALLOWED = {"container-by-its-manager": {"GS102"}, "container-by-its-root": {"GS1
 
 
 @pytest.mark.parametrize("kind", sampled(HARMLESS, every(15)))
-def test_a_witness_alone_is_no_alarm(machine: Machine, kind: str) -> None:
+def test_an_explanation_without_a_failure_is_no_alarm(machine: Machine, kind: str) -> None:
     """What explains a failure is not a failure where the driver starts."""
     HARMLESS[kind](machine)
     result = machine.run("--require", "none" if kind in ALLOWED else "gpu")

@@ -149,7 +149,7 @@ _SIMPLE = {46: "GS313", 102: "GS324", 304: "GS303", 800: "GS303", 302: "GS310", 
 
 
 def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding]:
-    """Name the causes that the other witnesses know, and the code's own story where none of them speaks."""
+    """Name the causes that other facts show; without any, what the code itself means."""
     seen = "; ".join(filter(None, [_with_users(context, rc, evidence), explanations.said_by_nvml(context, rc)]))
     found = explanations.explain_init_failure(context, rc, seen)
     own: Finding | None = None

@@ -1,4 +1,4 @@
-"""Failures of the driver's start that another witness explains: NVML, the nodes, limits, variables, /proc and /sys."""
+"""Failures of the driver's start that something else explains: NVML, the nodes, limits, variables, /proc and /sys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wsl_driver(m: Machine) -> Machine:
 
 
 # fmt: off
-WITNESS = [
+START = [
     Case("lost-and-999", "cuInit gives 999 because the GPU fell off the bus",
          lambda m: m.good().set(CUINIT_RC=999, NVML_DEVICE_RC=15), "GS404", "driver-init", "Reboot"),
     Case("one-of-two-lost", "the second GPU fell off the bus and cuInit gives 100",
