@@ -17,7 +17,6 @@ MAKERS = {
     "service": measured.service,
     "service-reading": measured.service_reading,
     "service-gpu": measured.service_gpu,
-    "service-poison": measured.service_poison,
     "batch": measured.batch,
     "batch-padding": measured.batch_padding,
     "batch-reading": measured.batch_reading,

@@ -98,27 +98,6 @@ def service_gpu() -> str:
     )
 
 
-def service_poison() -> str:
-    """Return what clients that send poisoned texts leave to the others, in percent of their rate without them."""
-    result = load("benchmarks/results/service-poison.json")
-    cells = {
-        (*(cell[key] for key in ("version", "others", "clients")), str(cell["attackers"])): cell
-        for cell in result["cells"]
-    }
-    attackers = [name for name in dict.fromkeys(key[3] for key in cells) if name != "0"]
-    lines = []
-    for others, clients in dict.fromkeys(key[1:3] for key in cells):
-        for version in dict.fromkeys(key[0] for key in cells):
-            rates = [cells[version, others, clients, count]["rate"] for count in ("0", *attackers)]
-            shares = [f"{rate:,.0f} ({percent(rate / rates[0])})" for rate in rates[1:]]
-            lines.append([f"{clients}, {others}", version, f"{rates[0]:,.0f}", *shares])
-    return (
-        "Requests a second of the others, on a device of 6 ms for each call, beside so many clients that send\n"
-        f"poison ({result['date']}, the mean of {result['rounds']} runs, nothing else on the machine):\n\n"
-        + table(["the others", "version", "alone", *(f"beside {count}" for count in attackers)], lines)
-    )
-
-
 def shown(way: str) -> str:
     """Return how a way of the batch comparison is called in tables and pictures."""
     return re.sub("^job", "this template", way)

@@ -127,7 +127,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_back(run: Any, owner: Owner,
             batcher.submit(["c"])
         assert refused.value.retry_after >= 1
         batcher.drop(waiting[0], serving("errors").ClientGone("gone"))
-        assert batcher.queue.count == 2, "a dropped call gives its places back"
+        assert batcher.queue.depth == 2, "a dropped call gives its places back"
         batcher.submit(["c"])
 
     run(scenario, max_queue=4)

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from gpu_repo_runtime.serving.service import Service
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tests.runtime.sockets import served
 from tests.runtime.standin_model import Model
-from tests.runtime.wired import wired
 from tests.sampling import sampled
 
 END = b"0\r\n\r\n"
@@ -98,8 +98,8 @@ async def ask(path: str, extend: Callable[[FastAPI], None]) -> bytes:
         routes(app, service)
         extend(app)
 
-    async with wired(Model(), extend=all_of_it) as service:
-        reader, writer = await service.connect()
+    async with served(Model(), all_of_it) as port:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
         writer.write(b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         answer = await asyncio.wait_for(reader.read(), 20)

@@ -146,18 +146,6 @@ def test_a_text_that_does_not_fit_is_413_and_named_and_the_limit_stays(serving: 
         assert "service_memory_shortages_total 0.0" in shown
 
 
-def test_a_client_is_known_by_its_header_where_one_is_named(serving: Callable) -> None:
-    scope = {"headers": [(b"host", b"h"), (b"x-user", b"ann")], "client": ("10.0.0.1", 7)}
-    for header, known in (("X-Other", ("10.0.0.1", 7)), ("", ("10.0.0.1", 7)), ("X-User", b"ann")):
-        service = serving("service").Service(Model(), serving("settings").Settings(client_header=header))
-        assert service.client_of(scope) == known
-    long = [service.client_of({"headers": [(b"x-user", b"a" * 60_000 + end)]}) for end in (b"1", b"2", b"1")]
-    assert long[0] == long[2] != long[1]
-    assert max(map(len, long)) <= 64, "thousands of clients are remembered"
-    with pytest.raises(ValueError, match="client_header"):
-        serving("settings").Settings(client_header="X User:")
-
-
 def test_a_number_that_is_not_finite_is_null_and_the_json_valid(client: TestClient) -> None:
     response = client.post("/predict", json={"texts": ["nan"]})
     assert json.loads(response.text, parse_constant=pytest.fail)["predictions"][0]["score"] is None

@@ -39,9 +39,8 @@ def stalled(child: Path, tmp_path: Path) -> Any:
     os.close(reader)
 
 
-@pytest.mark.slow
 def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
-    """A pipe holds 64 KB; the lines of a thousand requests and what the model prints are many times that."""
+    """A pipe holds 64 KB; the lines of a thousand requests are many times that."""
     service, _ = stalled
     connection = raw.connect(service)
     with connection:
@@ -51,81 +50,9 @@ def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
             while not answer.endswith(b"}"):
                 answer += connection.recv(4096)
             assert answer.startswith(b"HTTP/1.1 200")
-    for _ in range(8):
-        assert service.predict("shout")[0] == 200
     assert service.get("/livez")[0] == 200
-    assert service.metric("service_log_dropped_total") > 0
     service.terminate()
     assert service.exit_code(10) == 0, "nor does it hold the end up"
-
-
-@pytest.mark.slow
-def test_who_reads_again_is_told_what_is_missing(stalled: Any) -> None:
-    service, reader = stalled
-    for _ in range(8):
-        assert service.predict("shout")[0] == 200
-    text, told = b"", b"lines of the log were dropped here"
-    os.set_blocking(reader, True)
-    while told not in text:
-        text = text[-1000:] + os.read(reader, 65536)
-    service.terminate()
-    rest = b""
-    while piece := os.read(reader, 65536):
-        rest += piece
-    assert b'"stopped"' in rest, "and the last lines are written"
-    lines = (text[text.index(b"\n") + 1 :] + rest).decode().splitlines()
-    [line] = [json.loads(line) for line in lines if told.decode() in line and not line.startswith("x")]
-    assert line["level"] == "warning", "a line of JSON like all others"
-
-
-def test_what_does_not_fit_is_dropped_and_counted(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = serving("writer")
-    monkeypatch.setattr(module, "MAX_WAITING_CHARACTERS", 10)
-    read, write = os.pipe()
-    os.set_blocking(write, False)
-    while True:
-        try:
-            os.write(write, b"x" * 4096)
-        except BlockingIOError:
-            break
-    writer = module.Writer(write)
-    for number in range(9):
-        writer.put(f"line {number}\n")
-    assert writer.dropped == 7
-    while b"7 lines of the log were dropped here" not in os.read(read, 1 << 20):
-        pass
-    os.close(read)
-    writer.put("nobody is there any more\n")
-    writer.flush(raw.DEADLINE_SECONDS)
-    assert writer.dropped == 8
-
-
-@pytest.mark.parametrize("form", ["json", "text"])
-def test_what_is_missing_is_told_in_the_form_of_the_log(serving: Callable, form: str) -> None:
-    logs = serving("logs")
-    before, streams, level = logging.root.handlers[:], (sys.stdout, sys.stderr), logging.root.level
-    hooks = threading.excepthook, sys.unraisablehook
-    try:
-        logs.configure(serving("settings").Settings(log_format=form))
-        lines = [writer.as_line("3 lines were dropped") for writer in logs.writers]
-    finally:
-        logging.root.handlers[:], (sys.stdout, sys.stderr) = before, streams
-        logging.root.setLevel(level)
-        threading.excepthook, sys.unraisablehook = hooks
-        logging.captureWarnings(False)
-    assert len(lines) == 2
-    for line in lines:
-        assert line.endswith("\n")
-        said = json.loads(line)["message"] if form == "json" else line.split(" ", 2)[2].strip()
-        assert said == "3 lines were dropped"
-
-
-def test_the_metric_counts_the_lines_of_all_streams(serving: Callable) -> None:
-    class Dropping:
-        dropped = 2
-
-    [metric] = serving("writer").Dropped([Dropping(), Dropping()]).collect()
-    assert [(sample.name, sample.value) for sample in metric.samples] == [("service_log_dropped_total", 4)]
 
 
 def record_of(error: Exception) -> logging.LogRecord:
@@ -166,7 +93,6 @@ def test_of_an_exceptions_message_the_log_keeps_length_and_hash(serving: Callabl
     assert "test_logs.py" in text
 
 
-@pytest.mark.slow
 def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
     for level, shown in (("info", False), ("debug", True)):
         service = start(LOG_LEVEL=level)
@@ -178,7 +104,6 @@ def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
         assert (SECRET in log) == shown, level
 
 
-@pytest.mark.slow
 def test_a_lack_of_memory_repeats_no_clients_text(start: Start) -> None:
     service = start()
     status, problem = service.predict(f"run out of memory {SECRET}")
@@ -189,7 +114,6 @@ def test_a_lack_of_memory_repeats_no_clients_text(start: Start) -> None:
     assert ("out of memory: trying with less" in log, SECRET in log) == (True, False)
 
 
-@pytest.mark.slow
 def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
     service = start()
     service.predict("crash")
@@ -281,12 +205,3 @@ def test_the_name_of_an_exception_forges_no_line(serving: Callable) -> None:
     forged = type("X\nFORGED" + "x" * 1000, (Exception,), {})("words")
     lines = serving("logs").TextFormatter().format(record_of(forged)).splitlines()
     assert not [line for line in lines if line.startswith("FORGED") or len(line) > 500]
-
-
-@pytest.mark.slow
-def test_what_a_library_prints_as_bytes_comes_out(start: Start) -> None:
-    service = start()
-    assert service.predict("print bytes")[0] == 200
-    service.terminate()
-    assert service.exit_code(10) == 0
-    assert "as bytes \\xff" in service.log.read_text()

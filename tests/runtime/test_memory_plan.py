@@ -57,7 +57,7 @@ def test_numbers_are_measured_and_printed(module: Any) -> None:
     plan = Gpu(1000 * MB, 300 * MB, 50 * MB, 20 * MB).plan(module)
     assert (plan.weights, plan.per_call, plan.per_text) == (300 * MB, 50 * MB, 20 * MB)
     assert plan.batch == 27, "(1000 - 300 - 100 margin - 50) / 20"
-    for number in ("300.0 MB", "50.0 MB", "20.0 MB", "700.0 MB of 1,000.0 MB", "27 texts"):
+    for number in ("300.0 MB", "50.0 MB", "20.0 MB", "700.0 MB of 1,000.0 MB", "27 inputs"):
         assert number in str(plan), number
 
 

@@ -145,7 +145,7 @@ def test_v2_refuses_what_does_not_fit_the_model_or_each_other(clients: dict[str,
         (infer(clients["image"], {**images, "data": ["no base64!"]}), "image is not base64"),
         (infer(clients["image"], images, outputs=[{"name": "x"}]), "no other output than bright, labels"),
         (infer(clients["image"], images, parameters={"top": "x"}), "parameters.top: Input should"),
-        (infer(clients["row"], ROW, parameters={"other": 1}), "not known"),
+        (infer(clients["row"], ROW, parameters={"other": 1}), "unknown field"),
         (infer(clients["row"], {**ROW, "shape": [9, 1], "data": [1] * 9}), "at most 8"),
     ):
         assert answer.status_code == 400, answer.text

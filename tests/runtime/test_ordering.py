@@ -10,6 +10,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from gpu_repo_runtime.serving.batch_limit import BatchLimit
+from gpu_repo_runtime.serving.batch_planning import PLANNED_BATCHES, Cost
+from gpu_repo_runtime.serving.batch_queue import TURN_SHARE, BatchQueue
+from gpu_repo_runtime.serving.call import Batch, Call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,7 +33,7 @@ MODELS: dict[str, Callable[[int, int], float]] = {
 @pytest.fixture(scope="module")
 def ordering(serving: Callable[[str], ModuleType]) -> ModuleType:
     """Return the service's module."""
-    return serving("ordering")
+    return serving("batch_planning")
 
 
 def some_lengths(chance: random.Random, count: int) -> list[int]:
@@ -37,52 +41,78 @@ def some_lengths(chance: random.Random, count: int) -> list[int]:
     return [max(1, round(chance.lognormvariate(4.6, 1.0))) for _ in range(count)]
 
 
-def waiting_call(serving: Callable[[str], ModuleType], *sizes: int, client: str | None = None) -> Any:
-    """Return a call with items of these sizes, for which nobody waits."""
-    call = serving("call").Call
-    return call(sizes, sizes, None, client, [], None, 0.0, len(sizes), len(sizes))  # type: ignore[arg-type]
+class Queue:
+    """A queue without a model: what it takes is computed. ``order``: lengths are known to it."""
+
+    def __init__(self, seconds: Callable[[int, int], float], *, order: bool = True) -> None:
+        self.limit, self.cost = BatchLimit(LIMIT), Cost()
+        self.queue = BatchQueue(self.limit, self.cost, 10**6, lambda: 0.0)
+        self._seconds, self._order = seconds, order
+
+    def add(self, *lengths: int) -> Call:
+        sizes = lengths if self._order else [1] * len(lengths)
+        call = Call(lengths, sizes, None, None, [], None, 0.0, len(lengths), len(lengths))
+        self.queue.add(call)
+        return call
+
+    def run(self) -> tuple[Batch, float]:
+        """Return the next batch and its seconds."""
+        batch, _ = self.queue.take()
+        _, lengths = self.queue.begin(batch)
+        self.queue.end(answered=True)
+        took = self._seconds(len(batch), max(lengths))
+        self.cost.learn(len(batch), max(call.sizes[index] for call, index in batch), took)
+        return batch, took
 
 
-def served(
-    serving: Callable[[str], ModuleType], seconds: Callable[[int, int], float], clients: int, order: bool
-) -> float:
+def served(seconds: Callable[[int, int], float], clients: int, *, order: bool) -> float:
     """Return the seconds for TEXTS texts of a closed loop of clients; as they come without `order`."""
-    chance, keeper, lanes = random.Random(0), serving("ordering").Ordering(), serving("lanes").Lanes()
-    new = iter(some_lengths(chance, TEXTS + clients))
+    queue = Queue(seconds, order=order)
+    new = iter(some_lengths(random.Random(0), TEXTS + clients))
     total, done, ready = 0.0, 0, clients
     while done < TEXTS:
         for _ in range(ready):
-            lanes.add(waiting_call(serving, next(new)))
-        lane = lanes.first(serving("call").Standing.SHARED)
-        batch = keeper.next_batch(lanes, lane, LIMIT) if order else lanes.take(lane, LIMIT)
-        lanes.forget(lane)
-        took = seconds(len(batch), max(call.sizes[index] for call, index in batch))
-        keeper.learn(batch, took)
+            queue.add(next(new))
+        batch, took = queue.run()
         total, done, ready = total + took, done + len(batch), len(batch)
     return total
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("clients", sampled([8, 32, 64, 400], [32]))
-def test_a_model_that_pads_gets_texts_of_about_the_same_length(
-    serving: Callable[[str], ModuleType], clients: int
-) -> None:
+@pytest.mark.parametrize("clients", sampled([8, 32, 64, 400], [64]))
+def test_a_model_that_pads_gets_texts_of_about_the_same_length(clients: int) -> None:
     seconds = MODELS["by characters"]
-    assert served(serving, seconds, clients, True) < 0.6 * served(serving, seconds, clients, False)
+    assert served(seconds, clients, order=True) < 0.6 * served(seconds, clients, order=False)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("clients", sampled([1, 8, 32, 64, 400], [32]))
 @pytest.mark.parametrize("name", sampled(MODELS, every(2)))
-def test_no_model_is_slower_for_it(serving: Callable[[str], ModuleType], name: str, clients: int) -> None:
+def test_no_model_is_slower_for_it(name: str, clients: int) -> None:
     """What has to be tried to learn what the model takes costs little."""
-    assert served(serving, MODELS[name], clients, True) < 1.05 * served(serving, MODELS[name], clients, False)
+    assert served(MODELS[name], clients, order=True) < 1.05 * served(MODELS[name], clients, order=False)
+
+
+@pytest.mark.parametrize("place", sampled([0, 7, 63], [7]))
+@pytest.mark.parametrize("clients", [40, 300])
+def test_a_long_text_waits_for_no_more_than_was_planned_with_it(clients: int, place: int) -> None:
+    """However many short texts arrive, a long one has its turn."""
+    queue = Queue(MODELS["by characters"])
+    for _ in range(100):
+        queue.add(50)
+    old = queue.add(*(4000 if index == place else 50 for index in range(64)))
+    before, found, new = 0, False, clients
+    while not found:
+        for _ in range(new):
+            queue.add(50)
+        batch, _ = queue.run()
+        found = (old, place) in batch
+        before, new = before + len(batch), len(batch)
+    turns = place // (LIMIT // TURN_SHARE) + 1
+    assert before <= turns * (100 + clients + PLANNED_BATCHES * LIMIT)
 
 
 calls = st.lists(st.tuples(st.integers(1, 32), st.integers(0, 5000), st.floats(1e-6, 10)), max_size=12)
 
 
-@pytest.mark.slow
 @settings(deadline=None)
 @given(lengths=st.lists(st.integers(0, 5000), min_size=1, max_size=80), limit=st.integers(1, 40), known=calls)
 def test_a_plan_is_complete_and_thought_to_be_faster(
@@ -116,60 +146,6 @@ def test_texts_of_one_length_go_as_they_come(ordering: ModuleType) -> None:
     assert (list(order), sizes) == (list(range(90)), [])
     order, sizes = ordering.plan([3000, 20, 30] * 30, LIMIT, cost)
     assert sizes, "it does sort these"
-
-
-@pytest.mark.parametrize("place", sampled([0, 7, 63], [7]))
-@pytest.mark.parametrize("clients", [40, 300])
-def test_an_old_text_waits_for_no_more_than_what_was_planned_with_it(
-    serving: Callable[[str], ModuleType], ordering: ModuleType, clients: int, place: int
-) -> None:
-    """However many short texts arrive, a long one has its turn."""
-    keeper, lanes, seconds = ordering.Ordering(), serving("lanes").Lanes(), MODELS["by characters"]
-    for _ in range(100):
-        lanes.add(waiting_call(serving, 50))
-    old = waiting_call(serving, *(4000 if index == place else 50 for index in range(64)))
-    lanes.add(old)
-    before, found, new = 0, False, clients
-    while not found:
-        for _ in range(new):
-            lanes.add(waiting_call(serving, 50))
-        batch = keeper.next_batch(lanes, lanes.first(serving("call").Standing.SHARED), LIMIT)
-        keeper.learn(batch, seconds(len(batch), max(call.sizes[index] for call, index in batch)))
-        found = (old, place) in batch
-        before, new = before + len(batch), len(batch)
-    turns = place // (LIMIT // serving("lanes").MAX_TURNS_PER_BATCH) + 1
-    assert before <= turns * (100 + clients + ordering.PLANNED_BATCHES * LIMIT)
-
-
-@pytest.mark.parametrize("event", ["clients leave", "a batch comes back", "the limit falls"])
-def test_what_happens_to_a_plan_never_pads_the_short_texts(
-    serving: Callable[[str], ModuleType], ordering: ModuleType, event: str
-) -> None:
-    """It takes at most a twentieth longer than where nothing happens."""
-
-    def seconds_of(event: str) -> float:
-        keeper, lanes, took = ordering.Ordering(), serving("lanes").Lanes(), MODELS["by characters"]
-        for texts, longest in ((1, 50), (1, 4000), (8, 50), (32, 50), (32, 4000)):
-            keeper.cost.learn(texts, longest, took(texts, longest))
-        calls = [waiting_call(serving, 4000 if number % 8 == 7 else 50) for number in range(4 * LIMIT)]
-        for call in calls:
-            lanes.add(call)
-        lane, limit = lanes.first(serving("call").Standing.SHARED), LIMIT
-        first = keeper.next_batch(lanes, lane, limit)
-        total = took(len(first), max(call.sizes[index] for call, index in first))
-        if event == "clients leave":
-            for call in [call for call, _ in lane.planned[::5]]:
-                lanes.remove(call)
-        elif event == "a batch comes back":
-            lanes.put_back(first)
-        elif event == "the limit falls":
-            limit = LIMIT // 2 - 3
-        while lane:
-            batch = keeper.next_batch(lanes, lane, limit)
-            total += took(len(batch), max(call.sizes[index] for call, index in batch))
-        return total
-
-    assert seconds_of(event) <= 1.05 * seconds_of("nothing"), event
 
 
 def test_answers_go_to_their_requests_and_dropped_texts_are_left_out(

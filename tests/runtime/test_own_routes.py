@@ -95,9 +95,9 @@ def test_a_client_that_stops_within_its_body_is_told(path: str) -> None:
 
 def test_an_owners_route_refuses_as_predict_does_and_repeats_nothing() -> None:
     with client_of(own_body) as client:
-        wrong = client.post("/typed", json={"name": ["secret"], "more": {"secret": "secret"}})
+        wrong = client.post("/typed", json={"name": ["secret"], "more": {"key": "secret"}})
         assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
-        assert [fault["field"] for fault in wrong.json()["errors"]] == ["body.name", "body.more.*"]
+        assert [fault["field"] for fault in wrong.json()["errors"]] == ["body.name", "body.more.key"]
         assert (wrong.json()["code"], "secret" in wrong.text) == ("invalid_request", False)
         for path in ("/ends", "/cancelled"):
             ends = client.get(path)
@@ -169,14 +169,6 @@ def test_a_middleware_that_gives_the_body_again_and_again_does_not_stop_the_serv
     assert Replays.given <= 2
 
 
-def test_a_websocket_without_the_package_for_it_is_refused() -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        app.add_api_websocket_route("/ws", lambda socket: None)  # type: ignore[arg-type,return-value]
-
-    with pytest.raises(StartRefused, match="/ws needs the package websockets"):
-        client_of(extend)
-
-
 def test_a_gateways_path_is_as_open_as_the_path_itself() -> None:
     with client_of(with_token, root_path="/nlp") as client:
         for path, status in (("/livez", 200), ("/nlp/livez", 200), ("/nlp/predict", 401), ("/nlplivez", 401)):
@@ -192,11 +184,3 @@ def test_a_mounted_application_is_found_with_and_without_a_gateways_path() -> No
     with client_of(extend, root_path="/nlp") as client:
         for path in ("/ui/page", "/nlp/ui/page"):
             assert client.get(path).json() == "own", path
-
-
-def test_a_body_that_is_wrapped_in_more_than_chunks_is_not_taken() -> None:
-    with client_of(None) as client:
-        for coding, status in (("gzip, chunked", 501), ("chunked", 200), ("Chunked", 200), ("identity", 501)):
-            headers = {"transfer-encoding": coding, "content-type": "application/json"}
-            answer = client.post("/predict", content=json.dumps(ASKED), headers=headers)
-            assert answer.status_code == status, coding

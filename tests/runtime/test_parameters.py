@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -9,8 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving.app import create_app
-from gpu_repo_runtime.serving.choice import Choice
-from pydantic import BaseModel, Field, PrivateAttr
+from gpu_repo_runtime.serving.service import Service
+from pydantic import BaseModel, PrivateAttr
 
 from tests.runtime.kinds import model
 from tests.runtime.owners import Settings
@@ -65,12 +66,29 @@ def test_parameters_that_cannot_be_copied_are_taken() -> None:
     assert interface._own_copy(given).top == 1
 
 
-class Hidden(BaseModel):
-    """What its repr does not show counts all the same."""
+TELLS = """
+    from pydantic import BaseModel, Field
 
-    value: int | float | bool | list[float] | dict[str, int] = Field(default=1, repr=False)
-    inner: Hidden | None = Field(default=None, repr=False)
+    Input = str
+    Output = str
 
+
+    class Parameters(BaseModel):
+        value: int | float | bool | list[float] | dict[str, int] = Field(default=1, repr=False)
+        inner: "Parameters | None" = Field(default=None, repr=False)
+
+
+    class Model:
+        examples = ("x",)
+        tolerance = 0.0
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input], parameters: Parameters) -> list[Output]:
+            found = f"{vars(parameters)!r} {sorted(parameters.model_fields_set)}"
+            inner = parameters.inner and f"{vars(parameters.inner)!r} {sorted(parameters.inner.model_fields_set)}"
+            return [f"{found} {inner}" for _ in batch]
+"""
 
 DIFFERENT = [
     ({"value": 1}, {"value": True}),
@@ -83,8 +101,19 @@ DIFFERENT = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=str)
-def test_parameters_that_the_owners_code_can_tell_apart_share_no_batch(one: Any, other: Any) -> None:
-    assert Choice(Hidden(**one)) != Choice(Hidden(**other))
-    assert Choice(Hidden(**one)) == Choice(Hidden(**one))
-    assert hash(Choice(Hidden(**one))) == hash(Choice(Hidden(**one)))
+@pytest.mark.parametrize("number", range(len(DIFFERENT)))
+def test_parameters_that_the_owners_code_can_distinguish_share_no_batch(number: int) -> None:
+    """Requests that come together get the answers that each gets alone."""
+    service = Service(model(TELLS, "tells"), Settings(device="cpu"))
+    given = [service.interface.held_parameters(one) for one in DIFFERENT[number]]
+
+    async def answers() -> tuple[list[Any], list[Any]]:
+        await service.start()
+        alone = [await service.predict(["x"], one) for one in given]
+        together = await asyncio.gather(*(service.predict(["x"], one) for one in given * 8))
+        service.stop()
+        return alone, together
+
+    alone, together = asyncio.run(answers())
+    assert together == alone * 8
+    assert alone[0] != alone[1]

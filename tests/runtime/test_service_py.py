@@ -64,7 +64,7 @@ def test_own_settings_stand_in_the_help_and_in_the_list_and_are_asked_for(child:
             ("def extend(app, service):\n    raise RuntimeError('no')\n", "RuntimeError: no"),
             (
                 "def extend(app, service):\n    app.add_api_route('/predict', print, methods=['POST'])\n",
-                "the service's own",
+                "is a route of the service",
             ),
         ],
         every(3),
@@ -103,7 +103,7 @@ def test_a_service_py_that_fails_ends_the_start_with_its_words(
                 "from contextlib import asynccontextmanager\n@asynccontextmanager\nasync def mine(app):\n    yield\n"
                 "def extend(app, service):\n    app.router.lifespan_context = mine\n",
                 78,
-                "the lifespan of the application was replaced",
+                "service.py replaced the lifespan of the application",
             ),
         ],
         every(5),

@@ -72,7 +72,9 @@ def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
     assert (metadata["Name"], metadata["Requires-Python"]) == ("gpu-repo-runtime", ">=3.11, <3.14")
     assert metadata["Summary"]
     extras = {asked.rpartition("extra == ")[2].strip("'") for asked in metadata.get_all("Requires-Dist")}
-    assert extras == {"batch", "mlflow", "ray", "serving", "training"}, "what only some children need is an extra"
+    assert extras == {"batch", "mlflow", "open-inference", "ray", "serving", "training"}, (
+        "what only some children need is an extra"
+    )
 
 
 def test_every_lock_of_a_type_that_carries_it_names_it_with_its_hash() -> None:

@@ -144,6 +144,14 @@ class Interface:
         except ValidationError as error:
             raise TypeError(f"what was given does not make Parameters of {self.file}: {sentence(error)}") from None
 
+    def parameters_key(self, parameters: Any) -> str:
+        """Return parameters as a text that differs for values which compare equal, such as 1, 1.0 and True."""
+        try:
+            assert self._parameters_adapter
+            return self._parameters_adapter.dump_json(parameters, exclude_unset=True).decode()
+        except Exception:  # a field that JSON does not have
+            return repr(parameters)
+
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
         """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them.
 

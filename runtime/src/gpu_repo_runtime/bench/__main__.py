@@ -21,23 +21,18 @@ from typing import Any
 import uvloop
 
 from ..serving.api_key import NAMES, authorization
-from ..serving.reduced import FORMS
 from .load import Row, Target
-from .quality import Quality, QualityError, accuracy, compare, told
+from .quality import QualityError, accuracy
 
 
 @contextlib.contextmanager
-def own_service(serve_as: str = "") -> Iterator[str]:
-    """Start the project's service on a free port, quiet, and stop it in the end.
-
-    serve_as: the form of its weights, as in SERVE_AS.
-    """
+def own_service() -> Iterator[str]:
+    """Start the project's service on a free port, quiet, and stop it in the end."""
     package = next(Path("src").glob("*/model.py")).parent.name
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
     environment = {**os.environ, "PORT": port, "LISTEN_HOST": "127.0.0.1", "LOG_LEVEL": "warning"}
-    environment |= {"SERVE_AS": serve_as} if serve_as else {}
     process = subprocess.Popen([sys.executable, "-m", "gpu_repo_runtime.serving", package], env=environment)
     url = f"http://127.0.0.1:{port}"
     try:
@@ -130,14 +125,6 @@ def above_zero(text: str) -> float:
     return number
 
 
-def share(text: str) -> float:
-    """Return a share from 0 to 1."""
-    number = float(text)
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"expected a share from 0 to 1, for example 0.01; got {text!r}")
-    return number
-
-
 def header(text: str) -> tuple[str, str]:
     """Return name and value of a header."""
     name, colon, value = text.partition(":")
@@ -162,19 +149,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=above_zero, default=5)
     parser.add_argument("--header", type=header, action="append", default=[], metavar="NAME: VALUE")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    parser.add_argument("--serve-as", choices=FORMS, default="")
-    parser.add_argument("--max-drop", type=share, default=0.01)
     parser.add_argument("--evaluate", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if options.serve_as and options.url:
-        parser.error("--serve-as starts a service of its own: leave --url out")
     if options.evaluate and options.url:
         parser.error("--evaluate loads the model of this project: leave --url out")
-    quality = None
     try:
-        if options.serve_as:
-            quality = weighed(options.serve_as, options.max_drop, options.evaluate)
-        elif options.evaluate:
+        if options.evaluate:
             count, right = accuracy(own_model(), options.evaluate, os.environ.get("DEVICE") or "auto")
             print(f"right: {right:.1%} of {count} inputs")
     except QualityError as error:
@@ -186,7 +166,7 @@ def main() -> None:
         hint = f"; set {NAMES[0]} to the key that it requires" if getattr(error, "code", 0) in (401, 403) else ""
         sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}{hint}")
     try:
-        write(about, rows, options.out, quality)
+        write(about, rows, options.out)
     except OSError as error:
         sys.exit(f"bench: {options.out} cannot be written: {error}")
     if failed := sum(row.failed for row in rows):
@@ -195,7 +175,7 @@ def main() -> None:
 
 def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
     """Measure, and ask the service what it is. Raises OSError, KeyError or ValueError where it does not answer well."""
-    with contextlib.nullcontext(options.url) if options.url else own_service(options.serve_as) as url:
+    with contextlib.nullcontext(options.url) if options.url else own_service() as url:
         target = Target(url, headers={**authorization(), **dict(options.header)})
         rows = uvloop.run(measure(target, options.clients, options.rates, options.seconds))
         with urllib.request.urlopen(urllib.request.Request(f"{url}/livez", headers=target.headers)) as answer:
@@ -209,21 +189,10 @@ def own_model() -> Any:
     return importlib.import_module(f"{package}.model").Model()
 
 
-def weighed(form: str, limit: float, file: Path | None) -> Quality:
-    """Return what weights in a form cost, and print it. Raises QualityError where it is more than the limit."""
-    quality = compare(own_model(), form, file, os.environ.get("DEVICE") or "auto")
-    print(told(quality, form, limit))
-    if quality.drop > limit:
-        raise QualityError(f"{form} loses {quality.drop:.4f} of the right answers, more than --max-drop {limit:g}")
-    return quality
-
-
-def write(about: dict[str, Any], rows: list[Row], out: Path, quality: Quality | None = None) -> None:
+def write(about: dict[str, Any], rows: list[Row], out: Path) -> None:
     """Write numbers and picture. Raises OSError."""
     out.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"service": about, "rows": [_finite(asdict(row)) for row in rows]}
-    if quality:
-        report["quality"] = asdict(quality) | {"drop": quality.drop}
     (out / "bench.json").write_text(json.dumps(report, indent=1, allow_nan=False))
     draw(rows, out / "bench.png")
     print(f"bench: wrote {out / 'bench.json'} and {out / 'bench.png'}")

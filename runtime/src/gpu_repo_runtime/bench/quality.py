@@ -1,43 +1,26 @@
-"""What weights in fewer bits cost in the quality of answers: on the owner's own file, or on the model's examples."""
+"""The share of an owner's examples that the model predicts as expected."""
 
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .. import device, weights
 from ..contract import ContractError
 from ..interface import Interface
-from ..serving.reduced import NotReduced, Reduced, reduce
 
 BATCH = 32
 
 
 class QualityError(Exception):
-    """Nothing was compared, or too much was lost; the message says which."""
-
-
-@dataclass(frozen=True)
-class Quality:
-    """Shares of right answers before and after (of the same answers, where none are given), and bytes of weights."""
-
-    inputs: int
-    before: float
-    after: float
-    weights: Reduced
-
-    @property
-    def drop(self) -> float:
-        """Return the share of answers that was lost."""
-        return max(0.0, self.before - self.after)
+    """Nothing was compared; the message says why."""
 
 
 def examples_in(file: Path) -> tuple[list[Any], list[Any]]:
     """Return inputs and right answers of JSON Lines {"instance": ..., "prediction": ...}. Raises QualityError.
 
-    A prediction may name some fields of an answer alone; without any, the answers before count as right.
+    A prediction may name only some fields of an answer.
     """
     try:
         rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -92,22 +75,6 @@ def accuracy(model: Any, file: Path, requested: str = "auto") -> tuple[int, floa
     return len(inputs), _mean(right, answers)
 
 
-def compare(model: Any, form: str, file: Path | None, requested: str = "auto") -> Quality:
-    """Predict with the model as it is and with its weights in `form`; return what is lost. Raises QualityError."""
-    try:
-        interface = Interface(model)
-        given, right = examples_in(file) if file else ([], [])
-        weights.load(model, device.choose(requested))
-        inputs = interface.held(given) if file else interface.examples()
-        before = _answers(interface, inputs)
-        made = reduce(model, form)
-        after = _answers(interface, inputs)
-    except (ContractError, TypeError, device.DeviceError, weights.WeightsError, NotReduced) as error:
-        raise QualityError(str(error)) from error
-    right = right or before
-    return Quality(len(inputs), _mean(right, before), _mean(right, after), made)
-
-
 def _answers(interface: Interface, inputs: list[Any]) -> list[Any]:
     batches = (inputs[at : at + BATCH] for at in range(0, len(inputs), BATCH))
     return [
@@ -117,12 +84,3 @@ def _answers(interface: Interface, inputs: list[Any]) -> list[Any]:
 
 def _mean(right: list[Any], answers: list[Any]) -> float:
     return sum(map(likeness, right, answers)) / len(right)
-
-
-def told(quality: Quality, form: str, limit: float) -> str:
-    """Return the comparison in one line."""
-    made = quality.weights
-    return (
-        f"{form}: {quality.inputs} inputs, right {quality.before:.1%} before and {quality.after:.1%} after, "
-        f"drop {quality.drop:.4f} (at most {limit:g}); weights {made.before / 1e6:.1f} MB, now {made.after / 1e6:.1f}"
-    )

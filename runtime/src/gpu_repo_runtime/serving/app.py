@@ -1,27 +1,29 @@
-"""The HTTP interface: predictions in three protocols, ``/livez``, ``/readyz``, ``/metrics`` and ``/docs``."""
+"""The HTTP interface: predictions, ``/livez``, ``/readyz``, ``/metrics`` and ``/docs``."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi_offline import FastAPIOffline
 from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
 
 from ..contract import Model
 from . import hooks
-from .docs_page import add_docs
-from .middleware import RequestMiddleware, problem
+from .errors import InvalidRequest
+from .middleware import ProblemMiddleware, RequestMiddleware, problem
 from .openapi import Documents
-from .own_routes import OwnRoutes
-from .predictions import Answer, Direct, Predictions
-from .protocol_v1 import add_v1
-from .protocol_v2 import add_v2
-from .schemas import PLAIN, PROBLEM, Health
+from .predict import Answer, Predictions, PredictMiddleware, endpoint
+from .schemas import PLAIN, PROBLEM, Health, reason_of
 from .service import Service
 from .settings import Settings
-from .tracing import TraceRequests
+from .tracing import telemetry
+from .v1 import add_v1
+
+ASSETS = "/docs/assets"
 
 
 def create_app(
@@ -31,10 +33,10 @@ def create_app(
     extend: Callable[[FastAPI, Service], Any] | None = None,
     on_start: Callable[[Service], Any] | None = None,
 ) -> FastAPI:
-    """The application, with its Service in ``app.state.service``.
+    """Return the application, with its Service in ``app.state.service``.
 
     ``extend`` is the owner's, of service.py. The model is loaded before the application serves, unless ``on_start`` is
-    given: that is called with the Service in the event loop and looks after ``Service.start`` itself.
+    given: that is called with the Service in the event loop, and calls ``Service.start``.
     """
     service = Service(model, settings or Settings())
 
@@ -46,60 +48,52 @@ def create_app(
             await service.start()
         yield
         service.stop()
-        if service.tracing:
-            await service.tracing.flush()
 
-    app = FastAPI(
+    app = FastAPIOffline(
+        static_url=ASSETS,  # a cluster may have no access to public networks
+        redoc_url=None,
         title="Predictions",
         version=service.settings.app_version,
         lifespan=lifespan,
         redirect_slashes=False,
-        telemetry={"tracing": False, "logs": False},  # the spans of tracing.py, which know queue and batch, are enough
-        docs_url=None,
-        redoc_url=None,
+        telemetry=telemetry(),
     )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
-    app.add_exception_handler(RequestValidationError, OwnRoutes(app).invalid)
+    app.add_exception_handler(RequestValidationError, _invalid)
     answers = _add_predict(app, service)
     _add_health(app, service)
-    add_docs(app)
-    # The last one that is added is the first that sees a request: the owner's stand between these two.
-    handlers = len(app.exception_handlers)
-    app.add_middleware(Direct, answers=answers)
-    before = len(app.user_middleware)
+    # The middleware that is added last sees a request first: the owner's is between these.
+    app.add_middleware(PredictMiddleware, answers=answers)
+    app.add_middleware(ProblemMiddleware)
+    handlers = dict(app.exception_handlers)
     routed = hooks.extend(app, service, extend) if extend else True
-    # The owner's handlers see only what comes through the router, and so does a middleware that was put behind Direct.
-    innermost: object = app.user_middleware[-1].cls
-    if len(app.exception_handlers) > handlers or innermost is not Direct or not routed:
+    if not routed or app.exception_handlers != handlers:  # of the owner: predictions go through the router then
         answers.clear()
-    own = len(app.user_middleware) > before
-    if service.tracing:
-        app.add_middleware(TraceRequests, tracing=service.tracing)
-    # A middleware of the owner may read any body.
-    limited = frozenset() if own else frozenset(answers)
-    app.add_middleware(RequestMiddleware, service=service, limited=limited)
+    app.add_middleware(RequestMiddleware, service=service)
     return app
 
 
-def _add_predict(app: FastAPI, service: Service) -> dict[str, tuple[Answer, object]]:
-    """Add every path of predictions; returns those that may be answered without the router."""
+def _add_predict(app: FastAPI, service: Service) -> dict[str, tuple[Answer, Any]]:
+    """Add the paths of predictions; return their functions, with their routes."""
     documents, predictions, settings = Documents(service), Predictions(service), service.settings
     documents.into(app)
+    found: dict[str, tuple[Answer, Any]] = {}
 
-    async def predict(request: Request) -> Response:
-        """Predict one or many inputs."""
-        return Response(await predictions.answer(request.scope, request.receive), media_type="application/json")
+    def add(path: str, answer: Answer, **options: Any) -> None:
+        app.add_api_route(path, endpoint(answer), methods=["POST"], **options)
+        found[path] = answer, app.routes[-1]
 
-    app.add_api_route("/predict", predict, methods=["POST"], **documents.predict(PROBLEM))
-    answers: dict[str, tuple[Answer, object]] = {"/predict": (predictions.answer, app.routes[-1])}
+    add("/predict", predictions.answer, **documents.predict(PROBLEM))
     if settings.aip_predict_route not in ("", "/predict"):
-        app.add_api_route(settings.aip_predict_route, predict, methods=["POST"], include_in_schema=False)
-        answers[settings.aip_predict_route] = predictions.answer, app.routes[-1]
-    path = add_v1(app, service, predictions, documents.predict(PLAIN))
-    answers[path] = predictions.answer_v1, next(route for route in app.routes if getattr(route, "path", "") == path)
-    add_v2(app, service, predictions, documents.problems(PLAIN))
-    return answers
+        add(settings.aip_predict_route, predictions.answer, include_in_schema=False)
+    for path, shown in add_v1(app, service).items():
+        add(path, predictions.answer_v1, tags=["V1"], include_in_schema=shown, **documents.predict(PLAIN))
+    if find_spec("numpy"):  # the extra "open-inference"
+        from ..open_inference.protocol import add_open_inference
+
+        add_open_inference(app, service, predictions, documents)
+    return found
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
@@ -118,12 +112,12 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/livez", response_model=Health, responses={503: {"model": Health}})
     async def livez() -> Response:
-        """Whether the process is worth keeping: 503 when its device is lost or a call of the model does not end."""
+        """Whether the process is healthy: 503 if its device is lost or a call of the model does not end."""
         return health(service.sick is None, service.sick or "")
 
     @app.get("/readyz", response_model=Health, responses={503: {"model": Health}})
     async def readyz() -> Response:
-        """Whether requests should be sent here. A full queue is not a reason to say no: others may be as busy."""
+        """Whether requests should be sent here. A full queue does not change it: other pods may be as busy."""
         return health(service.state == "ready", service.reason)
 
     if settings.aip_health_route not in ("", "/readyz"):
@@ -131,7 +125,7 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/", tags=["V1"])
     async def alive() -> dict[str, str]:
-        """As KServe's clients ask."""
+        """The liveness of KServe's clients."""
         return {"status": "alive"}
 
     @app.get("/metrics", response_class=Response)
@@ -144,3 +138,12 @@ def _add_health(app: FastAPI, service: Service) -> None:
 async def _http_problem(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return problem(error, request.scope)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    """Answer a request that a route of the owner rejects as /predict does: without the values of the request."""
+    assert isinstance(error, RequestValidationError)
+    faults = [(one["loc"][:-1] if one["type"] == "extra_forbidden" else one["loc"], one) for one in error.errors()[:20]]
+    named = [{"field": ".".join(map(str, place)), "reason": reason_of(one)} for place, one in faults]
+    detail = "; ".join(f"{one['field']}: {one['reason']}" for one in named[:3])
+    return problem(InvalidRequest(detail, errors=named), request.scope)

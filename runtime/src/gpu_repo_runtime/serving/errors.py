@@ -1,69 +1,64 @@
 """Everything that can go wrong with a request, each with its HTTP status, and the exit codes of the process."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-EXIT_CONFIGURATION = 78  # EX_CONFIG: a setting, the device or the model does not fit; starting again will not help
-EXIT_DEVICE_LOST = 69  # EX_UNAVAILABLE: the GPU cannot be used any more by this process; a new one may work
+from starlette.exceptions import HTTPException
+
+EXIT_CONFIGURATION = 78  # EX_CONFIG: a setting, the device or the model is wrong; starting again will not help
+EXIT_DEVICE_LOST = 69  # EX_UNAVAILABLE: this process cannot use the GPU any more; a new process may
 EXIT_UNFINISHED = 143  # 128 + SIGTERM: the time ran out before every accepted request had its answer
 
 
-class ServiceError(Exception):
-    """An error with a place in the HTTP protocol.
+class ServiceError(HTTPException):
+    """An error with a status.
 
-    ``status`` is the HTTP status, ``code`` a word for programs, ``title`` a sentence for people;
-    ``retry_after`` (seconds) becomes the header of that name, ``headers`` are sent with it.
+    ``code`` is a word for programs, ``title`` a sentence for people, ``retry_after`` (seconds) becomes the header of
+    that name, ``errors`` names the fields that are wrong.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal"
     title: ClassVar[str] = "Internal error"
-    headers: ClassVar[dict[str, str]] = {}
+    always: ClassVar[dict[str, str]] = {}  # headers
 
     def __init__(
         self, detail: str, *, retry_after: int | None = None, errors: list[dict[str, str]] | None = None
     ) -> None:
-        super().__init__(detail)
-        self.detail = detail
+        retry = {"retry-after": str(retry_after)} if retry_after else {}
+        super().__init__(self.status, detail, {**self.always, **retry})
         self.retry_after = retry_after
         self.errors = errors
 
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.detail,), vars(self)
+
 
 class InvalidRequest(ServiceError):
-    """The body is JSON but not what /predict takes; ``errors`` names the fields."""
+    """The body is JSON but not a valid request; ``errors`` names the fields."""
 
     status, code, title = 422, "invalid_request", "The request is not valid"
 
 
 class InvalidTensor(ServiceError):
-    """The tensors of a request do not fit each other, their heads or the model's Input."""
+    """The tensors of a request do not match each other, their metadata or the model's Input."""
 
     status, code, title = 400, "invalid_tensor", "The tensors are not valid"
 
 
 class NotJson(ServiceError):
-    """The request does not say that its body is JSON."""
+    """The request does not declare its body as JSON."""
 
     status, code, title = 415, "not_json", "The body must be JSON"
 
 
 class Encoded(ServiceError):
-    """The body is compressed."""
+    """The body is compressed in a way that is not supported."""
 
-    status, code, title = 415, "encoded", "The body must not be compressed"
-    headers: ClassVar[dict[str, str]] = {"accept-encoding": "identity"}
-
-
-class UnknownCoding(ServiceError):
-    """The body is wrapped in something else than chunks (RFC 9112, section 6.1)."""
-
-    status, code, title = 501, "unknown_coding", "The transfer coding is not known here"
-    headers: ClassVar[dict[str, str]] = {"connection": "close"}
-
-
-class BadHost(ServiceError):
-    """HTTP/1.1 asks for exactly one header Host (RFC 9112, section 3.2)."""
-
-    status, code, title = 400, "bad_host", "The request must name its host once"
+    status, code, title = 415, "encoded", "The content encoding is not supported"
+    always: ClassVar[dict[str, str]] = {"accept-encoding": "gzip"}
 
 
 class BodyTooLarge(ServiceError):
@@ -76,17 +71,17 @@ class BodyTooSlow(ServiceError):
     """The body was not complete within BODY_SECONDS."""
 
     status, code, title = 408, "body_too_slow", "The body did not arrive in time"
-    headers: ClassVar[dict[str, str]] = {"connection": "close"}  # the rest of the body may never come
+    always: ClassVar[dict[str, str]] = {"connection": "close"}  # the rest of the body may never come
 
 
 class ClientGone(ServiceError):
-    """The client hung up; nobody reads the answer. 499 appears only in the log and the metrics."""
+    """The client closed the connection. 499 appears only in the log and the metrics."""
 
     status, code, title = 499, "client_gone", "The client closed the connection"
 
 
 class QueueFull(ServiceError):
-    """The texts do not fit into the queue now."""
+    """The queue has no place for the inputs now."""
 
     status, code, title = 503, "queue_full", "Too many inputs are waiting"
 
@@ -98,15 +93,15 @@ class NotReady(ServiceError):
 
 
 class DeviceLost(ServiceError):
-    """The GPU does not answer any more and will not in this process."""
+    """This process cannot use the GPU any more."""
 
     status, code, title = 503, "device_lost", "The GPU was lost"
 
 
 class OutOfMemory(ServiceError):
-    """Not even a batch of one fits into memory."""
+    """Not even a batch of one input fits into memory."""
 
-    status, code, title = 503, "out_of_memory", "The text does not fit into memory"
+    status, code, title = 503, "out_of_memory", "The input does not fit into memory"
 
 
 class InputTooLarge(ServiceError):
@@ -122,7 +117,7 @@ class DeadlineExceeded(ServiceError):
 
 
 class PredictionFailed(ServiceError):
-    """The model raised for a text, or its answer cannot be sent."""
+    """The model raised an error for an input, or its answer is not an Output."""
 
     status, code, title = 500, "prediction_failed", "The model failed on an input"
 

@@ -1,8 +1,7 @@
-"""The owner's side of the service: ``Settings`` and ``extend`` of ``<package>/service.py``, where it has them."""
+"""The owner's side of the service: ``Settings`` and ``extend`` of ``<package>/service.py``, if it has them."""
 
 import importlib
 import importlib.util
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,10 @@ from fastapi import FastAPI
 from ..contract import ran, refuse_async
 from ..words import first_line
 from .errors import StartRefused
-from .routes import Routes
 from .service import Service
 from .settings import Settings
 
-log = logging.getLogger(__name__)
+IN = "extend in service.py"
 
 
 def _add_nothing(_: FastAPI, __: Service) -> None: ...
@@ -44,36 +42,45 @@ def find_hooks(package: str) -> Hooks:
 
 
 def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], Any]) -> bool:
-    """Call the owner's ``extend``; return whether the service's own routes are still what answers their paths.
+    """Call the owner's ``extend``; return whether the service's own routes are still the first ones.
 
-    Raises StartRefused for what would not have the effect that it looks to have.
+    Raises StartRefused for what would have no effect.
     """
-    ours = Routes(app)
-    refuse_async(hook, "extend in service.py")
-    if ran(hook(app, service), "extend in service.py") not in (None, app):
-        raise StartRefused("extend in service.py: what it returns is not used: change the app that it is given")
+    ours = list(app.routes)
+    refuse_async(hook, IN)
+    try:
+        returned = ran(hook(app, service), IN)
+    except RuntimeError as error:
+        if "python-multipart" not in str(error):
+            raise
+        raise StartRefused(f"{IN}: forms and uploads need python-multipart: add it to pyproject.toml") from error
+    if returned not in (None, app):
+        raise StartRefused(f"{IN}: its return value is not used: change the app that it is given")
     if app.router.dependencies:
         raise StartRefused(
-            "extend in service.py: dependencies of the application do not reach the routes of the service: "
+            f"{IN}: dependencies of the application do not reach the routes of the service: "
             "write a middleware, app.add_middleware(...)"
         )
     if any(getattr(app.router, name, None) for name in ("on_startup", "on_shutdown")):
         raise StartRefused(
-            "extend in service.py: on_event and add_event_handler never run beside a lifespan, which loads the model: "
+            f"{IN}: on_event and add_event_handler never run besides a lifespan, which loads the model: "
             "write a lifespan around app.router.lifespan_context"
         )
-    taken = {(method, one.path) for one in ours.left() for method in one.methods}
-    for one in ours.added():
-        if one.is_websocket and not any(map(importlib.util.find_spec, ("websockets", "wsproto"))):
-            raise StartRefused(f"extend in service.py: the websocket {one.path} needs the package websockets")
-        for method in sorted(one.methods):
-            if (method, one.path) in taken:
-                raise StartRefused(f"extend in service.py: {method} {one.path} is the service's own: take another path")
-    return ours.come_first()
+    there = set(map(id, app.routes))
+    left = {operation for route in ours if id(route) in there for operation in _operations(route)}
+    for route in app.routes:
+        for method, path in _operations(route) if route not in ours else ():
+            if (method, path) in left:
+                raise StartRefused(f"{IN}: {method} {path} is a route of the service: use another path")
+    return app.routes[: len(ours)] == ours
+
+
+def _operations(route: Any) -> list[tuple[str, str]]:
+    return [(method, route.path) for method in sorted(getattr(route, "methods", None) or ())]
 
 
 def build_middleware(app: FastAPI) -> None:
-    """Make every middleware now, and not with the first request. Raises StartRefused for one that cannot be made."""
+    """Make every middleware now, not with the first request. Raises StartRefused if one cannot be made."""
     try:
         app.middleware_stack = app.build_middleware_stack()
     except (Exception, SystemExit) as error:

@@ -13,16 +13,15 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from ..words import words_of
+from .log_writer import LogWriter
 from .settings import Settings
-from .untouched import Untouched
-from .writer import Stream, Writer
 
 # Time for the last lines when the process ends.
 FLUSH_SECONDS = 0.4
 # Of a type's name, which code may make up.
 NAME_CHARACTERS = 200
 log = logging.getLogger(__name__)
-writers: list[Writer] = []
+writers: list[LogWriter] = []
 UNWRITABLE = '{"level":"error","message":"a line of the log could not be written: its words raise"}\n'
 
 
@@ -115,15 +114,16 @@ def _without_messages(error: BaseException, seen: set[int]) -> list[str]:
     return [*lines, f"{printable(type(error).__qualname__)[:NAME_CHARACTERS]}: ({kept})"]
 
 
-class _Handler(logging.Handler):
-    def __init__(self, writer: Writer) -> None:
-        super().__init__()
-        self.writer = writer
+class Handler(logging.Handler):
+    """Passes each record to ``writer`` as a line."""
+
+    writer: LogWriter
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; never raises."""
         try:
             self.writer.put(self.format(record) + "\n")
-        except BaseException:  # what raises may be the owner's, and logging's handleError would print all of it
+        except BaseException:  # the owner's code may raise it, and logging's handleError would print all of it
             self.writer.put(UNWRITABLE)
 
     def line(self, message: str) -> str:
@@ -131,44 +131,19 @@ class _Handler(logging.Handler):
         return self.format(logging.LogRecord(__name__, logging.WARNING, "", 0, message, None, None)) + "\n"
 
 
-_HANDLING = Untouched(
-    [(logging.Logger, name) for name in ("log", "_log", "makeRecord", "handle", "callHandlers", "isEnabledFor")]
-    + [(kind, name) for kind in (logging.Handler, _Handler) for name in ("handle", "filter", "format", "emit")]
-    + [(kind, name) for kind in (logging.Formatter, JsonFormatter) for name in ("format", "__init__")]
-)
-
-
-def only_writer(logger: logging.Logger) -> Writer | None:
-    """Return where the lines of JSON of a logger's records go, where nobody else sees these records; else None."""
-    root = logging.root
-    if logger.handlers or logger.filters or len(root.handlers) != 1 or logger.disabled or not logger.propagate:
-        return None
-    [handler] = root.handlers
-    if type(handler) is not _Handler or handler.filters or type(handler.formatter) is not JsonFormatter:
-        return None
-    if "format" in vars(handler.formatter):
-        return None
-    plain = type(logger) is logging.Logger and logger.parent is root and handler.level <= logging.INFO
-    own = logging.getLogRecordFactory() is logging.LogRecord and not {"emit", "handle", "format"} & vars(handler).keys()
-    return handler.writer if plain and own and _HANDLING.still() else None
-
-
 def configure(settings: Settings) -> None:
-    """Send every logger of the process to standard output in the chosen format, and what is printed with it."""
-    writers.clear()
-    streams = [_stream(number) for number in (1, 2)]
-    text = settings.log_format == "text" or (settings.log_format == "auto" and streams[0].isatty())
+    """Send every logger of the process to standard output in the chosen format."""
+    text = settings.log_format == "text" or (settings.log_format == "auto" and os.isatty(1))
     whole = settings.log_level == "debug"
-    handler = _Handler(writers[0])
+    handler = Handler()
     handler.setFormatter(TextFormatter(whole=whole) if text else JsonFormatter(whole=whole))
-    for writer in writers:  # whoever reads JSON reads nothing else
-        writer.as_line = handler.line
+    handler.writer = LogWriter(1, handler.line)
+    writers[:] = [handler.writer]
     logging.basicConfig(handlers=[handler], level=settings.log_level.upper(), force=True)
     logging.captureWarnings(True)
-    sys.stdout, sys.stderr = streams
-    # What Python would print of these by itself has the messages of exceptions in it, and is not a line of the log.
+    # What Python would print of these contains the messages of exceptions, and is not a line of the log.
     threading.excepthook, sys.unraisablehook = _in_thread, _unraisable
-    # What nobody reads is not collected: it would cost time on every line (the logging documentation lists these).
+    # Not in the lines: the documentation of logging lists these as optimizations.
     logging._srcfile = None
     for name in ("logThreads", "logProcesses", "logMultiprocessing", "logAsyncioTasks"):
         setattr(logging, name, False)
@@ -176,7 +151,7 @@ def configure(settings: Settings) -> None:
 
 
 def in_loop(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """In the place of asyncio's own handler, which repeats the message of an exception."""
+    """Replace asyncio's own handler, which prints the message of an exception."""
     log.error("%s", context["message"], exc_info=context.get("exception"))
 
 
@@ -199,11 +174,6 @@ def fill_standard_streams() -> None:
 
 
 def flush() -> None:
-    """Write the last lines, as far as somebody reads them soon."""
+    """Write the last lines, if they are read soon."""
     for writer in writers:
-        writer.flush(FLUSH_SECONDS / len(writers))
-
-
-def _stream(number: int) -> Stream:
-    writers.append(Writer(number))
-    return Stream(writers[-1], number)
+        writer.flush(FLUSH_SECONDS)

@@ -1,6 +1,6 @@
-"""How many texts fit on the GPU at once, measured at start.
+"""How many inputs fit on the GPU at once, measured at start.
 
-Weights, the memory one text needs and the memory a call needs anyway are measured with the longest texts the
+Weights, the memory of one input and the memory of a call are measured with the largest inputs that the
 service accepts; the largest batch is the one that leaves a margin free.
 """
 
@@ -35,11 +35,11 @@ class Plan:
 
     def __str__(self) -> str:
         if self.weights is None:
-            return f"no memory plan on the CPU: at most {self.batch} texts in a batch"
+            return f"CPU: batch size is MAX_BATCH_SIZE ({self.batch})"
         return (
-            f"weights {_mb(self.weights)}, a call {_mb(self.per_call)} + {_mb(self.per_text)} for each text of full "
+            f"weights {_mb(self.weights)}, a call {_mb(self.per_call)} + {_mb(self.per_text)} for each input of full "
             f"length, {_mb(self.free)} of {_mb(self.total)} free, {_mb(self.reserve)} kept as margin: "
-            f"at most {self.batch} texts in a batch"
+            f"at most {self.batch} inputs in a batch"
         )
 
 
@@ -92,8 +92,8 @@ def _peak(predict: Callable[[list[str]], object], gauge: Gauge, texts: list[str]
 def _refusal(weights: int, need: int | None, memory: Memory, reserve: int) -> str:
     needs = f"needs {_mb(need)}" if need is not None else "ran out of memory"
     return (
-        f"not even one text fits on the GPU: the weights take {_mb(weights)}, {_mb(memory.free)} of "
-        f"{_mb(memory.total)} are free, {_mb(reserve)} of that is margin, and one text of full length {needs}. "
+        f"not even one input fits on the GPU: the weights take {_mb(weights)}, {_mb(memory.free)} of "
+        f"{_mb(memory.total)} are free, {_mb(reserve)} of that is margin, and one input of full length {needs}. "
         "Lower MAX_TEXT_CHARS or MEMORY_MARGIN, end what else runs on this GPU, or take a larger one"
     )
 

@@ -9,6 +9,7 @@ from prometheus_client import (
     Counter,
     Gauge,
     GCCollector,
+    Histogram,
     PlatformCollector,
     ProcessCollector,
 )
@@ -17,14 +18,13 @@ from prometheus_client.registry import Collector
 
 from ..weights import Lock
 from .call import Batch
-from .histogram import Histogram
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
-    """All metrics in a registry of their own, so that several services can live in one test process."""
+    """All metrics, in a separate registry, so that a test process can have several services."""
 
     def __init__(
         self,
@@ -41,25 +41,25 @@ class Metrics:
         )
         self._answers: dict[tuple[str, int], Counter] = {}
         self.rejected = Counter(
-            "service_rejected", "Requests refused or given up, by reason", ["reason"], registry=registry
+            "service_rejected", "Requests rejected or given up, by reason", ["reason"], registry=registry
         )
         self.request_seconds = Histogram(
             "service_request_seconds",
-            "Time from request to answer of predictions, where it was 200",
+            "Time from request to answer of predictions with status 200",
             buckets=SECONDS,
             registry=registry,
         )
         self.queue_wait_seconds = Histogram(
-            "service_queue_wait_seconds", "Time a text waits for the model", buckets=SECONDS, registry=registry
+            "service_queue_wait_seconds", "Time an input waits for the model", buckets=SECONDS, registry=registry
         )
         self.model_seconds = Histogram(
             "service_model_seconds", "Time of one call of the model", buckets=SECONDS, registry=registry
         )
         self.batch_size = Histogram(
-            "service_batch_size", "Texts in one call of the model", buckets=SIZES, registry=registry
+            "service_batch_size", "Inputs in one call of the model", buckets=SIZES, registry=registry
         )
         self.load_seconds = Gauge("service_model_load_seconds", "Time to load and warm the model", registry=registry)
-        self.ready = Gauge("service_ready", "1 while /readyz says yes", registry=registry)
+        self.ready = Gauge("service_ready", "1 while /readyz answers 200", registry=registry)
         self.info = Gauge(
             "service_info",
             "Always 1; what runs here",
@@ -68,37 +68,38 @@ class Metrics:
         )
         self._weights = Gauge(
             "service_weights",
-            "Always 1; which weights of weights.lock the model was loaded with",
+            "Always 1; the weights of weights.lock that the model was loaded with",
             ["name", "revision", "digest"],
             registry=registry,
         )
-        Gauge("service_queue_depth", "Texts that wait for the model now", registry=registry).set_function(waiting)
+        Gauge("service_queue_depth", "Inputs that wait for the model now", registry=registry).set_function(waiting)
         Gauge("service_batch_limit", "Largest batch the model gets now", registry=registry).set_function(limit)
         registry.register(Shortages(shortages))
         registry.register(GpuMemory(memory))
 
     def loaded(self, lock: Lock) -> None:
-        """Show which weights the model has."""
+        """Show the weights of the model."""
         for one in lock.weights:
             self._weights.labels(one.name, one.revision, one.digest).set(1)
 
-    def answered(self, route: str, status: int, count: int = 1) -> None:
-        """Count an answer, or several that are alike."""
+    def answered(self, route: str, status: int) -> None:
+        """Count an answer."""
         counter = self._answers.get((route, status))
         if counter is None:  # finding it by its labels takes longer than counting
             counter = self._answers[route, status] = self.requests.labels(route, str(status))
-        counter.inc(count)
+        counter.inc()
 
     def batch_done(self, batch: Batch, seconds: float) -> None:
         """Count one call of the model that took ``seconds`` and ended now."""
         started = time.perf_counter() - seconds
         self.model_seconds.observe(seconds)
         self.batch_size.observe(len(batch))
-        self.queue_wait_seconds.observe_all([started - call.queued_at for call, _ in batch])
+        for call, _ in batch:
+            self.queue_wait_seconds.observe(started - call.queued_at)
 
 
 class Shortages(Collector):
-    """How often a batch was too large for the memory that was left."""
+    """How often a batch was too large for the memory."""
 
     def __init__(self, count: Callable[[], int]) -> None:
         self._count = count
@@ -110,7 +111,7 @@ class Shortages(Collector):
 
 
 class GpuMemory(Collector):
-    """GPU memory, read when Prometheus asks; nothing on a CPU or on a device that does not answer any more."""
+    """GPU memory, read at each scrape; nothing on a CPU or on a lost device."""
 
     def __init__(self, memory: Callable[[], Any]) -> None:
         self._memory = memory
@@ -119,14 +120,14 @@ class GpuMemory(Collector):
         """The gauges, or nothing."""
         try:
             memory = self._memory()
-        except Exception:  # a lost device fails here too; /livez tells about it
+        except Exception:  # a lost device fails here too; /livez shows it
             return
         if memory is None:
             return
         for name, help_text, value in (
-            ("service_gpu_memory_used_bytes", "GPU memory this process holds", memory.used),
-            ("service_gpu_memory_peak_bytes", "Most GPU memory this process held", memory.peak),
-            ("service_gpu_memory_free_bytes", "GPU memory nobody holds", memory.free),
+            ("service_gpu_memory_used_bytes", "GPU memory of this process", memory.used),
+            ("service_gpu_memory_peak_bytes", "Largest GPU memory of this process so far", memory.peak),
+            ("service_gpu_memory_free_bytes", "Free GPU memory", memory.free),
             ("service_gpu_memory_total_bytes", "Memory of the GPU", memory.total),
         ):
             yield GaugeMetricFamily(name, help_text, value)

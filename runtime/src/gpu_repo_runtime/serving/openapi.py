@@ -10,7 +10,6 @@ from pydantic.json_schema import models_json_schema
 from .auth import is_bearer_token
 from .schemas import Problem
 from .service import Service
-from .v2_messages import InferRequest, InferResponse
 
 PROBLEMS = {
     400: "The request asks for another protocol, or its tensors are not valid",
@@ -24,18 +23,21 @@ PROBLEMS = {
 }
 
 
+REFERENCES = "#/components/schemas/{model}"
+
+
 class Documents:
-    """Schemas of everything that is read and written without FastAPI's help."""
+    """Schemas of the bodies that FastAPI does not parse."""
 
     def __init__(self, service: Service) -> None:
         request = service.request
         bodies = [model for model in (request.model, request.texts_model) if model]
-        answers: list[type[BaseModel]] = [request.response, Problem, InferResponse]
+        answers: list[type[BaseModel]] = [request.response, Problem]
         refs, document = models_json_schema(
-            [*((model, "validation") for model in (*bodies, InferRequest)), *((a, "serialization") for a in answers)],
-            ref_template="#/components/schemas/{model}",
+            [*((model, "validation") for model in bodies), *((a, "serialization") for a in answers)],
+            ref_template=REFERENCES,
         )
-        self.schemas: dict[str, Any] = document["$defs"]
+        self._schemas: dict[str, Any] = document["$defs"]
         self._problem = refs[Problem, "serialization"]
         taken = [refs[model, "validation"] for model in bodies]
         content: dict[str, Any] = {
@@ -51,24 +53,29 @@ class Documents:
         answer = {"application/json": {"schema": refs[request.response, "serialization"]}}
         self._good = {"description": "The predictions", "content": answer}
 
+    def add(self, request: type[BaseModel], answer: type[BaseModel]) -> None:
+        """Add the schemas of another protocol."""
+        models: Any = [(request, "validation"), (answer, "serialization")]
+        self._schemas |= models_json_schema(models, ref_template=REFERENCES)[1]["$defs"]
+
     def problems(self, media_type: str) -> dict[int | str, dict[str, Any]]:
-        """Return what OpenAPI is to say of errors, which the protocols have under media types of their own."""
+        """Return the errors for OpenAPI; each protocol has its own media type for them."""
         content = {media_type: {"schema": self._problem}}
         return {status: {"description": text, "content": content} for status, text in PROBLEMS.items()}
 
     def predict(self, media_type: str) -> dict[str, Any]:
-        """Return what OpenAPI is to say of a path of predictions, whose errors are of a media type."""
+        """Return the OpenAPI description of a path of predictions, whose errors have a media type."""
         return {"openapi_extra": self._body, "responses": {200: self._good, **self.problems(media_type)}}
 
     def into(self, app: FastAPI) -> None:
-        """Let the application's document have the schemas."""
+        """Add the schemas to the application's document, and the key if the application requires one."""
         make: Callable[[], dict[str, Any]] = app.openapi
 
         def openapi() -> dict[str, Any]:
             if not app.openapi_schema:
                 document = make()
                 components = document.setdefault("components", {})
-                components["schemas"] = self.schemas | components.get("schemas", {})
+                components["schemas"] = self._schemas | components.get("schemas", {})
                 if any(is_bearer_token(one.cls) for one in app.user_middleware):
                     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
                     document["security"] = [{"key": []}]

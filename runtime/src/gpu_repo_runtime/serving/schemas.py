@@ -141,7 +141,7 @@ class PredictRequest:
 
     def invalid(self, faults: list[Any]) -> InvalidRequest:
         """Return the error that names these faults of pydantic, in the words of the schema alone."""
-        if any(fault["loc"] in COLUMNS for fault in faults):
+        if any(fault["loc"] in COLUMNS and fault["type"] == "extra_forbidden" for fault in faults):
             faults = [{"loc": ("inputs",), "type": "columns", "msg": "columns are not supported, send instances"}]
         named = [{"field": self._place(fault), "reason": reason_of(fault)} for fault in faults[:20]]
         return InvalidRequest("; ".join(f"{one['field']}: {one['reason']}" for one in named[:3]), errors=named)

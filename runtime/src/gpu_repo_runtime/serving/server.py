@@ -1,10 +1,9 @@
-"""The server process: start in the background, drain on SIGTERM, end with a code that says how it went."""
+"""The server process: start in the background, drain on SIGTERM, end with an exit code that shows how it went."""
 
 import asyncio
 import logging
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -18,55 +17,109 @@ from ..device import DeviceError
 from ..words import words_of
 from . import logs
 from .app import create_app
-from .connection import Limits
-from .door import Door
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
 from .hooks import Hooks, build_middleware
-from .listener import CannotListen, drain, listen
-from .protocol import http_protocol
+from .log_writer import Dropped
 from .service import Service
-from .settings import Settings, misspelled
-from .writer import Dropped
+from .settings import REMOVED, Settings, misspelled
+from .upgrade import ChooseParser
 
 log = logging.getLogger(__name__)
-# Between closing the listener and closing idle connections, where a request may be on its way.
-LAST_REQUESTS_SECONDS = 0.3
-# /livez stays red and reachable this long before the process ends.
+# After SIGTERM the service still accepts requests for a while, and its answers close their connections: load balancers
+# notice, and no request meets a closed port. At most a quarter of shutdown_seconds.
+LAME_DUCK_SECONDS = 2.0
+# /livez fails and can be reached this long before the process ends.
 LOST_SECONDS = 1.0
-# Of shutdown_seconds, to leave in order.
+# Of shutdown_seconds, for the end of the event loop and the last lines of the log.
 RESERVE_SECONDS = 0.8
+EXIT_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-class Server(uvicorn.Server):
-    """uvicorn with a drain that loses no request, and with an exit code."""
+class Process:
+    """The start and the end of the service in this process."""
 
     def __init__(self, model: Model, settings: Settings, hooks: Hooks) -> None:
         self.settings, self.exit_code, self.signal = settings, 0, 0
-        self._ending, self._ended_at = threading.Event(), 0.0
+        self._ending = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._starting: asyncio.Task[None] | None = None
-        self.app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
-        build_middleware(self.app)
-        self.service: Service = self.app.state.service
+        app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
+        build_middleware(app)
+        self.service: Service = app.state.service
         self.service.metrics.registry.register(Dropped(logs.writers))
-        self.limits = Limits(settings.body_seconds, settings.app_version)
-        super().__init__(
-            uvicorn.Config(
-                self.app,
-                host=settings.listen_host,
-                port=settings.port,
-                http=http_protocol(self.limits, Door(self.app, self.service)),
-                lifespan="on",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
-                backlog=2048,
-            )
+        self._lame_duck = min(LAME_DUCK_SECONDS, settings.shutdown_seconds / 4)
+        self.config = uvicorn.Config(
+            app,
+            host=settings.listen_host,
+            port=settings.port,
+            http=ChooseParser,
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
+            # uvicorn passes it to asyncio.wait_for, which takes parts of a second
+            timeout_graceful_shutdown=max(0.1, settings.shutdown_seconds - self._lame_duck - RESERVE_SECONDS),  # type: ignore[arg-type]
+            callback_notify=self._check_lifespan,
+            timeout_notify=0,
+            backlog=2048,
         )
+        self.server = uvicorn.Server(self.config)
+
+    def run(self) -> int:
+        """Serve until the process is told to stop; return the exit code."""
+        threading.Thread(target=self._end_in_time, daemon=True).start()
+        self._take_signals()
+        try:
+            listener = self.config.bind_socket()
+        except SystemExit:
+            where = f"LISTEN_HOST={self.settings.listen_host}, PORT={self.settings.port}"
+            log.critical("refusing to start: cannot listen on %s (see the line before): set another PORT", where)
+            return 1
+        log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": listener.getsockname()[1]}})
+        self.server.run([listener])
+        if self.service.unfinished:
+            log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
+            return self.exit_code or EXIT_UNFINISHED
+        return self.exit_code
+
+    def end(self, code: int) -> None:
+        """Stop accepting connections, answer what was accepted, and end with ``code``. Call it in the event loop."""
+        self.exit_code = self.exit_code or code
+        self._ending.set()
+        self.service.drain()
+        self.server.should_exit = True
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain on the first signal; end at once on a second SIGTERM or SIGINT."""
+        if self.signal and signal.SIGHUP not in (sig, self.signal):
+            os._exit(128 + sig)
+        if sig != signal.SIGHUP or not self.signal:
+            self.signal = sig
+        self._ending.set()
+        if self._loop is None:
+            self.server.should_exit = True
+        else:  # no logging in a signal handler: it may have interrupted the code that holds the lock
+            self._loop.call_soon_threadsafe(self._drain)
+
+    def _drain(self) -> None:
+        assert self._loop
+        log.info("draining", extra={"fields": {"cause": signal.Signals(self.signal).name}})
+        self.service.drain()
+        # A person at a terminal does not wait for load balancers.
+        self._loop.call_later(0 if self.signal == signal.SIGINT else self._lame_duck, self.end, 0)
+
+    def _take_signals(self) -> None:
+        for sig in EXIT_SIGNALS:
+            if signal.getsignal(sig) is not signal.SIG_IGN:  # as nohup sets it for SIGHUP
+                signal.signal(sig, self.handle_exit)
 
     def _start(self, service: Service) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(logs.in_loop)
+        self._take_signals()  # uvicorn has set its own
         service.on_end = self._end_soon
         self._starting = asyncio.create_task(self._start_service())
 
@@ -78,8 +131,8 @@ class Server(uvicorn.Server):
             await self.service.start()
         except DeviceError as error:
             cause = await asyncio.to_thread(gpu_cause)
-            asked = "" if self.settings.device == "auto" else f"DEVICE={self.settings.device}, but "
-            log.critical("refusing to start: %s%s", asked, error, extra={"fields": cause})
+            device = "" if self.settings.device == "auto" else f"DEVICE={self.settings.device}, but "
+            log.critical("refusing to start: %s%s", device, error, extra={"fields": cause})
             self.end(EXIT_CONFIGURATION)
         except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
@@ -88,21 +141,14 @@ class Server(uvicorn.Server):
             _not_loaded(error)
             self.end(1)
 
-    def end(self, code: int) -> None:
-        """Drain, then end with ``code``, at the latest after shutdown_seconds."""
-        self.exit_code = self.exit_code or code
-        self.should_exit = True
-        self._ended_at = self._ended_at or time.monotonic()
-        self._ending.set()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """On SIGTERM, SIGINT or SIGHUP drain; on a second SIGTERM or SIGINT end at once."""
-        if self.signal and signal.SIGHUP not in (sig, self.signal):
-            os._exit(128 + sig)
-        # Nothing that takes a lock, such as logging: this may have interrupted the code that holds it.
-        if sig != signal.SIGHUP or not self.signal:
-            self.signal = sig
-        self.end(0)
+    async def _check_lifespan(self) -> None:
+        if self._starting is None:
+            self._starting = asyncio.current_task()  # report it once
+            log.critical(
+                "refusing to start: service.py replaced the lifespan of the application, which loads the model: "
+                "call the former app.router.lifespan_context inside yours"
+            )
+            self.end(EXIT_CONFIGURATION)
 
     def _end_in_time(self) -> None:
         self._ending.wait()
@@ -110,46 +156,10 @@ class Server(uvicorn.Server):
         logs.flush()
         os._exit(self.exit_code or EXIT_UNFINISHED)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and say where."""
-        threading.Thread(target=self._end_in_time, daemon=True).start()
-        asyncio.get_running_loop().set_exception_handler(logs.in_loop)
-        await super().startup(sockets)
-        if self._starting is None:
-            log.critical(
-                "refusing to start: the lifespan of the application was replaced in service.py, and with it what loads "
-                "the model: call the one that app.router.lifespan_context was before, around yours"
-            )
-            self.end(EXIT_CONFIGURATION)
-        port = self.servers[0].sockets[0].getsockname()[1]
-        log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": port}})
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept who waits, close the listener, serve what is on its way, then what was accepted."""
-        log.info("draining", extra={"fields": {"cause": signal.Signals(self.signal).name if self.signal else "own"}})
-        self.limits.draining = True
-        self.service.drain()
-        await drain([listener for server in self.servers for listener in server.sockets])
-        for server in self.servers:
-            server.close()
-        await asyncio.sleep(LAST_REQUESTS_SECONDS)
-        # From the signal on, as _end_in_time counts: the loop may have been busy with answers when it came.
-        gone = time.monotonic() - self._ended_at if self._ended_at else 0.0
-        left = self.settings.shutdown_seconds - RESERVE_SECONDS - gone
-        self.config.timeout_graceful_shutdown = max(left, 0.1)  # type: ignore[assignment]  # for asyncio.wait_for
-        await super().shutdown(sockets)
-        cut = self.limits.cut + sum(getattr(open_, "cut_off", False) for open_ in self.server_state.connections)
-        if cut:
-            log.error("%d answers were cut off: their clients did not read them", cut)
-        if self.service.unfinished:
-            log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
-        if cut or self.service.unfinished:
-            self.exit_code = self.exit_code or EXIT_UNFINISHED
-
 
 def _not_loaded(error: BaseException) -> None:
-    about = "the model could not be loaded: %s: %s"
-    log.critical(about, type(error).__name__, words_of(error), exc_info=error, extra={"whole": True})
+    message = "the model could not be loaded: %s: %s"
+    log.critical(message, type(error).__name__, words_of(error), exc_info=error, extra={"whole": True})
 
 
 def main(model: Model, hooks: Hooks) -> None:
@@ -158,36 +168,34 @@ def main(model: Model, hooks: Hooks) -> None:
     logs.configure(settings)
     for name, setting in sorted(misspelled(os.environ, hooks.settings).items()):
         log.warning("%s is not a setting and changes nothing: did you mean %s?", name, setting)
+    for name in REMOVED:
+        if os.environ.get(name):
+            log.critical("refusing to start: %s: %s", name, REMOVED[name])
+            _leave(EXIT_CONFIGURATION)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
     if hooks.unused:
         log.warning(hooks.unused)
     try:
-        server = Server(model, settings, hooks)
+        process = Process(model, settings, hooks)
     except (StartRefused, ContractError) as error:
         log.critical("refusing to start: %s", error)
         _leave(EXIT_CONFIGURATION)
     except (Exception, SystemExit) as error:
         _not_loaded(error)
         _leave(1)
-    try:
-        sockets = listen(settings.listen_host, settings.port)
-    except CannotListen as error:
-        log.critical("refusing to start: %s", error)
-        _leave(error.exit_code)
-    for line in server.service.interface.deprecations:
+    if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
+        os.environ.setdefault("OTEL_SERVICE_NAME", process.service.name)
+    for line in process.service.interface.deprecations:
         log.warning("deprecated: %s", line)
-    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(sig) is not signal.SIG_IGN:  # as nohup sets it for SIGHUP
-            signal.signal(sig, server.handle_exit)
     try:
-        server.run(sockets)
-    except SystemExit as ended:  # of uvicorn, where the application does not start, or of the owner's code
-        about = "while it served" if server.started else "at its start: the lines before say why"
-        log.critical("the application ended %s", about, exc_info=ended)
+        code = process.run()
+    except SystemExit as ended:  # of uvicorn, if the port or the application does not start, or of the owner's code
+        phase = "while it served" if process.server.started else "at its start: see the lines before"
+        log.critical("the application ended %s", phase, exc_info=ended)
         _leave(1)
-    log.info("stopped", extra={"fields": {"exit_code": server.exit_code}})
-    _leave(server.exit_code)
+    log.info("stopped", extra={"fields": {"exit_code": code}})
+    _leave(code)
 
 
 def _leave(code: int) -> NoReturn:

@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from hashlib import sha256
-from typing import Any
+from typing import Any, TypeVar
 
-from starlette.types import Receive, Scope
+from starlette.types import Receive
 
 from .. import device
 from ..contract import Model, ran, refuse_async
@@ -17,24 +15,26 @@ from ..interface import Interface, WrongAnswer
 from ..words import words_of
 from . import startup, tracing
 from .batcher import Batcher
-from .call import Call, Done
-from .choice import Choice
-from .connection import when_gone
-from .engine import Engine, Errand
+from .call import Call
 from .errors import (
+    EXIT_DEVICE_LOST,
     ClientGone,
     DeadlineExceeded,
+    DeviceLost,
     InvalidRequest,
     NotReady,
     PredictionFailed,
     ServiceError,
 )
 from .metrics import Metrics
+from .model_calls import Choice, ModelCalls, OwnerCall
 from .schemas import PredictRequest
 from .settings import Settings
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
-KNOWN_BYTES = 64
+# A request that takes longer is watched for the end of its connection: a task for each would cost more than most take.
+WATCH_AFTER_SECONDS = 0.01
 
 
 def _stay(_: int) -> None: ...
@@ -43,8 +43,8 @@ def _stay(_: int) -> None: ...
 class Service:
     """One model on one device.
 
-    ``reason`` says why the state is not ready, ``weights`` is the digest of the weights that the model was loaded with,
-    ``unfinished`` counts accepted requests that were given up at the end, ``on_end`` ends the process with a code.
+    ``reason`` shows why the state is not ready, ``weights`` is the digest of the weights that the model was loaded
+    with, ``unfinished`` counts accepted requests without an answer, ``on_end`` ends the process with a code.
     """
 
     def __init__(self, model: Model, settings: Settings) -> None:
@@ -56,16 +56,16 @@ class Service:
         self.on_end: Callable[[int], None] = _stay
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
-        self._defaults = Choice(self.interface.no_parameters)
+        self._defaults = self._choice(self.interface.no_parameters)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
-        self.tracing = tracing.start(os.environ, self.name)
         self.metrics = Metrics(
             lambda: self.batcher.queue.depth,
             lambda: self.batcher.limit,
             lambda: self.batcher.memory.shortages,
             self._memory,
         )
-        self.batcher = Batcher(Engine(self), limit=settings.max_batch_size, max_queue=settings.max_queue)
+        calls = ModelCalls(self.interface, self.metrics, lambda: self.device, self._device_lost)
+        self.batcher = Batcher(calls, limit=settings.max_batch_size, max_queue=settings.max_queue)
 
     async def start(self) -> None:
         """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
@@ -73,9 +73,12 @@ class Service:
         # An error comes as a result: a future takes no StopIteration, and lets SystemExit end the event loop.
         started: asyncio.Future[startup.Started | BaseException] = loop.create_future()
 
+        def report(phase: str) -> None:
+            loop.call_soon_threadsafe(self._set_reason, phase)
+
         def prepare() -> bool:
             try:
-                result = startup.start(self.interface, self.settings)
+                result = startup.start(self.interface, self.settings, report)
             except BaseException as error:
                 loop.call_soon_threadsafe(started.set_result, error)
                 return False
@@ -98,14 +101,13 @@ class Service:
             self.weights = result.weights.digest
             self.metrics.loaded(result.weights)
         if self.state == "starting":
-            self.enter("ready", "")
+            self.set_state("ready", "")
         log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})
 
     def drain(self) -> None:
-        """Turn readiness red; what was accepted goes on to its end, and no answer is held back any more."""
-        self.batcher.held.close()
+        """Make /readyz fail; accepted requests are answered."""
         if self.state in ("starting", "ready"):
-            self.enter("draining", "the service is stopping")
+            self.set_state("draining", "the service is stopping")
 
     def stop(self) -> None:
         """Accept nothing more and let the model's thread end."""
@@ -114,7 +116,7 @@ class Service:
 
     @property
     def sick(self) -> str | None:
-        """Why the process should be replaced, or None; this is what liveness means."""
+        """Why the process should be replaced, or None: this decides /livez."""
         if self.state == "failed":
             return self.reason
         since = self.batcher.busy_since
@@ -123,25 +125,27 @@ class Service:
         return None
 
     async def predict(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
-        """Return one output for each input: for an owner's own endpoints, in batches with all other requests.
+        """Return one output for each input: for an owner's own routes, in batches with all other requests.
 
-        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError, or TypeError
-        for inputs and parameters that are not.
+        ``inputs`` are of the model's ``Input``, ``parameters`` of its ``Parameters``. Raises ServiceError, and
+        TypeError for inputs and parameters of other types.
         """
-        held = self.interface.held(inputs), self.interface.held_parameters(parameters)
+        checked = self.interface.held(inputs), self.interface.held_parameters(parameters)
         if len(inputs) > self.settings.max_queue:
-            raise InvalidRequest(f"{len(inputs)} inputs at once never fit: MAX_QUEUE is {self.settings.max_queue}")
-        return self.outputs(await self.call(*held))
+            raise InvalidRequest(
+                f"{len(inputs)} inputs never fit into the queue: MAX_QUEUE is {self.settings.max_queue}"
+            )
+        return self.outputs(await self.call(*checked))
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the owner in the model's thread, between two batches, and return what it returns.
 
-        Raises what it raises, or ServiceError where it does not come to its turn.
+        Raises what it raises, or ServiceError if it is not called.
         """
         refuse_async(function, "the function given to service.run")
         outcome: list[Any] = []
 
-        def errand() -> None:
+        def call() -> None:
             try:
                 outcome.extend((ran(function(*arguments), "the function given to service.run"), None))
             except Exception as error:
@@ -149,7 +153,7 @@ class Service:
                     raise
                 outcome.extend((None, error))
 
-        await self._wait(self._submit([None], group=Errand(errand)), None)
+        await self._wait(self._submit([None], group=OwnerCall(call)), None)
         result, error = outcome
         if error is not None:
             raise error
@@ -158,47 +162,35 @@ class Service:
     async def call(
         self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
     ) -> Call:
-        """Answer the inputs; they are dropped when ``receive`` says that the client has gone. Raises ServiceError."""
-        call = await self._wait(self.submit(inputs, parameters, client), receive)
-        if self.tracing:
-            self.tracing.answered(call)
+        """Answer the inputs; they are dropped if ``receive`` reports that the client has gone. Raises ServiceError."""
+        choice = None if parameters is None else self._choice(parameters)
+        group = None if choice == self._defaults else choice
+        call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
+        tracing.answered(call)
         return call
 
-    def submit(
-        self, inputs: Sequence[Any], parameters: Any = None, client: Hashable = None, done: Done | None = None
-    ) -> Call:
-        """Queue the inputs; ``done``, or else a future in the call, is told how they end. Raises ServiceError."""
-        group = None
-        if parameters is not None and (choice := Choice(parameters)) != self._defaults:
-            group = choice
-        return self._submit(inputs, self._sizes(inputs), group, client, done)
-
     def outputs(self, call: Call) -> list[Any]:
-        """Return the outputs of a call that is done, held to the model's ``Output``. Raises PredictionFailed."""
-        try:
-            return self.interface.checked(call.answers)
-        except WrongAnswer as error:
-            raise self._wrong(error) from None
+        """Return the outputs of a call that is done, checked against ``Output``. Raises PredictionFailed."""
+        return self._checked(lambda outputs: outputs, call)
 
     def json(self, call: Call) -> bytes:
         """Return the outputs of a call that is done as JSON. Raises PredictionFailed."""
-        try:
-            return self.interface.json(self.interface.checked(call.answers))
-        except WrongAnswer as error:
-            raise self._wrong(error) from None
+        return self._checked(self.interface.json, call)
 
     def plain(self, call: Call, *, by_alias: bool) -> list[Any]:
         """Return the outputs of a call that is done as Interface.plain has them. Raises PredictionFailed."""
-        try:
-            return self.interface.plain(self.interface.checked(call.answers), by_alias=by_alias)
-        except WrongAnswer as error:
-            raise self._wrong(error) from None
+        return self._checked(lambda outputs: self.interface.plain(outputs, by_alias=by_alias), call)
 
-    @staticmethod
-    def _wrong(error: WrongAnswer) -> PredictionFailed:
-        log.error("the model gave a wrong answer: %s", error)
-        reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
-        return PredictionFailed(f"instances.{error.index}: {error}", errors=reason)
+    def _checked(self, written: Callable[[list[Any]], T], call: Call) -> T:
+        try:
+            return written(self.interface.checked(call.answers))
+        except WrongAnswer as error:
+            log.error("the model gave a wrong answer: %s", error)
+            reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
+            raise PredictionFailed(f"instances.{error.index}: {error}", errors=reason) from None
+
+    def _choice(self, parameters: Any) -> Choice:
+        return Choice(self.interface.parameters_key(parameters), parameters)
 
     def _sizes(self, inputs: Sequence[Any]) -> list[int] | None:
         size = self.interface.size
@@ -216,66 +208,59 @@ class Service:
         return sizes
 
     def _submit(
-        self,
-        inputs: Sequence[Any],
-        sizes: Sequence[int] | None = None,
-        group: Hashable = None,
-        client: Hashable = None,
-        done: Done | None = None,
+        self, inputs: Sequence[Any], sizes: Sequence[int] | None = None, group: Hashable = None, client: Hashable = None
     ) -> Call:
         if self.state == "starting":
             raise NotReady(self.reason, retry_after=1)
-        return self.batcher.submit(inputs, sizes=sizes, group=group, client=client, done=done)
+        return self.batcher.submit(inputs, sizes=sizes, group=group, client=client)
 
     async def _wait(self, call: Call, receive: Receive | None) -> Call:
-        watcher = self._watch(call, receive) if receive else None
-        seconds = self.settings.request_seconds
-        late = DeadlineExceeded(f"no answer within {seconds:g} s")
-        deadline = asyncio.get_running_loop().call_later(seconds, self.batcher.drop, call, late)
+        loop = asyncio.get_running_loop()
+        watchers: list[asyncio.Task[None]] = []
+        timer = loop.call_later(
+            min(WATCH_AFTER_SECONDS, self.settings.request_seconds),
+            lambda: watchers.append(loop.create_task(self._watch(call, receive))),
+        )
         try:
             await call.done
         except ServiceError as failed:
-            # The call may stay in the model for long; an error that knows the frames of this request would hold them.
+            # The call may stay in the model for long; an error that has the frames of this request would hold them.
             failed.__traceback__ = None
             raise copy(failed) from None
-        except asyncio.CancelledError:  # the time to stop is over, or a limit of an owner's route
-            self.batcher.drop(call, ClientGone("the answer is not waited for any more"))
+        except asyncio.CancelledError:  # the time to stop is over, or a timeout in an owner's route
+            self.batcher.drop(call, ClientGone("the answer is not awaited any more"))
             raise
         finally:
-            deadline.cancel()
-            if watcher:
+            timer.cancel()
+            for watcher in watchers:
                 watcher.cancel()
-            elif receive:
-                when_gone(receive, None)
         return call
 
-    def client_of(self, scope: Scope) -> Hashable:
-        """Whose turn a request counts for: the value of CLIENT_HEADER, else the connection."""
-        name = self.settings.client_header.lower().encode()
-        if name:
-            for header, value in scope["headers"]:
-                if header == name:  # of a token its digest: clients are remembered
-                    return bytes(value) if len(value) <= KNOWN_BYTES else sha256(value).digest()
-        address = scope.get("client")
-        return tuple(address) if address else None
+    async def _watch(self, call: Call, receive: Receive | None) -> None:
+        """Drop the call if its client goes or REQUEST_SECONDS are over."""
+        seconds = self.settings.request_seconds
+        try:
+            async with asyncio.timeout_at(asyncio.get_running_loop().time() + seconds - WATCH_AFTER_SECONDS):
+                # Once: a middleware that has read the body may return it again and again without waiting.
+                if receive and (await receive())["type"] == "http.disconnect":
+                    return self.batcher.drop(call, ClientGone("the client closed the connection"))
+                await asyncio.Event().wait()
+        except TimeoutError:
+            self.batcher.drop(call, DeadlineExceeded(f"no answer within {seconds:g} s"))
 
-    def _watch(self, call: Call, receive: Receive) -> asyncio.Task[None] | None:
-        """Drop the call when its client goes; the task that has to ask for that, where one is needed."""
+    def _device_lost(self, error: DeviceLost) -> None:
+        log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
+        self.set_state("failed", f"device lost: {error.detail}")
+        self.on_end(EXIT_DEVICE_LOST)
 
-        def drop() -> None:
-            self.batcher.drop(call, ClientGone("the client hung up"))
-
-        async def ask() -> None:
-            # Once: a middleware that has read the body may give it again and again, and never wait.
-            if (await receive())["type"] == "http.disconnect":
-                drop()
-
-        return None if when_gone(receive, drop) else asyncio.create_task(ask())
-
-    def enter(self, state: str, reason: str) -> None:
+    def set_state(self, state: str, reason: str) -> None:
         """Change the state, and the metric that shows it."""
         self.state, self.reason = state, reason
         self.metrics.ready.set(state == "ready")
+
+    def _set_reason(self, phase: str) -> None:
+        if self.state == "starting":
+            self.reason = phase
 
     def _memory(self) -> object | None:
         return device.memory(self.device) if self.state in ("ready", "draining") else None

@@ -31,8 +31,12 @@ _TAKE = {
 _KINDS: dict[Any, str] = {int: "a whole number", int | None: "a whole number", float: "a number"}
 
 
+# Variables that are settings no more, and what replaces them.
+REMOVED = {"SERVE_AS": "removed in 0.6: convert the weights in Model.load, for example self.network.half()"}
+
+
 class Settings(BaseSettings):
-    """What can be set from outside; ``MAX_QUEUE=64`` in the environment sets ``max_queue``."""
+    """The settings; ``MAX_QUEUE=64`` in the environment sets ``max_queue``."""
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -47,14 +51,14 @@ class Settings(BaseSettings):
         description="Port to listen on; 0 takes a free one",
     )
     device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        default="auto", description="cuda, and mps on a Mac, refuse to start without a usable GPU"
+        default="auto", description="cuda, and mps on a Mac, stop the start without a usable GPU"
     )
 
     max_batch_size: int = Field(
         default=32, ge=1, le=MOST, description="Largest number of inputs in one call of the model"
     )
     max_queue: int = Field(
-        default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more are refused with 503"
+        default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more are rejected with 503"
     )
     max_texts: int = Field(default=64, ge=1, le=MOST, description="Inputs in one request")
     max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one input that is a text")
@@ -67,18 +71,15 @@ class Settings(BaseSettings):
     client_header: str = Field(
         default="",
         pattern=HEADER_NAME,
-        description="Header with a client's identity; each has its turn and half of the queue. Else: each connection",
+        description="Header that identifies a client, for the quarantine of inputs that fail; default: its address",
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
-    serve_as: Literal["", "float16", "int8"] = Field(
-        default="", description="Weights in fewer bits: float16 or int8; scripts/bench --serve-as says what it costs"
-    )
 
     body_seconds: float = Field(
         default=10,
         ge=SHORTEST,
         le=A_DAY,
-        description="Time a client has for a head, for a body (then 408), and to read an answer",
+        description="Time a client has for a request body (then 408)",
     )
     request_seconds: float = Field(
         default=30, ge=SHORTEST, le=A_DAY, description="Time until an accepted request is given up with 504"
@@ -87,7 +88,7 @@ class Settings(BaseSettings):
         default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end of the process"
     )
     stuck_seconds: float = Field(
-        default=120, ge=SHORTEST, le=A_DAY, description="A call of the model that takes longer turns /livez red"
+        default=120, ge=SHORTEST, le=A_DAY, description="A call of the model that takes longer makes /livez fail"
     )
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +18,6 @@ from ..weights import Lock
 from ..words import first_line
 from .errors import StartRefused
 from .memory_plan import Gauge, Plan, make_plan
-from .reduced import NotReduced, reduce
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -34,8 +34,11 @@ class Started:
     weights: Lock | None = None
 
 
-def start(interface: Interface, settings: Settings) -> Started:
-    """Load and warm the model. Raises DeviceError (no such device) or StartRefused (does not fit)."""
+def start(interface: Interface, settings: Settings, report: Callable[[str], None] = lambda _: None) -> Started:
+    """Load and warm the model. Raises DeviceError (no such device) or StartRefused (does not fit).
+
+    ``report`` gets a sentence when a phase begins.
+    """
     started = time.perf_counter()
     name = device.choose(settings.device)
     about = device.describe(name)
@@ -47,12 +50,11 @@ def start(interface: Interface, settings: Settings) -> Started:
         device.is_out_of_memory,
     )
     before = _load(interface.model, name, gauge)
-    if settings.serve_as:
-        _reduce(interface.model, settings.serve_as)
     check_placement(interface.model, name, settings)
     examples = interface.examples()
     if interface.size:
         ran(interface.size(examples[0]), f"{interface.file}: Model.size")
+    report("the memory of a call is being measured")
     plan = make_plan(
         interface.call,
         gauge,
@@ -62,6 +64,7 @@ def start(interface: Interface, settings: Settings) -> Started:
         before=before,
     )
     log.info("memory plan: %s", plan)
+    report(f"the model is being warmed up with {plan.batch} examples")
     _answer_one(interface, examples[:1], gauge)
     plan = replace(plan, batch=_warm_up(interface, examples, plan.batch, gauge))
     # What exists now lives as long as the process: the garbage collector need not walk it again and again.
@@ -91,16 +94,8 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
     return memory.used if memory else 0
 
 
-def _reduce(model: Any, form: str) -> None:
-    try:
-        made = reduce(model, form)
-    except NotReduced as error:
-        raise StartRefused(str(error)) from error
-    log.info("weights served as %s: %.1f MB instead of %.1f MB", form, made.after / 1e6, made.before / 1e6)
-
-
 def check_placement(model: Any, name: str, settings: Settings) -> None:
-    """Look where the loaded model is. Raises StartRefused for one on the CPU when a GPU was asked for; else warns."""
+    """Check the device of the loaded model. Raises StartRefused if a GPU was requested and it is on the CPU."""
     for faults in placement.left_on_cpu(model) if name != "cpu" else ():
         if settings.device == name:
             raise StartRefused(f"DEVICE={name}, but {faults}")
@@ -146,7 +141,7 @@ def largest(interface: Interface, examples: list[Any], characters: int) -> Any:
 
 
 def check(interface: Interface, inputs: list[Any]) -> None:
-    """Hold the first answers of a model to its contract. Raises StartRefused naming what is wrong."""
+    """Check the first answers of a model against its contract. Raises StartRefused."""
     try:
         outputs = interface.checked(interface.call(inputs))
         content = interface.json(outputs)

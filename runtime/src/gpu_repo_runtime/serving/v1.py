@@ -1,11 +1,8 @@
 """TensorFlow Serving's REST interface and KServe's V1 protocol: ``/v1/models/NAME`` and ``/v1/models/NAME:predict``."""
 
-from typing import Any
-
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI
 from pydantic import BaseModel
 
-from .predictions import Predictions
 from .service import Service
 
 STATES = {"starting": "LOADING", "ready": "AVAILABLE", "draining": "UNLOADING", "failed": "END"}
@@ -27,15 +24,15 @@ class VersionStatus(BaseModel):
 
 
 class ModelStatus(BaseModel):
-    """What KServe and what TensorFlow Serving say of a model, in one."""
+    """The status of a model as KServe and TensorFlow Serving have it, in one."""
 
     name: str
     ready: bool
     model_version_status: list[VersionStatus]
 
 
-def add_v1(app: FastAPI, service: Service, predictions: Predictions, documents: dict[str, Any]) -> str:
-    """Add the routes; ``documents`` describes the prediction in OpenAPI. Returns the path of predictions."""
+def add_v1(app: FastAPI, service: Service) -> dict[str, bool]:
+    """Add the routes but for predictions; return the paths of these, and whether the OpenAPI document shows them."""
     name = service.name
 
     @app.get("/v1/models", tags=["V1"])
@@ -50,15 +47,9 @@ def add_v1(app: FastAPI, service: Service, predictions: Predictions, documents: 
         version = VersionStatus(version=VERSION, state=STATES[service.state], status=state)
         return ModelStatus(name=name, ready=ready, model_version_status=[version])
 
-    async def predict(request: Request) -> Response:
-        """Predict one or many inputs, as POST /predict does."""
-        content = await predictions.answer_v1(request.scope, request.receive)
-        return Response(content, media_type="application/json")
-
+    paths: dict[str, bool] = {}
     for version in ("", f"/versions/{VERSION}"):
         path, shown = f"/v1/models/{name}{version}", not version
         app.add_api_route(path, status, methods=["GET"], tags=["V1"], include_in_schema=shown)
-        app.add_api_route(
-            f"{path}:predict", predict, methods=["POST"], tags=["V1"], include_in_schema=shown, **documents
-        )
-    return f"/v1/models/{name}:predict"
+        paths[f"{path}:predict"] = shown
+    return paths

@@ -7,18 +7,29 @@ from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from ..owntypes import sentence
+from ..serving.call import Call
+from ..serving.errors import InvalidRequest, InvalidTensor, PredictionFailed
+from ..serving.openapi import Documents
+from ..serving.predict import Predictions
+from ..serving.schemas import PLAIN, Asked, to_json
+from ..serving.service import Service
+from ..serving.v1 import VERSION
 from . import tensors
-from .body import read_body
-from .call import Call
-from .errors import InvalidRequest, InvalidTensor
-from .predictions import Predictions, encoded
-from .protocol_v1 import VERSION
-from .schemas import Asked
-from .service import Service
+from .messages import (
+    AskedOutput,
+    InferRequest,
+    InferResponse,
+    InputTensor,
+    Live,
+    ModelMetadata,
+    ModelReady,
+    Ready,
+    ServerMetadata,
+)
 from .tensors import Tensor, TensorError
-from .v2_messages import AskedOutput, InferRequest, InputTensor, Live, ModelMetadata, ModelReady, Ready, ServerMetadata
 
 HEADER = "inference-header-content-length"
 # Triton's own; what else stands in the parameters of a request is the model's.
@@ -47,8 +58,7 @@ class OpenInference:
 
     async def answer(self, request: Request) -> Response:
         """Predict the inputs of a request. Raises ServiceError."""
-        settings = self._service.settings
-        body, _ = await read_body(request.scope, request.receive, settings, lambda _: True)
+        body = await self._predictions.body(request.scope, request.receive)
         asked, binary = _parts(body, request.headers.get(HEADER))
         try:
             predicted = self._asked(asked, binary)
@@ -148,10 +158,17 @@ class OpenInference:
         head: dict[str, Any] = {"model_name": self._service.name, "model_version": VERSION, "outputs": outputs}
         if asked.id is not None:
             head["id"] = asked.id
-        content = encoded(head)
+        content = _encoded(head)
         if not binary:
             return Response(content, media_type="application/json")
         return Response(content + binary, media_type="application/octet-stream", headers={HEADER: str(len(content))})
+
+
+def _encoded(answer: dict[str, Any]) -> bytes:
+    try:
+        return to_json(answer)
+    except PydanticSerializationError as error:
+        raise PredictionFailed(f"the model returned what JSON does not have: {error}") from error
 
 
 def _wanted(outputs: list[AskedOutput]) -> dict[str, dict[str, Any]]:
@@ -197,8 +214,9 @@ def _parts(body: bytes, length: str | None) -> tuple[InferRequest, bytes]:
         raise InvalidTensor(sentence(error)) from None
 
 
-def add_v2(app: FastAPI, service: Service, predictions: Predictions, problems: dict[int | str, dict[str, Any]]) -> None:
+def add_open_inference(app: FastAPI, service: Service, predictions: Predictions, documents: Documents) -> None:
     """Add the routes of the protocol."""
+    documents.add(InferRequest, InferResponse)
     name, protocol = service.name, OpenInference(service, predictions)
 
     def status(about: BaseModel, fine: bool = True) -> Response:
@@ -260,5 +278,5 @@ def add_v2(app: FastAPI, service: Service, predictions: Predictions, problems: d
             **options,
             response_class=Response,
             openapi_extra={"requestBody": {"required": True, **body}},
-            responses={**problems, 200: {"description": "The outputs", **good}},
+            responses={**documents.problems(PLAIN), 200: {"description": "The outputs", **good}},
         )

@@ -1,14 +1,14 @@
-"""The largest batch: smaller when memory runs out, and larger again, step by step, while it does not."""
+"""The largest batch: smaller when memory runs out, then larger again step by step."""
 
 from .call import Batch, size_of
 
-# So many full batches have to fit before a larger one is tried. What has failed is tried after twice as many each time.
+# Full batches that have to fit before a larger one is tried. A size that failed needs twice as many each time.
 GOOD, MOST_GOOD = 20, 5000
-# One is much larger than the others where it is more than this many times the next.
+# An input is much larger than the others if it is more than this many times the next one.
 UNEVEN = 2
 
 
-class Limit:
+class BatchLimit:
     """``now`` is the largest batch, ``most`` what it grows back to, ``shortages`` how often memory ran out."""
 
     def __init__(self, most: int) -> None:
@@ -20,7 +20,7 @@ class Limit:
         self._patience, self._good = GOOD, 0
 
     def pieces(self, batch: Batch) -> list[Batch]:
-        """Cut a batch into such as are thought to fit."""
+        """Cut a batch into batches that fit as far as is known."""
         if self._padded is None:
             if len(batch) <= self.now:
                 return [batch]
@@ -34,7 +34,7 @@ class Limit:
         return pieces
 
     def fitted(self, count: int, largest: int) -> None:
-        """Take in that so many items were answered together; ``largest`` is the size of the largest one."""
+        """Record that so many inputs were answered together; ``largest`` is the size of the largest one."""
         if count >= self._most_at_once[0]:
             self._most_at_once = count, count * largest
         if self._padded is None and self.now == self.most:
@@ -51,7 +51,7 @@ class Limit:
         self.now = min(self.most, self.now + 1)
 
     def short(self, batch: Batch, answered: Batch) -> None:
-        """Take in that memory ran out for a batch of which no item is too large alone; ``answered`` of it fitted."""
+        """Record that memory ran out for a batch of which no input is too large alone; ``answered`` of it fitted."""
         self.shortages += 1
         size, known = len(batch), self._failed
         self._patience = min(MOST_GOOD, 2 * self._patience)
@@ -66,16 +66,16 @@ class Limit:
 
 
 def by_size(batch: Batch) -> Batch:
-    """The smallest first."""
+    """Return a batch with the smallest input first."""
     return sorted(batch, key=size_of)
 
 
 def is_uneven(batch: Batch) -> bool:
-    """Whether one is much larger than all others."""
+    """Return whether an input is much larger than all others."""
     *_, second, largest = [0, 0, *sorted(map(size_of, batch))]
     return largest > UNEVEN * second
 
 
 def padded(batch: Batch) -> int:
-    """What the model computes where all are as large as the largest one."""
+    """Return what the model computes if all inputs are as large as the largest one."""
     return len(batch) * max(1, *map(size_of, batch)) if batch else 0

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol (V2) of KServe and Triton: the extra ``open-inference`` of the service."""
