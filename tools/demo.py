@@ -21,7 +21,7 @@ import with_runtime  # noqa: F401
 
 # isort: split
 from copier import run_copy
-from copier.errors import MissingSettingsWarning
+from copier.errors import MissingSettingsWarning, ShallowCloneWarning
 from family import frameworks, types
 from gpu_repo_runtime.update.git_calls import as_nobody
 
@@ -56,6 +56,7 @@ def render(project_type: str, framework: str) -> None:
     answers = {"project_name": "demo", "project_type": project_type, "framework": framework}
     with as_nobody(), warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingSettingsWarning)
+        warnings.simplefilter("ignore", ShallowCloneWarning)
         run_copy(str(ROOT), DEMO, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
 
 
