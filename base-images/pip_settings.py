@@ -16,7 +16,6 @@ AS_UV = {
     "extra-index-url": ("UV_INDEX", " "),
     "find-links": ("UV_FIND_LINKS", ","),
     "trusted-host": ("UV_INSECURE_HOST", " "),
-    "no-index": ("UV_NO_INDEX", " "),
     "cert": ("SSL_CERT_FILE", " "),
     "client-cert": ("SSL_CLIENT_CERT", " "),
     "proxy": ("ALL_PROXY", " "),
@@ -37,6 +36,12 @@ def pip_settings(environment: Mapping[str, str], files: Iterable[Path] = FILES) 
                 found |= {key.replace("_", "-"): value for key, value in parser.items(section)}
     variables = {key.removeprefix("PIP_"): value for key, value in environment.items() if key.startswith("PIP_")}
     return found | {key.lower().replace("_", "-"): value for key, value in variables.items()}
+
+
+def index_options(environment: Mapping[str, str] = os.environ, files: Iterable[Path] = FILES) -> list[str]:
+    """Return the option of uv for pip's no-index, for which uv reads no variable."""
+    value = pip_settings(environment, files).get("no-index", "").strip().lower()
+    return ["--no-index"] if value in ("1", "true", "yes", "on") else []
 
 
 def uv_environment(environment: Mapping[str, str] = os.environ, files: Iterable[Path] = FILES) -> dict[str, str]:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
+from pip_settings import index_options
 
 from .fit import Image, damage, installed, misfits, read_image, without_wheel
 from .locks import Pin, read_requirements, read_uv_lock
@@ -53,7 +54,7 @@ def install(pins: list[Pin], folder: Path, wheels: Path) -> None:
     carried, others = [pin for pin in pins if pin.carried], [pin for pin in pins if not pin.carried]
     from_index = [f"--index={index['name']}={index['url']}" for index in explicit_indexes(folder, pins)]
     from_folder = ["--no-index", f"--find-links={wheels}"]
-    for chosen, options in ((carried, from_folder), (others, [BEST_MATCH, *from_index])):
+    for chosen, options in ((carried, from_folder), (others, [BEST_MATCH, *from_index, *index_options()])):
         text = "".join(f"{pin.line}\n" for pin in chosen)
         if chosen and uv(*FROM_WHEELS, *options, "--requirements=-", folder=folder, text=text, show=True).returncode:
             stop(
