@@ -24,7 +24,7 @@ smoke-image: $(READY) ## run the smoke test of built images on a machine without
 	@$(IMAGE_TOOLS) smoke $(CHOSEN)
 
 .PHONY: push
-push: $(READY) ## push built images to a staging tag in REGISTRY-staging (STAGING=elsewhere, SOURCE=registry they were built for)
+push: $(READY) ## push built images to a staging tag in REGISTRY-staging (STAGING=elsewhere)
 	@$(IMAGE_TOOLS) push $(CHOSEN) $(call given,SOURCE,source) $(call given,SIGN,sign)
 
 .PHONY: smoke-digest

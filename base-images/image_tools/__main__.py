@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument(
             "--staging", default=staging, help="where images wait for promotion; REGISTRY-staging if not set"
         )
-        sub.add_argument("--source", default=DEFAULT_REGISTRY, help="the registry in the local tag of a built image")
+        sub.add_argument("--source", default="", help="the registry that images were built for, if not this one")
         return sub
 
     verb("plan", build.plan, "write the build plans and the bake file")

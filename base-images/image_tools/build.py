@@ -1,9 +1,11 @@
 """Build the images, one row after another, and run the smoke test of a local image."""
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ from .catalog import DEFAULT_PLATFORM, ROOT, ImageError
 from .check import check_rows
 from .package_index import secret_pip_conf
 from .plan import write_bake_file
-from .platforms import asked, check_emulation, rows_on, suffix
+from .platforms import asked, check_buildx, check_emulation, rows_on, suffix
+from .roots import unknown_roots
 
 GIGABYTE = 10**9
 ROOM = 12 * GIGABYTE  # the largest row: 6.5 GB of layers, and its packages in the cache of the installer
@@ -65,6 +68,7 @@ def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     rows = rows_on(catalog, arguments.image, platform)
     check_rows(catalog, rows)
     folder = engine_folder()
+    check_buildx()
     check_emulation(platform)
     bake_file = write_bake_file(catalog, arguments.registry, platform)
     for row in rows:
@@ -74,9 +78,24 @@ def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         with secret_pip_conf() as secret:
             command = ["docker", "buildx", "bake", "--file", str(bake_file), progress, *secret, "--load", target]
             run(command, f"the image {target} was not built (see above)")
+        if not arguments.devel:
+            warn_of_roots(local_tag(catalog, row["name"], arguments.registry, platform))
         if not os.environ.get("KEEP_CACHE"):
             prune = ["docker", "builder", "prune", "--force", "--filter", "type=exec.cachemount"]
             subprocess.run(prune, stdout=subprocess.DEVNULL, check=False)
+
+
+def warn_of_roots(tag: str) -> None:
+    """Warn of each root certificate for which `make promote` will reject an image."""
+    command = ["docker", "run", "--rm", "--network=none", "--entrypoint", "cat", tag, "/opt/base/image.json"]
+    facts = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    for root in unknown_roots(facts["certificates"]):
+        named = f"{root['subject'] or 'a root'} (sha256 {root['sha256']})"
+        print(
+            f"warning: {tag} trusts {named}, which is neither Debian's nor in base-images/ca: `make promote` will "
+            "reject it. It comes from the operating system image: put its *.crt into base-images/ca, or set OS_IMAGE",
+            file=sys.stderr,
+        )
 
 
 def local_tag(catalog: dict[str, Any], name: str, registry: str, platform: str = DEFAULT_PLATFORM) -> str:

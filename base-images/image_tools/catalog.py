@@ -104,6 +104,11 @@ def lock_path(name: str) -> Path:
     return FOLDER / name / "requirements.lock"
 
 
+def toolchain_path(row: dict[str, Any]) -> Path:
+    """Return the path of the lock of nvcc for a row's CUDA; where it does not exist, the devel image has no nvcc."""
+    return FOLDER / "toolchain" / f"cuda-{row['cuda']}.lock"
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()

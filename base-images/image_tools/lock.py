@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .catalog import FOLDER, ImageError, Pin, chosen_rows, lock_path, read_lock
+from .catalog import FOLDER, ImageError, Pin, chosen_rows, read_lock, toolchain_path
 from .package_index import lock_environment
 
 OLDEST_PYTHON = "3.11"  # children run on 3.11 to 3.13 and install the same versions
@@ -66,17 +66,25 @@ def changes(old: dict[str, Pin], new: dict[str, Pin]) -> list[str]:
 
 
 def renew(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Resolve the chosen rows; --upgrade takes newer versions where requirements.in allows them."""
-    for row in chosen_rows(catalog, arguments.image):
-        path = lock_path(row["name"])
-        old = read_lock(path) if path.is_file() else {}
-        with tempfile.TemporaryDirectory() as folder:
-            fresh = Path(folder) / "requirements.lock"
-            if old and not arguments.upgrade:
-                shutil.copyfile(path, fresh)
-            resolve(FOLDER / row["name"] / "requirements.in", fresh)
-            new = read_lock(fresh)
-            found = changes(old, new)
-            print(f"{row['name']}: {len(found)} changes" + "".join(f"\n  {line}" for line in found))
-            if found:
-                shutil.copyfile(fresh, path)
+    """Resolve the chosen rows and the compilers of their CUDA; --upgrade takes newer versions where allowed."""
+    rows = chosen_rows(catalog, arguments.image)
+    for row in rows:
+        renew_one(row["name"], FOLDER / row["name"] / "requirements.in", arguments.upgrade)
+    for source in sorted({toolchain_path(row).with_suffix(".in") for row in rows}):
+        if source.is_file():
+            renew_one(source.stem, source, arguments.upgrade)
+
+
+def renew_one(name: str, source: Path, upgrade: bool) -> None:
+    """Resolve the lock beside `source` and show what changes."""
+    path = source.with_suffix(".lock")
+    old = read_lock(path) if path.is_file() else {}
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder) / path.name
+        if old and not upgrade:
+            shutil.copyfile(path, fresh)
+        resolve(source, fresh)
+        found = changes(old, read_lock(fresh))
+        print(f"{name}: {len(found)} changes" + "".join(f"\n  {line}" for line in found))
+        if found:
+            shutil.copyfile(fresh, path)

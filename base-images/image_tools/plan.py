@@ -18,7 +18,10 @@ from .catalog import (
     Pin,
     installed_pins,
     lock_path,
+    read_lock,
     sha256_of,
+    target_environment,
+    toolchain_path,
 )
 from .platforms import architecture, own_platform, rows_on, suffix
 from .system import identity, write_system_plan
@@ -32,7 +35,7 @@ def created(name: str) -> int:
 
     Not the time of the build: two builds from the same sources give the same image.
     """
-    paths = [*SOURCES, name, "catalog.yml"]
+    paths = [*SOURCES, name, "toolchain", "catalog.yml"]
     result = subprocess.run(
         ["git", "log", "-1", "--format=%ct", "--", *paths], cwd=FOLDER, capture_output=True, text=True, check=False
     )
@@ -137,6 +140,7 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
     (folder / "modules").mkdir()
     (folder / "modules" / "asked").write_text("".join(f"{name}\n" for name in ("triton",) if name in pins))
     write_system_plan(folder, architecture=architecture(platform), builder=architecture(own_platform()))
+    (folder / "refresh" / "apt").write_text("".join(f"{name}\n" for name in row.get("apt", [])))
     facts = folder / "facts"
     facts.mkdir()
     (facts / "image.json").write_text(json.dumps(image_facts(catalog, row), indent=2) + "\n")
@@ -145,7 +149,7 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
 
 
 def write_devel_plan(catalog: dict[str, Any], row: dict[str, Any], pins: dict[str, Pin], folder: Path) -> None:
-    """Write what the devel image brings back: the packages to unpack again, and the globs to take from them."""
+    """Write what the devel image adds: packages to unpack again, the globs to take from them, and nvcc."""
     rules = [rule for rule in trims_for(catalog, row, pins) if rule.get("devel")]
     patterns = {pattern for rule in rules for pattern in rule["packages"]}
     mine = [pin for key, pin in sorted(pins.items()) if any(fnmatch.fnmatchcase(key, one) for one in patterns)]
@@ -153,10 +157,16 @@ def write_devel_plan(catalog: dict[str, Any], row: dict[str, Any], pins: dict[st
     (folder / "requirements.txt").write_text(requirements_text(mine))
     globs = sorted({pattern for rule in rules for pattern in rule["remove"]})
     (folder / "restore.json").write_text(json.dumps(globs, indent=1) + "\n")
+    compiler = read_lock(toolchain_path(row)).values() if toolchain_path(row).is_file() else ()
+    environment = target_environment(catalog, platform_of(row))
+    applicable = (pin for pin in compiler if pin.applies(environment))
+    (folder / "toolchain.txt").write_text(requirements_text(applicable))
 
 
 def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, stage: str) -> dict[str, Any]:
     """Return the bake target of a row; `stage` is runtime or devel."""
+    with_nvcc = stage == "devel" and toolchain_path(row).is_file()
+    machine_code = row["compute_capabilities"]["sass"]
     platform = platform_of(row)
     tag = str(catalog["release"]) + suffix(platform) + ("" if stage == "runtime" else f"-{stage}")
     # Of another platform than this machine: the installer runs on this one, on an operating system image of its own.
@@ -164,11 +174,13 @@ def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, sta
     return {
         "context": str(FOLDER),
         "dockerfile": "Dockerfile",
-        "target": stage,
+        "target": "devel-cuda" if with_nvcc else stage,
         "contexts": {"plan": str(BUILD / f"{row['name']}{suffix(platform)}")},
         "args": {
             "OS_IMAGE": "${OS_IMAGE}",
             "DRIVER_MIN": str(row["driver_min"]),
+            "TORCH_ARCHITECTURES": " ".join(machine_code),
+            "CMAKE_ARCHITECTURES": ";".join(f"{value.replace('.', '')}-real" for value in machine_code),
             "SOURCE_DATE_EPOCH": str(created(row["name"])),
         }
         | cross,

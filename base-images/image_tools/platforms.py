@@ -49,6 +49,12 @@ def rows_on(catalog: dict[str, Any], name: str, platform: str) -> list[dict[str,
     return found
 
 
+def check_buildx() -> None:
+    """Raise ImageError where the docker command has no buildx, which reads the build plan."""
+    if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
+        raise ImageError("docker buildx is not installed here: install it (Debian: apt-get install docker-buildx)")
+
+
 def check_emulation(platform: str) -> None:
     """Raise ImageError where the engine cannot run programs of the platform, as the operating system's layer needs."""
     if platform == own_platform():

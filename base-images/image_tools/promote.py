@@ -233,7 +233,7 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     made = write_sbom(f"{row['name']}{suffix(row['platform'])}", pushed.image, BUILD)
     if not arguments.digest:  # the image that one goes back to comes from an older recipe and lock
         check_roots(pushed.image, record)
-        check_system(pushed.image, made, architecture(row["platform"]))
+        check_system(pushed.image, made, architecture(row["platform"]), bool(row.get("apt")))
     if arguments.db:
         for one in check_bill(catalog, made, arguments.db):
             print(one.line())

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import pack, registry
 from .build import check_room, engine_folder, local_tag
-from .catalog import BUILD, ROOT, ImageError
+from .catalog import BUILD, DEFAULT_REGISTRY, ROOT, ImageError
 from .platforms import asked, rows_on, suffix
 from .provenance import SLSA, attest, predicate
 from .signing import sign_image, signer
@@ -60,7 +60,7 @@ def staging_of(arguments: argparse.Namespace) -> str:
 def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
     """Push the local image of a row to its staging tag, unless that tag holds the same content already."""
     name = row["name"]
-    tag = local_tag(catalog, name, arguments.source, row["platform"])
+    tag = built_tag(catalog, row, arguments)
     repository = f"{staging_of(arguments)}/{name}"
     BUILD.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
@@ -82,11 +82,21 @@ def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.N
     return Pushed(f"{repository}@{found.digest}", head(), datetime.now(UTC).isoformat(timespec="microseconds"))
 
 
+def built_tag(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> str:
+    """Return the local tag of a row: built for SOURCE, else for this registry, else for none. Raises ImageError."""
+    homes = [arguments.source] if arguments.source else [arguments.registry, DEFAULT_REGISTRY]
+    tags = [local_tag(catalog, row["name"], home, row["platform"]) for home in homes]
+    for tag in tags:
+        if subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 0:
+            return tag
+    raise ImageError(
+        f"{tags[0]}: no such image here; build it with `make images IMAGE={row['name']} REGISTRY={homes[0]}`"
+    )
+
+
 def save(tag: str, folder: Path) -> Path:
-    """Write an image of the local engine into a file. Raises ImageError."""
+    """Write an image of the local engine into a file."""
     archive = folder / "image.tar"
-    if subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode:
-        raise ImageError(f"{tag}: no such image here; build it with `make images`")
     subprocess.run(["docker", "save", "--output", str(archive), tag], check=True)
     return archive
 

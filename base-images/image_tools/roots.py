@@ -24,6 +24,12 @@ def named_roots(folder: Path) -> set[str]:
     return found
 
 
+def unknown_roots(listed: list[Any]) -> list[Any]:
+    """Return the roots of an image's list (image.json, `certificates`) that base-images/ca does not contain."""
+    allowed = named_roots(NAMED)
+    return [root for root in listed if not isinstance(root, dict) or root.get("sha256") not in allowed]
+
+
 def check_roots(image: str, record: Any) -> None:
     """Raise ImageError unless an image's smoke test reports only roots of trust that are Debian's or in base-images/ca.
 
@@ -34,9 +40,7 @@ def check_roots(image: str, record: Any) -> None:
         raise ImageError(
             f"{image}: does not list its roots of trust; no tag was set: build it again with `make images`"
         )
-    allowed = named_roots(NAMED)
-    unknown = [root for root in told if not isinstance(root, dict) or root.get("sha256") not in allowed]
-    if unknown:
+    if unknown := unknown_roots(told):
         first = unknown[0] if isinstance(unknown[0], dict) else {}
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         raise ImageError(

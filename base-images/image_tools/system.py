@@ -19,7 +19,7 @@ from packageurl import PackageURL
 
 from .catalog import BUILD, FOLDER, ROOT, ImageError, sha256_of
 from .platforms import architecture as architecture_of
-from .platforms import check_emulation, own_platform
+from .platforms import check_buildx, check_emulation, own_platform
 
 OS_LOCK = FOLDER / "os.lock"
 NEWEST, LOCKED = "newest", "locked"
@@ -137,11 +137,17 @@ def differences(locked: dict[str, str], there: dict[str, str]) -> list[str]:
     return [f"{name} {there.get(name, 'is missing')}, os.lock has {locked.get(name, 'none')}" for name in names]
 
 
-def check_system(image: str, bill: Path, architecture: str = ARCHITECTURES[0]) -> None:
-    """Raise ImageError when an image's list names other packages of Debian than the lock; not with OS_LOCK=newest."""
+def check_system(image: str, bill: Path, architecture: str = ARCHITECTURES[0], has_own: bool = False) -> None:
+    """Raise ImageError when an image's list names other packages of Debian than the lock; not with OS_LOCK=newest.
+
+    has_own: the row has packages in addition (`apt` in the catalogue), which the lock does not pin.
+    """
     if mode() == NEWEST:
         return
-    if found := differences(read_os_lock(architecture=architecture)["image"], debian_packages(bill)):
+    locked, there = read_os_lock(architecture=architecture)["image"], debian_packages(bill)
+    if has_own:
+        there = {name: version for name, version in there.items() if name in locked}
+    if found := differences(locked, there):
         rest = f" and {len(found) - 3} more" if len(found) > 3 else ""
         raise ImageError(
             f"{image}: has other packages of Debian than base-images/os.lock: {'; '.join(found[:3])}{rest}; no tag was "
@@ -166,6 +172,7 @@ def system_image(catalog: dict[str, Any], platform: str) -> str:
 
 def list_system(catalog: dict[str, Any], platform: str) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """Return Debian's releases as they are now, and what a lock pins of them on a platform. Raises ImageError."""
+    check_buildx()
     check_emulation(platform)
     plan, made = BUILD / "os-lock" / "plan", BUILD / "os-lock" / "made"
     for folder in (plan, made):
@@ -190,7 +197,7 @@ def read_pins(file: Path) -> dict[str, str]:
 def renew(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Write the lock anew from what Debian has now, and show what changes. Raises ImageError.
 
-    Of one platform (PLATFORM=...) the others keep their versions.
+    It renews this machine's platform, or that of PLATFORM; the others keep their versions.
     """
     chosen = arguments.platform
     there = OS_LOCK.read_text(encoding="utf-8") if OS_LOCK.is_file() else ""
@@ -199,7 +206,8 @@ def renew(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
         raise ImageError(f"no image is made for {chosen}; PLATFORM can be linux/{', linux/'.join(ARCHITECTURES)}")
     new = {one: {part: told[part] for part in PARTS} for one, told in old.items()}
     snapshot: dict[str, str] = {}
-    for one in [architecture_of(chosen)] if chosen else ARCHITECTURES:
+    # Another platform needs QEMU, so it is renewed only where PLATFORM names it.
+    for one in [architecture_of(chosen or own_platform())]:
         snapshot, new[one] = list_system(catalog, f"linux/{one}")
     lines = [f"{one}: {line}" for one in new for part in PARTS for line in changed(*pair(old, new, one, part))]
     if not lines and old:

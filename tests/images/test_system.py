@@ -132,6 +132,10 @@ def test_no_tag_for_other_packages_than_the_locks(lock: Path, tmp_path: Path, mo
         "no tag was set",
     ):
         assert words in told
+    own = bill(tmp_path / "own.json", ffmpeg="7.1", **same)
+    system.check_system("image", own, has_own=True)
+    with pytest.raises(ImageError, match=r"bash 5\.2\.37-3"):
+        system.check_system("image", bill(tmp_path / "old.json", bash="5.2.37-3", ffmpeg="7.1"), has_own=True)
     monkeypatch.setenv("OS_LOCK", "newest")
     system.check_system("image", other)
 

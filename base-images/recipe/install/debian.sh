@@ -3,6 +3,7 @@
 #
 #   debian.sh install PART LOCK   PART is image, installer or devel; debian/PART.txt beside this file names its packages
 #   debian.sh upgrade LOCK        everything to the newest version; does nothing in the mode `locked`
+#   debian.sh row LOCK FILE       the packages that FILE names, which one row has in addition, as Debian has them now
 #   debian.sh list LOCK FOLDER    write what a lock pins into FOLDER: PART.txt (name=version) and snapshot.txt
 #
 # LOCK is a folder of the plan: mode, PART.txt, and sources.list where other sources than those of the image are asked for.
@@ -75,6 +76,13 @@ upgrade() {
     fi
 }
 
+row() {
+    [[ -s $names ]] || return 0
+    update
+    # shellcheck disable=SC2046
+    apt-get "${sources[@]}" install "${options[@]}" $(cat "$names")
+}
+
 list() {
     mkdir -p "$folder"
     update
@@ -92,6 +100,7 @@ list() {
 case ${1:-} in
     install) part=$2 lock=$3; install_part ;;
     upgrade) lock=$2; upgrade ;;
+    row) lock=$2 names=$3; row ;;
     list) lock=$2 folder=$3; list ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
