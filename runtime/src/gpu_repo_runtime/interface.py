@@ -51,8 +51,8 @@ class WrongAnswer(TypeError):
 class Interface:
     """How ``model`` is called, and how its inputs and outputs are read, checked and written.
 
-    ``deprecations`` are sentences for its owner; ``dated`` is true if the model does not define the fields of its
-    output, as in version 0.2. Raises ContractError.
+    ``deprecations`` are sentences for its owner; ``dated`` is true if the model does not define its output, as in
+    version 0.2. Raises ContractError.
     """
 
     def __init__(self, model: Model) -> None:
@@ -72,9 +72,9 @@ class Interface:
             raise ContractError(f"{self.file}: predict takes a table: write class Output(BaseModel) with its columns")
         if self.input is None or self.output is None:
             self.deprecations.append(DEPRECATED.format(file=self.file))
-        self.dated = self.output in (None, dict)
+        self.dated = self.output is None
         self.input = str if self.input is None else self.input
-        self.output = Answer if self.dated else self.output
+        self.output = Answer if self.output in (None, dict) else self.output
         size: Callable[[Any], int] | None = getattr(model, "size", None)
         self.size = size if callable(size) else None
         if self.size:
