@@ -18,35 +18,27 @@ demo-update: $(READY) ## show an update: a child of the release before, an owner
 	@$(PYTHON) hooks/demo_update.py --type $(TYPE)
 
 # What a pipeline's parameter may hold is never text of a recipe: the shell reads it from the environment, as it stands.
-# $(call given,NAME,option) is --option="$NAME" where NAME is set; $(call typed,...) only where it is typed behind make,
-# since a variable of a build must not take a check away.
+# $(call given,NAME,option) is --option="$NAME" where NAME is set.
 given = $(if $(value $(1)),--$(2)="$$$(1)")
-typed = $(if $(findstring command line,$(origin $(1))),$(call given,$(1),$(2)))
 
-FLEET := $(PYTHON) -W ignore hooks/fleet.py --fleet="$${FLEET_FILE:-fleet.yml}"
+FLEET := $(PYTHON) -W ignore hooks/fleet.py --file="$${FLEET_FILE:-fleet.yml}"
 
-.PHONY: fleet-list
-fleet-list: $(READY) ## write build/listed.yml: fleet.yml with the children that its hosts list (needs their tokens; the plan then needs none)
-	@$(FLEET) list build/listed.yml
+.PHONY: fleet-status
+fleet-status: $(READY) ## each child's version, its open pull request and the state of its CI; also as build/fleet.html (FLEET_FILE=fleet.yml)
+	@$(FLEET) status --html build/fleet.html
 
-.PHONY: fleet-plan
-fleet-plan: $(READY) ## plan an update of all children (TEMPLATE=address VERSION=vX.Y.Z FLEET_FILE=fleet.yml TEST_OPTIONS='--test-env NAME')
-	@$(FLEET) plan --template="$$TEMPLATE" $(call given,VERSION,to) --test 'scripts/setup && scripts/test' $(if $(findstring command line,$(origin TEST_OPTIONS)),$(TEST_OPTIONS)); \
-	code=$$?; case $$code in 3 | 4 | 5 | 6) echo "make: some children need a person (exit code $$code), see build/fleet/fleet.html" ;; *) exit $$code ;; esac
+.PHONY: fleet-push
+fleet-push: $(READY) ## bring a release to the children (VERSION=vX.Y.Z, default: the newest; CANARY=1: only to the canaries)
+	@$(FLEET) push --html build/fleet.html $(call given,VERSION,to) $(if $(value CANARY),--canary); \
+	code=$$?; if [ $$code = 3 ]; then echo "make: some pull requests are drafts: their owners have to act"; else exit $$code; fi
 
-.PHONY: fleet-apply
-fleet-apply: $(READY) ## push the planned updates of one wave (WAVE=canary|early|rest MAX_OPEN=number)
-	@test -n "$$WAVE" || { echo 'make fleet-apply: which wave? WAVE=canary, then WAVE=early, then WAVE=rest' >&2; exit 2; }
-	@$(FLEET) apply --wave="$$WAVE" $(call given,MAX_OPEN,max-open); \
-	code=$$?; case $$code in 3 | 4 | 5) echo "make: what could be pushed was; some children need a person (exit code $$code)" ;; *) exit $$code ;; esac
+.PHONY: fleet-close
+fleet-close: $(READY) ## close the pull requests of a release that is withdrawn (VERSION=vX.Y.Z)
+	@$(FLEET) close --html build/fleet.html $(call given,VERSION,to)
 
 .PHONY: bench-fleet
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
 	@$(PYTHON) -W ignore -m benchmarks.fleet.run
-
-.PHONY: bench-fleet-hosts
-bench-fleet-hosts: $(READY) ## play a fleet with odd children through releases and rollbacks into benchmarks/results/fleet-hosts.json
-	@$(PYTHON) -W ignore -m benchmarks.fleet.hosts $(ARGS)
 
 .PHONY: bench-histories
 bench-histories: $(READY) ## play random histories with killed updates into benchmarks/results/histories.json

@@ -1,4 +1,4 @@
-"""How long a fleet of children of this family takes: status, plan and what one more child adds.
+"""How long a fleet of children of this family takes: status, and a push to all of them.
 
 The children are services, batch jobs and libraries on bare repositories, a quarter with an edit that collides with
 the release and a tenth broken (answers that cannot be read). Writes benchmarks/results/fleet.json.
@@ -7,7 +7,6 @@ the release and a tenth broken (answers that cannot be read). Writes benchmarks/
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -27,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULT = ROOT / "benchmarks" / "results" / "fleet.json"
 
 
-def make_fleet(folder: Path, count: int) -> tuple[Path, Path, dict[str, str]]:
-    """Make the template with a next release and `count` children; return template, fleet file and environment."""
+def make_fleet(folder: Path, count: int) -> tuple[Path, dict[str, str]]:
+    """Make the template with a next release and `count` children; return fleet file and environment."""
     family = clone_family(folder / "family", copier_at(folder / "home"))
     release_next(family)
     bases: list[Child] = []
@@ -37,7 +36,7 @@ def make_fleet(folder: Path, count: int) -> tuple[Path, Path, dict[str, str]]:
         options = [part for name, value in answers for part in ("--data", f"{name}={value}")]
         bases.append(make_child(family, folder / project_type, "--vcs-ref", family.work_tree, *options))
     (folder / "remotes").mkdir()
-    lines = ["children:"]
+    lines = [f"template: '{family.path}'", "children:"]
     for number in range(count):
         base = bases[number % 3]
         base.git("checkout", "--quiet", "--detach", "main")
@@ -53,9 +52,9 @@ def make_fleet(folder: Path, count: int) -> tuple[Path, Path, dict[str, str]]:
         base.git("branch", "--force", "child")
         bare = folder / "remotes" / f"c{number:03}.git"
         base.git("clone", "--quiet", "--bare", "--single-branch", "--branch=child", str(base.path), str(bare))
-        lines.append(f"- {{url: '{bare}', wave: rest}}")
+        lines.append(f"- '{bare}'")
     (folder / "fleet.yml").write_text("\n".join(lines) + "\n")
-    return family.path, folder / "fleet.yml", family.copier.environment()
+    return folder / "fleet.yml", family.copier.environment()
 
 
 def timed(command: list[str], environment: dict[str, str]) -> dict[str, float]:
@@ -65,29 +64,24 @@ def timed(command: list[str], environment: dict[str, str]) -> dict[str, float]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     wall = time.monotonic() - started
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in (0, 3, 6):
+    if done.returncode not in (0, 3, 5):
         raise SystemExit(f"{command}: {done.stderr}")
     spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"wall_s": round(wall, 1), "cpu_s": round(spent, 1), "largest_process_mib": after.ru_maxrss // 1024}
 
 
 def measure(count: int, jobs: int) -> dict[str, object]:
-    """Measure status and plan of a fleet of `count` children."""
+    """Measure status and push of a fleet of `count` children."""
     with TemporaryDirectory(prefix="fleet-") as name:
         folder = Path(name)
-        template, fleet, environment = make_fleet(folder, count)
-        tool = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), "--fleet", str(fleet)]
-        tool += ["--state", str(folder / "state"), "--jobs", str(jobs)]
-        status = timed([*tool, "status"], environment)
-        again = timed([*tool, "status"], environment)
+        fleet, environment = make_fleet(folder, count)
+        tool = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), "--file", str(fleet)]
+        tool += ["--jobs", str(jobs)]
         load = os.getloadavg()[0]
-        plan = timed([*tool, "plan", "--template", str(template)], environment)
-        replan = timed([*tool, "plan", "--template", str(template)], environment)
-        outcomes = json.loads((folder / "state" / "fleet.json").read_text())["counts"]
-    return {
-        "children": count, "outcomes": outcomes, "status_first": status, "status_again": again, "plan": plan,
-        "plan_again": replan, "load_before_plan": round(load, 1),
-    }  # fmt: skip
+        push = timed([*tool, "push"], environment)
+        again = timed([*tool, "push"], environment)
+        status = timed([*tool, "status"], environment)
+    return {"children": count, "push": push, "push_again": again, "status": status, "load_before": round(load, 1)}
 
 
 if __name__ == "__main__":

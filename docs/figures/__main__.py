@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.figures import adoptions, catalogue, fleets, measured, plots
+from docs.figures import adoptions, catalogue, measured, plots
 from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
@@ -22,7 +22,6 @@ MAKERS = {
     "batch-reading": measured.batch_reading,
     "image-sizes": measured.images,
     "fleet": measured.fleet,
-    "fleet-hosts": fleets.fleet_hosts,
     "adoptions": adoptions.adoptions,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,

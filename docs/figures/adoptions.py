@@ -6,8 +6,7 @@ from textwrap import fill
 from typing import Any
 
 from docs.figures.blocks import table
-from docs.figures.fleets import WIDTH
-from docs.figures.measured import load, machine_of
+from docs.figures.measured import WIDTH, load, machine_of
 
 Row = dict[str, Any]
 HEAD = """\

@@ -1,1 +1,1 @@
-"""The parts of hooks/fleet.py, one job a file."""
+"""The fleet: a branch and a pull request for each child, and a look at its CI."""

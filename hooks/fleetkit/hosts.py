@@ -1,90 +1,121 @@
-"""How a request for a change is opened, found, judged and closed: plain git, GitHub and GitLab behind one interface."""
+"""What the fleet needs of a code host, and the branches of a bare repository where there is no host."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
-from fleetkit.children import Child, FleetError, HostRule
-from fleetkit.github_host import GitHub
-from fleetkit.gitlab_host import GitLab
-from fleetkit.requests import Look, Opened
+from gpu_repo_runtime.update.git import Git, UpdateError
+
+from fleetkit.fleet_file import Child
+from fleetkit.request_text import is_draft
+
+BRANCHES = "template/"  # branches below it are this tool's
+RED = {"failure", "error", "timed_out", "action_required", "startup_failure", "failed", "canceled", "cancelled"}
+GREEN = {"success", "neutral", "skipped"}  # another word, today or one day, is not green
+
+
+@dataclass(frozen=True)
+class Request:
+    """A pull or merge request of this tool; `state` is open, closed or merged."""
+
+    branch: str
+    state: str
+    draft: bool
+    commit: str
+    url: str
+    number: int = 0
+
+    @property
+    def version(self) -> str:
+        """Return the release that it brings."""
+        return self.branch.removeprefix(BRANCHES)
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What the child's own CI says of a commit: green, red, waiting or none; `failing` names what is red."""
+
+    state: str = "none"
+    failing: tuple[str, ...] = ()
+
+
+def verdict(said: Iterable[tuple[str, str]]) -> Checks:
+    """Return the sum of checks, each a name and its state."""
+    states = dict(said)
+    failing = tuple(sorted(name for name, state in states.items() if state in RED))
+    if failing:
+        return Checks("red", failing)
+    return Checks("none" if not states else "green" if set(states.values()) <= GREEN else "waiting")
 
 
 class Host(Protocol):
-    """What the fleet tool needs of a host."""
+    """Requests of one repository."""
 
-    def request(self, branch: str, base: str, title: str, text: str, draft: bool, reviewer: str = "") -> str:
-        """Open a request from `branch` to `base`, or refresh the open one; return its address."""
+    def requests(self, branch: str = "") -> list[Request]:
+        """Return the open requests of this tool, or all that a branch ever had, the newest first."""
 
-    def closed(self, branch: str) -> str:
-        """Return the address of the request of `branch` that a person closed without merging it, else nothing."""
+    def conflicts(self, request: Request) -> bool:
+        """Tell whether an open request can no longer be merged."""
 
-    def close(self, branch: str) -> bool:
-        """Close the open request of `branch`; return whether there was one."""
+    def open(self, branch: str, base: str, title: str, text: str, draft: bool) -> Request:
+        """Open a request, a draft where asked and possible."""
 
-    def look(self, branch: str) -> Look:
-        """Return how the request of `branch` fares."""
+    def refresh(self, request: Request, title: str, text: str, draft: bool) -> None:
+        """Give an open request the text of its new commit."""
 
-    def merge_when_green(self, branch: str, commit: str) -> str:
-        """Merge the open request of `branch`, or let its host do so once it is green; return what was done."""
+    def close(self, request: Request, reason: str) -> None:
+        """Close an open request with a comment."""
 
-    def opened(self) -> list[Opened]:
-        """Return the open requests of this tool."""
-
-    def reminded(self, branch: str) -> datetime | None:
-        """Return when the open request of `branch` got its last reminder."""
-
-    def remind(self, branch: str, text: str) -> None:
-        """Write a comment under the open request of `branch`."""
+    def checks(self, commit: str) -> Checks:
+        """Return the state of the checks of a commit."""
 
 
-class PlainGit:
-    """A host without requests: the pushed branch is all there is."""
+class BareRepository:
+    """A bare repository on this machine: a branch is a request, and a commit says itself whether it is a draft."""
 
-    def request(self, branch: str, base: str, title: str, text: str, draft: bool, reviewer: str = "") -> str:
-        """Return no address."""
-        return ""
+    def __init__(self, folder: Path) -> None:
+        self.git = Git(folder)
 
-    def closed(self, branch: str) -> str:
-        """Return nothing."""
-        return ""
+    def requests(self, branch: str = "") -> list[Request]:
+        """Return a request for each branch of this tool."""
+        place = f"refs/heads/{branch or BRANCHES}"
+        rows = self.git.text("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", place).splitlines()
+        found = [row.split(" ", 1) for row in rows]
+        told = {commit: self.git.text("show", "--no-patch", "--format=%B", commit) for commit, _ in found}
+        return [Request(name, "open", is_draft(told[commit]), commit, f"branch {name}") for commit, name in found]
 
-    def close(self, branch: str) -> bool:
-        """Do nothing."""
-        return False
+    def conflicts(self, request: Request) -> bool:
+        """Merge in memory."""
+        return self.git.run("merge-tree", "--write-tree", "HEAD", request.commit).returncode == 1
 
-    def look(self, branch: str) -> Look:
+    def open(self, branch: str, base: str, title: str, text: str, draft: bool) -> Request:
+        """Return the branch; it was pushed before."""
+        return self.requests(branch)[0]
+
+    def refresh(self, request: Request, title: str, text: str, draft: bool) -> None:
+        """Do nothing: the commit says it all."""
+
+    def close(self, request: Request, reason: str) -> None:
+        """Do nothing: the branch is deleted by whoever closes it."""
+
+    def checks(self, commit: str) -> Checks:
         """Return that nothing is known."""
-        return Look()
-
-    def merge_when_green(self, branch: str, commit: str) -> str:
-        """Do nothing."""
-        return ""
-
-    def opened(self) -> list[Opened]:
-        """Return none."""
-        return []
-
-    def reminded(self, branch: str) -> datetime | None:
-        """Return that there was none."""
-        return None
-
-    def remind(self, branch: str, text: str) -> None:
-        """Do nothing."""
+        return Checks()
 
 
-def project_path(child: Child, rule: HostRule) -> str:
-    """Return `owner/name`: what follows the host in the child's address, https or ssh."""
-    return child.place.removeprefix(rule.match).strip("/").removesuffix(".git")
+def connect(child: Child) -> Host:
+    """Return the host of a child. Raises UpdateError for an address that no host of fleet.yml begins."""
+    if child.host is None:
+        if Path(child.url).is_dir():
+            return BareRepository(Path(child.url))
+        raise UpdateError(f"no host in fleet.yml has the address that {child.url} starts with: add it")
+    if child.host.kind == "github":
+        from fleetkit.github_host import GitHub
 
+        return GitHub(child.path, child.host)
+    from fleetkit.gitlab_host import GitLab
 
-def connect(child: Child, rule: HostRule) -> Host:
-    """Return the host of a child. Raises FleetError for a kind that does not exist or a missing token."""
-    if rule.kind == "git":
-        return PlainGit()
-    if rule.kind == "github":
-        return GitHub(project_path(child, rule), rule)
-    if rule.kind == "gitlab":
-        return GitLab(project_path(child, rule), rule)
-    raise FleetError(f"{child.name}: there is no host {rule.kind!r}: it needs git, github or gitlab")
+    return GitLab(child.path, child.host)

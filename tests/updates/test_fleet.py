@@ -1,172 +1,174 @@
-"""The fleet's plan: every outcome told, nothing pushed, one odd child stops nothing."""
+"""The fleet on bare repositories: each child gets a branch with its update, and nothing of an owner is lost."""
 
 from __future__ import annotations
 
-import json
+import hashlib
+import re
 import subprocess
-import sys
-import time
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.conftest import git
-from tests.updates.copiers import ROOT
-from tests.updates.remotes import EDITS, EXPECTED
-from tests.updates.small_fleet import BRANCH, Fleet
-from tests.updates.tiny import Child
-
-
-@pytest.mark.needs("namespaces")
-def test_plan_tells_every_outcome_pushes_nothing_and_reports(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, EDITS)
-    before = {name: fleet.branches(name) for name in fleet.bare}
-    planned = fleet.plan("--test", "bash test.sh")
-    assert planned.returncode == 6, "an unreadable child is the worst outcome"
-    assert {name: fleet.record(name)["outcome"] for name in EDITS} == EXPECTED, planned.stdout
-    assert {name: fleet.branches(name) for name in fleet.bare} == before, "a plan pushed something"
-    assert fleet.record("conflict")["files"][0]["path"] == "a.txt"  # type: ignore[index]
-    assert "restore it" in str(fleet.record("dirty")["message"])
-    patch = (tmp_path / "state" / "patches" / "clean.patch").read_text()
-    assert "+fixed" in patch
-    suite = ET.parse(tmp_path / "state" / "fleet.xml").getroot()
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("6", "3", "1")
-    told = json.loads((tmp_path / "state" / "fleet.json").read_text())
-    assert told["counts"] == {"error": 1, "at risk": 1, "test failed": 1, "conflict": 1, "clean": 2}
-    assert "A security fix." in told["children"][0]["changelog"]
-
-    alone = Child(tmp_path / "alone", fleet.template.copier)
-    fleet.template.git("clone", "--quiet", str(fleet.bare["clean"]), str(alone.path))
-    program = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "safe_update.py"), "--dry-run", "--diff"]
-    said = subprocess.run(
-        program, cwd=alone.path, env=fleet.environment, capture_output=True, text=True, check=True
-    ).stdout
-    assert said.rstrip().endswith(patch.rstrip()), "the fleet's faster Copier makes another update than Copier itself"
-
-    unchanged = fleet.record("clean")
-    assert fleet.plan("--test", "bash test.sh").returncode == 6
-    assert fleet.record("clean") == unchanged, "a child that did not move was planned again"
-
-    pushed = fleet.run("apply", "--wave", "canary")
-    assert pushed.returncode == 6, pushed.stderr
-    got = {name: BRANCH in fleet.branches(name) for name in EDITS}
-    assert got == {name: EXPECTED[name] in ("clean", "conflict") for name in EDITS}
-    assert fleet.branches("clean")[BRANCH] == fleet.record("clean")["commit"]
+from tests.updates.fleet_world import World, make_world
+from tests.updates.tiny import TEN_LINES as LINES
+from tests.updates.wheels import LOCK
 
 
-@pytest.mark.slow
-def test_status_tells_where_each_child_stands(tmp_path: Path) -> None:
-    heavy = EDITS["clean"] | {"weights.txt": "x" * (2 << 20)}
-    fleet = Fleet(tmp_path, {"clean": heavy, "dirty": EDITS["dirty"], "optout": EDITS["optout"]})
-    fleet.plan()
-    done = fleet.run("status", "--json")
-    told = {record["name"]: record for record in json.loads(done.stdout)}
-    assert (told["clean"]["version"], told["clean"]["behind"]) == ("v1.0.0", 1)
-    assert told["optout"]["opted_out"] == ["b.txt"]
-    assert "no answers that can be read" in told["dirty"]["error"]
-    assert done.returncode == 6
-    taken = tmp_path / "state" / "cache" / "status" / "clean"
-    left_out = git(taken, "rev-list", "--objects", "--missing=print", "refs/heads/now").count("\n?")
-    assert left_out == 1, "the weights of a child were fetched to look at its answers"
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """Return a fleet without children."""
+    return make_world(tmp_path)
 
 
-@pytest.mark.slow
-def test_a_paused_child_is_left_alone_by_every_command(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"one": {}})
-    children = [{"url": f"file://{fleet.bare['one']}"}, {"url": f"file://{tmp_path}/gone.git", "paused": True}]
-    (tmp_path / "fleet.yml").write_text(json.dumps({"children": children}))
-    assert fleet.plan().returncode == 0
-    done = fleet.run("status", "--json")
-    assert done.returncode == 0, done.stdout
-    assert [record["outcome"] for record in json.loads(done.stdout)] == ["clean", "paused"]
-    assert fleet.run("apply", "--wave", "rest").returncode == 0
-    back = fleet.run("rollback", "--to", "v2.0.0")
-    assert back.returncode == 0, back.stdout + back.stderr
-    assert "gone" not in back.stdout
+def test_nothing_of_an_owner_is_lost_and_the_template_s_fix_arrives(world: World) -> None:
+    world.child("one", {"a.txt": LINES + "mine\n", "own.txt": "own\n", "b.txt": None, "yours.txt": "my seed\n"})
+    assert world.run("push", "--to", "v2.0.0")["one"]["state"] == "pushed"
+    files = world.git(world.bare("one"), "ls-tree", "-r", "--name-only", "template/v2.0.0").splitlines()
+    assert world.read("one", "a.txt") == "fixed\n" + LINES + "mine"
+    assert (world.read("one", "own.txt"), world.read("one", "yours.txt")) == ("own", "my seed")
+    assert ("b.txt" in files, "dropped.txt" in files) == (False, False)
+    assert yaml.safe_load(world.read("one", ".copier-answers.yml"))["_commit"] == "v2.0.0"
 
 
-@pytest.mark.slow
-def test_an_empty_repository_is_told_and_stops_nothing(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"one": {}})
-    subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "empty.git")], check=True)
-    children = [{"url": f"file://{fleet.bare['one']}"}, {"url": f"file://{tmp_path}/empty.git"}]
-    (tmp_path / "fleet.yml").write_text(json.dumps({"children": children}))
-    assert fleet.plan().returncode == 6
-    assert "its repository is empty" in str(fleet.record("empty")["message"])
-    assert fleet.record("one")["outcome"] == "clean"
+def test_a_second_run_changes_nothing(world: World) -> None:
+    for name, edits in {"one": {}, "two": {"a.txt": "mine\n" + LINES}}.items():
+        world.child(name, dict(edits))
+    world.run("push", "--to", "v2.0.0", code=3)
+    before = [world.branches(name) for name in ("one", "two")]
+    assert world.run("push", "--to", "v2.0.0", code=3)["one"]["state"] == "unchanged"
+    assert [world.branches(name) for name in ("one", "two")] == before
 
 
-@pytest.mark.slow
-def test_an_error_of_git_is_told_by_its_cause(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"one": {}})
-    nowhere = tmp_path / "nowhere.git"
-    (tmp_path / "fleet.yml").write_text(f"children:\n- {{url: {nowhere}}}\n")
-    done = fleet.run("status", "--json")
-    [record] = json.loads(done.stdout)
-    assert record["error"] == f"fatal: '{nowhere}' does not appear to be a git repository"
-    assert done.returncode == 6
+def test_a_conflict_and_an_edit_at_risk_become_drafts_that_say_what_to_do(world: World) -> None:
+    world.child("clash", {"a.txt": "mine\n" + LINES})
+    world.child("risk", {"dropped.txt": LINES + "mine\n"})
+    rows = world.run("push", "--to", "v2.0.0", code=3)
+    assert {row["state"] for row in rows.values()} == {"draft"}
+    assert "a.txt: both sides changed the same lines" in rows["clash"]["reason"]
+    assert "dropped.txt: the template dropped it and you changed it" in rows["risk"]["reason"]
+    assert re.findall("(?m)^(?:<<<<<<<|mine|fixed|>>>>>>>)", world.read("clash", "a.txt")) == [
+        "<<<<<<<",
+        "mine",
+        "fixed",
+        ">>>>>>>",
+    ]
+    assert world.read("risk", "dropped.txt").endswith("mine")
+
+
+def test_the_lock_names_the_wheel_of_its_own_commit_with_its_hash(world: World) -> None:
+    world.child("one")
+    world.run("push", "--to", "v2.0.0")
+    [path] = re.findall(
+        r"wheels/\S+\.whl", world.git(world.bare("one"), "ls-tree", "-r", "--name-only", "template/v2.0.0")
+    )
+    data = subprocess.run(
+        ["git", "show", f"template/v2.0.0:{path}"], cwd=world.bare("one"), capture_output=True, check=True
+    )
+    name = path.removeprefix("wheels/")
+    assert world.read("one", "requirements.lock") + "\n" == LOCK.format(
+        "0" * 64, name, hashlib.sha256(data.stdout).hexdigest()
+    )
+
+
+def test_a_package_that_the_new_runtime_needs_is_resolved_and_no_other(world: World) -> None:
+    world.release("3.0.0", requires=("newcomer>=3",))
+    world.child("one")
+    assert world.run("push", "--to", "v3.0.0")["one"]["state"] == "pushed"
+    lock = world.read("one", "requirements.lock", "template/v3.0.0")
+    assert re.findall(r"(?m)^[a-z-]+(?:==| @)", lock) == ["first==", "gpu-repo-runtime @", "newcomer==", "zlast=="]
+    assert "# a comment of the owner" in lock
+
+
+def test_what_the_new_image_holds_in_another_version_is_renewed_where_the_owner_followed_it(world: World) -> None:
+    world.release("3.0.0", image="1.1")
+    world.child("follows")
+    world.child(
+        "own", {"requirements.lock": LOCK.replace("first==1.0", "first==0.9").format("0" * 64, "x.whl", "1" * 64)}
+    )
+    world.run("push", "--to", "v3.0.0")
+    first = {
+        name: world.read(name, "requirements.lock", "template/v3.0.0").splitlines()[1] for name in ("follows", "own")
+    }
+    assert first == {"follows": "first==1.1 \\", "own": "first==0.9 \\"}
+
+
+def test_what_cannot_be_resolved_is_a_draft_that_says_what_to_run(world: World) -> None:
+    world.release("3.0.0", requires=("nowhere>=3",))
+    world.child("one")
+    row = world.run("push", "--to", "v3.0.0", code=3)["one"]
+    assert (row["state"], "scripts/lock" in row["reason"], "nowhere" in row["reason"]) == ("draft", True, True)
+
+
+def test_a_dead_child_does_not_stop_the_others(world: World) -> None:
+    for name in ("alive", "dead", "odd"):
+        world.child(name, {".copier-answers.yml": "{[\n"} if name == "odd" else None)
+    for part in world.bare("dead").glob("objects/*"):
+        subprocess.run(["rm", "-rf", str(part)], check=True)
+    rows = world.run("push", "--to", "v2.0.0", code=5)
+    assert {name: row["state"] for name, row in rows.items()} == {"alive": "pushed", "dead": "error", "odd": "error"}
+    assert ".copier-answers.yml cannot be read" in rows["odd"]["reason"]
+    assert rows["dead"]["reason"]
+
+
+def test_a_branch_that_a_person_worked_on_is_left_alone(world: World) -> None:
+    world.child("one")
+    world.run("push", "--to", "v2.0.0")
+    commit = world.person_commits("one", "template/v2.0.0")
+    assert world.run("push", "--to", "v2.0.0")["one"]["state"] == "edited"
+    world.release("3.0.0")
+    assert "a person works on it" in world.run("push", "--to", "v3.0.0")["one"]["reason"]
+    world.run("close", "--to", "v2.0.0")
+    assert world.branches("one")["template/v2.0.0"] == commit
+
+
+def test_a_newer_release_supersedes_what_nobody_touched_and_close_takes_it_back(world: World) -> None:
+    world.child("one")
+    world.run("push", "--to", "v2.0.0")
+    world.release("3.0.0")
+    world.run("push", "--to", "v3.0.0")
+    assert set(world.branches("one")) == {"main", "template/v3.0.0"}
+    assert world.run("close", "--to", "v3.0.0")["one"]["state"] == "closed"
+    assert set(world.branches("one")) == {"main"}
+
+
+def test_a_request_that_no_longer_merges_is_made_anew(world: World) -> None:
+    world.child("one")
+    world.run("push", "--to", "v2.0.0")
+    work = world.work("one")
+    work.edit({"a.txt": "mine\n" + LINES})
+    work.git("push", "--quiet", str(world.bare("one")), "main")
+    assert world.run("push", "--to", "v2.0.0", code=3)["one"]["state"] == "draft"
+    assert world.git(world.bare("one"), "rev-parse", "template/v2.0.0^") == world.branches("one")["main"]
+
+
+def test_the_others_wait_for_a_canary_and_not_for_a_quiet_one(world: World) -> None:
+    for name in ("first", "quiet", "rest"):
+        world.child(name)
+    world.canaries("first", "quiet")
+    assert set(world.run("push", "--to", "v2.0.0", "--canary")) == {"first", "quiet"}
+    assert set(world.run("push", "--to", "v2.0.0", code=4)) == {"first", "quiet"}
+    assert set(world.branches("rest")) == {"main"}
+    world.merge("first")
+    rows = world.run("push", "--to", "v2.0.0")
+    assert {name: row["state"] for name, row in rows.items()} == {
+        "first": "up to date",
+        "quiet": "unchanged",
+        "rest": "pushed",
+    }
 
 
 @pytest.mark.parametrize(
-    ("text", "command", "words"),
+    ("text", "told"),
     [
-        ("children: [", ("status",), "is not a fleet file: it needs a list 'children'"),
-        ("children: []\n", ("plan", "--template", ""), "--template is empty: it needs the address of the template"),
+        ("template: x\nchilds: []\n", "childs: Extra inputs"),
+        ("template: x\ntemplate: y\n", "line 1: template is there twice"),
+        ("template: https://me:secret@example.com/x\n", "remove the login"),
+        ("template: x\nhosts: [{address: a, kind: svn, token_env: T}]\n", "hosts.0.kind: Input should be 'github' or"),
+        ("template: x\nchildren: [{url: y, wave: early}]\n", "children.0.wave: Extra inputs"),
     ],
 )
-def test_a_wrong_start_is_one_line(tmp_path: Path, text: str, command: tuple[str, ...], words: str) -> None:
-    fleet = Fleet(tmp_path, {"one": {}}, started=True)
-    (tmp_path / "fleet.yml").write_text(text)
-    done = fleet.run(*command)
-    assert done.returncode == 1
-    [line] = done.stderr.strip().splitlines()
-    assert words in line
-
-
-@pytest.mark.release
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [("remote", "git clone"), ("template", "follows another template"), ("tag", "no version v1.0.0 any more")],
-)
-def test_broken_child_is_one_line_and_stops_nothing(tmp_path: Path, damage: str, message: str) -> None:
-    fleet = Fleet(tmp_path, {"good": {}, "bad": {}})
-    if damage == "remote":
-        fleet.bare["bad"].rename(tmp_path / "gone")
-    elif damage == "tag":
-        fleet.template.git("tag", "v1.5.0", "v1.0.0")
-        work = Child(tmp_path / "work" / "good", fleet.template.copier)
-        work.edit({".copier-answers.yml": work.read(".copier-answers.yml").replace("v1.0.0", "v1.5.0")})
-        work.git("push", "--quiet", str(fleet.bare["good"]), "HEAD:main")
-        fleet.template.git("tag", "--delete", "v1.0.0")
-    else:
-        work = Child(tmp_path / "work" / "bad", fleet.template.copier)
-        work.edit({".copier-answers.yml": "_commit: v1.0.0\n_src_path: /elsewhere\n"})
-        work.git("push", "--quiet", str(fleet.bare["bad"]), "HEAD:main")
-    assert fleet.plan().returncode == 6
-    assert message in str(fleet.record("bad")["message"])
-    assert fleet.record("good")["outcome"] == "clean"
-
-
-@pytest.mark.release
-def test_second_run_at_once_is_refused(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, {"one": {}})
-    running = subprocess.Popen(
-        [*fleet.command("plan", "--template", str(fleet.template.path)), "--test", "sleep 30"], env=fleet.environment
-    )
-    try:
-        plan = tmp_path / "state" / "plan.json"
-        while not plan.exists():
-            assert running.poll() is None
-            time.sleep(0.05)
-        refused = fleet.plan()
-        assert (refused.returncode, "another run works on" in refused.stderr) == (1, True)
-    finally:
-        running.kill()
-        running.wait()
-    for _ in range(100):
-        left = subprocess.run(["pgrep", "-f", str(tmp_path / "fleet.yml")], capture_output=True, check=False).stdout
-        if not left:
-            return
-        time.sleep(0.1)
-    pytest.fail(f"a killed run leaves workers behind: {left.decode().split()}")
+def test_a_mistake_in_the_file_is_one_line(world: World, text: str, told: str) -> None:
+    (world.folder / "fleet.yml").write_text(text)
+    world.run("push", "--to", "v2.0.0", code=1)
+    assert (told in world.output, "secret" in world.output, world.output.count("\n")) == (True, False, 1), world.output

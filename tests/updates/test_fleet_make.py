@@ -1,4 +1,4 @@
-"""The targets of the fleet: what a pipeline's parameters say is text, for make and for the shell."""
+"""The targets of the fleet: a pipeline's parameter is text, for make and for the shell."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
-from fleetkit.children import Child, Fleet, HostRule
-from fleetkit.fleet_file import as_text, load
 
 from tests.conftest import ROOT
 
@@ -19,11 +16,10 @@ PYTHON = '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n'
 @pytest.mark.parametrize(
     ("target", "name", "option"),
     [
-        ("fleet-plan", "TEMPLATE", "--template="),
-        ("fleet-plan", "VERSION", "--to="),
-        ("fleet-plan", "FLEET_FILE", "--fleet="),
-        ("fleet-apply", "WAVE", "--wave="),
-        ("fleet-list", "FLEET_FILE", "--fleet="),
+        ("fleet-status", "FLEET_FILE", "--file="),
+        ("fleet-push", "VERSION", "--to="),
+        ("fleet-push", "FLEET_FILE", "--file="),
+        ("fleet-close", "VERSION", "--to="),
     ],
 )
 def test_a_parameter_is_one_word_and_runs_nothing(tmp_path: Path, target: str, name: str, option: str) -> None:
@@ -38,15 +34,3 @@ def test_a_parameter_is_one_word_and_runs_nothing(tmp_path: Path, target: str, n
     )
     assert option + evil in done.stdout.splitlines(), done.stdout
     assert sorted(place.name for place in tmp_path.iterdir()) == ["Makefile", "python"]
-
-
-def test_a_listed_fleet_is_read_again_and_lists_nothing(tmp_path: Path) -> None:
-    rule = HostRule("https://github.com/", "github", "", "GITHUB_TOKEN", "acme", "https://github.com/acme/family.git")
-    fleet = Fleet([Child("one", "https://github.com/acme/one.git", "canary", "ada", automerge=True)], [rule])
-    place = tmp_path / "listed.yml"
-    place.write_text(as_text(fleet))
-    again = load(place)
-    assert again.children == fleet.children
-    assert again.known_hosts() == fleet.known_hosts()
-    assert [(host.owner, host.token_env) for host in again.hosts] == [("", "GITHUB_TOKEN")]
-    assert "owner: acme" not in yaml.safe_dump(yaml.safe_load(place.read_text())["hosts"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -100,22 +99,6 @@ def test_an_update_keeps_names_and_texts_in_a_locale_that_cannot_write_them(temp
     assert (child.read("weg-é.txt"), child.read("neu-ñ.txt")) == ("mein é\n", "ñ\n")
     assert "mein ü\n=======\nä\n" in child.read("größe.txt")
     assert "title: é\n" in child.read(".copier-answers.yml")
-
-
-@pytest.mark.slow
-def test_a_fleet_keeps_names_and_texts_in_a_locale_that_cannot_write_them(template: Template, tmp_path: Path) -> None:
-    child = named_in_other_letters(template, tmp_path)
-    bare = tmp_path / "kind-ö.git"
-    child.git("clone", "--quiet", "--bare", str(child.path), str(bare))
-    (tmp_path / "fleet.yml").write_text(f"children:\n- {{url: '{bare}', owner: zoë}}\n", encoding="utf-8")
-    where = ("--fleet", tmp_path / "fleet.yml", "--state", tmp_path / "stäte")
-    done = run(template.copier, "hooks/fleet.py", *where, "plan", "--template", template.path)
-    assert done.returncode == 4, done.stderr.decode()
-    assert "kind-ö          at risk" in done.stdout.decode()
-    patch = (tmp_path / "stäte" / "patches" / "kind-ö.patch").read_text(encoding="utf-8")
-    assert "+++ b/neu-ñ.txt\n" in patch
-    [record] = json.loads((tmp_path / "stäte" / "fleet.json").read_text(encoding="utf-8"))["children"]
-    assert (record["name"], record["owner"]) == ("kind-ö", "zoë")
 
 
 @pytest.mark.slow

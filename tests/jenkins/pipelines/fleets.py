@@ -23,16 +23,17 @@ from tests.updates.tiny import TEN_LINES, Template, make_child
 BRANCH = "template/v2.0.0"
 PIPELINES = ("hooks/fleet.Jenkinsfile", ".github/workflows/fleet.yml", ".gitlab-ci.yml")
 TOKEN = "canary-of-the-fleet"
-EDITS: dict[str, dict[str, str | None]] = {"clean": {"own.txt": "own\n"}, "conflict": {"a.txt": "mine\n" + TEN_LINES}}
+EDITS: dict[str, dict[str, str | None]] = {"first": {"own.txt": "own\n"}, "other": {"a.txt": "mine\n" + TEN_LINES}}
+CANARIES = {"first": True, "other": False}
 
 
 class Fleet:
-    """Two children on bare repositories, this repository's fleet tool in a repository of its own, and an agent.
+    """A canary and another child on a code host, this repository's fleet tool in a repository of its own, and an agent.
 
-    host: what fleet.yml says of the host of the children; without it they are on plain git.
+    rule: kind, api and token_env of the host in fleet.yml; its repositories are bare ones in `folder`.
     """
 
-    def __init__(self, folder: Path, host: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, rule: dict[str, str]) -> None:
         self.folder = folder
         self.template = Template(folder / "template", copier_at(folder / "home"))
         release_first(self.template)
@@ -48,8 +49,8 @@ class Fleet:
         for pipeline in PIPELINES[1:]:
             (self.source / pipeline).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / pipeline, self.source / pipeline)
-        host = {"match": "https://example.com/", "kind": "github", "token_env": "GITHUB_TOKEN"} | (host or {})
-        shutil.copy(write_fleet(folder, dict.fromkeys(EDITS, "canary"), [host]), self.source / "fleet.yml")
+        rule = rule | {"address": f"file://{folder}/remotes/"}
+        shutil.copy(write_fleet(folder, self.template.path, CANARIES, rule), self.source / "fleet.yml")
         git(self.source, "init", "--quiet", "--initial-branch=main")
         git(self.source, "add", "--all")
         git(self.source, "commit", "--quiet", "--message=The fleet")
@@ -83,7 +84,7 @@ class Fleet:
             self.source,
             workdir=self.folder / f"work-{next(NUMBERS)}",
             labels={"linux": self.agent},
-            params={"TEMPLATE": str(self.template.path)} | options.pop("params", {}),
+            params=options.pop("params", {}),
             env=self.environment(),
             **({"credentials": {"fleet-github": TOKEN}} | options),
         )

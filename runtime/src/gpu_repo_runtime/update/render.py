@@ -38,7 +38,8 @@ class Step:
 
 def committed(git: Git, path: str) -> str:
     """Return a file of the child's last commit, "" where there is none. `path` counts from the child's folder."""
-    done = git.run("cat-file", "-p", f"HEAD:./{path}")
+    prefix = git.text("rev-parse", "--show-prefix")  # HEAD:./ does not work in a bare repository
+    done = git.run("cat-file", "-p", f"HEAD:{prefix}{path}")
     return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else ""
 
 
