@@ -18,7 +18,7 @@ from pathlib import Path
 import runtime_source  # noqa: F401
 
 # isort: split
-from gpu_repo_runtime.update.git_calls import call, cause, git
+from git_calls import call, cause, git
 from packaging.version import InvalidVersion, Version
 from releases import HistoryError, current, tags, written
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpu_repo_runtime.update.git_calls import git
-from gpu_repo_runtime.update.template_versions import version_commits, version_of
-from packaging.version import Version
+from git_calls import git
+from gpu_repo_runtime.update.git import Git
+from gpu_repo_runtime.update.releases import version_commits
+from packaging.version import InvalidVersion, Version
 
 
 class HistoryError(Exception):
     """The history does not tell the releases; the message says why and what to do."""
+
+
+def version_of(tag: str) -> Version | None:
+    """Return the version that a tag names, or None."""
+    try:
+        return Version(tag)
+    except InvalidVersion:
+        return None
 
 
 def order(version: str) -> tuple[int, ...]:
@@ -31,7 +40,7 @@ def written(repository: Path) -> dict[Version, str]:
     """
     if git(repository, "rev-parse", "--is-shallow-repository").strip() == "true":
         raise HistoryError(f"{repository} is a shallow clone and does not hold every release: git fetch --unshallow")
-    return version_commits(repository, "HEAD", current(repository))
+    return version_commits(Git(repository), "HEAD", current(repository))
 
 
 def tags(repository: Path) -> dict[Version, dict[str, str]]:

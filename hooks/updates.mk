@@ -17,9 +17,11 @@ tags: $(READY) ## tag every release that has no tag in this clone
 demo-update: $(READY) ## show an update: a child of the release before, an owner's edits, what is merged and kept (TYPE=service|batch|library)
 	@$(PYTHON) hooks/demo_update.py --type $(TYPE)
 
-# What a pipeline's parameter may hold is never text of a recipe: the shell reads it from the environment, as it stands.
-# $(call given,NAME,option) is --option="$NAME" where NAME is set.
+# What a pipeline's parameter contains is never text of a recipe: the shell reads it from the environment.
+# $(call given,NAME,option) is --option="$NAME" where NAME is set; $(call typed,...) only where it is typed behind make,
+# since a variable of a build must not take a check away.
 given = $(if $(value $(1)),--$(2)="$$$(1)")
+typed = $(if $(findstring command line,$(origin $(1))),$(call given,$(1),$(2)))
 
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --file="$${FLEET_FILE:-fleet.yml}"
 

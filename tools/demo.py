@@ -23,7 +23,7 @@ import with_runtime  # noqa: F401
 from copier import run_copy
 from copier.errors import MissingSettingsWarning, ShallowCloneWarning
 from family import frameworks, types
-from gpu_repo_runtime.update.git_calls import as_nobody
+from git_calls import own_settings_aside
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo"))
@@ -54,7 +54,7 @@ def render(project_type: str, framework: str) -> None:
     print(f"-- render: a {project_type} on {framework} into {os.path.relpath(DEMO)}", flush=True)
     shutil.rmtree(DEMO, ignore_errors=True)
     answers = {"project_name": "demo", "project_type": project_type, "framework": framework}
-    with as_nobody(), warnings.catch_warnings():
+    with own_settings_aside(), warnings.catch_warnings():
         warnings.simplefilter("ignore", MissingSettingsWarning)
         warnings.simplefilter("ignore", ShallowCloneWarning)
         run_copy(str(ROOT), DEMO, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")

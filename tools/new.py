@@ -22,9 +22,10 @@ import yaml
 from copier import load_settings
 from copier.errors import CopierError
 from family import asked_questions, catalog
-from gpu_repo_runtime.update.answers import ANSWERS, SOURCE, line
-from gpu_repo_runtime.update.git_calls import UpdateError, call, without_password
-from gpu_repo_runtime.update.template_versions import Template, address_of, template_of, version_of
+from git_calls import call, without_password
+from gpu_repo_runtime.update.git import Git, UpdateError
+from gpu_repo_runtime.update.releases import Releases, address, find_releases
+from gpu_repo_runtime.update.render import ANSWERS
 from gpu_repo_runtime.update.utf8 import in_utf8
 from image_tools.check import end_warnings
 from platformdirs import user_config_path
@@ -118,28 +119,26 @@ def shared_address(template: str) -> str:
     return origin if re.match(r"(https?|ssh|git)://|[^/]+@[^/]+:", origin) else ""
 
 
-def found(template: str, version: str | None) -> tuple[Template | None, str | None]:
-    """Return the template with its releases and the tag to start from: `version`, else the newest release.
+def found(template: str, version: str | None, folder: Path) -> tuple[Releases | None, str | None]:
+    """Return the template with its releases, and the tag to start from: `version`, else the newest release.
 
-    None for the template where it is a folder of this machine as it is: nothing is released, or `version` is HEAD.
-    Raises NewError.
+    None for the template where it is used as it is: nothing is released, or `version` is HEAD. Raises NewError.
     """
     here = Path(template).is_dir()
     if version == "HEAD" and here:
         return None, "HEAD"
     try:
-        fetched = template_of(template)
+        releases = find_releases(template, folder, Git(folder, interactive=sys.stdin.isatty()))
     except UpdateError as error:
+        if version is None and "has no release" in str(error):
+            return None, None if here else "HEAD"
         raise NewError(str(error)) from error
-    finals = [tag for number, tag in fetched.known.items() if not number.is_prerelease]
-    if version is None:
-        return (fetched, finals[-1]) if finals else (None, None) if here else (fetched, fetched.commit("HEAD"))
-    number = version_of(version)
-    if number not in fetched.known or number is None:
-        raise NewError(
-            f"the template has no version {version}: there are {', '.join(fetched.known.values()) or 'none'}"
-        )
-    return fetched, fetched.known[number]
+    tag = releases.newest if version is None else f"v{version.removeprefix('v')}"
+    if tag not in releases.commits:
+        raise NewError(f"the template has no version {version}: there are {', '.join(releases.commits)}")
+    if releases.git.run("rev-parse", "--verify", "--quiet", f"refs/tags/{tag}").returncode:
+        releases.git.text("tag", tag, releases.commits[tag])  # Copier knows a release by its tag
+    return releases, tag
 
 
 def check_settings() -> None:
@@ -154,40 +153,42 @@ def check_settings() -> None:
 
 
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:
-    """Render `template` beside `target` and move it there once it is whole; return what to say of the version.
+    """Render `template` next to `target` and move it there once it is complete; return which version it is.
 
     Raises NewError.
     """
     check_settings()
-    known, tag = found(template, version)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
-        made = Path(folder) / target.name
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as name:
+        folder = Path(name)
+        releases, tag = found(template, version, folder)
+        made = folder / target.name
         command = [sys.executable, "-W", "ignore", "-m", "copier", "copy", "--quiet"]
         command += [] if interactive else ["--defaults"]
         command += ["--vcs-ref", tag] if tag else []
         command += [part for answer in answers for part in ("--data", answer)]
         done = subprocess.run(
-            [*command, str(known.place) if known else template, str(made)],
+            [*command, str(releases.git.folder) if releases else template, str(made)],
             stderr=subprocess.PIPE, text=True, check=False, cwd=target.parent,
         )  # fmt: skip
         if done.returncode:
             raise NewError(without_password(reason(done.stderr)))
-        name_source(made / ANSWERS, without_password(address_of(template)))
+        text = (made / ANSWERS).read_text(encoding="utf-8")
+        (made / ANSWERS).write_text(named(text, template), encoding="utf-8")
         if (target / ".git").exists():
             (target / ".git").rename(made / ".git")
         if target.is_dir():
             target.rmdir()
         made.rename(target)
-    if not known:
+    if releases is None:
         return " It is made from the newest commit, which is not a release."
-    how = f" ({known.found_by()})" if known.untagged else ""
-    return f" It is made from {tag}; later commits are not included{how}."
+    return f" It is made from {tag}; later commits are not included."
 
 
-def name_source(answers: Path, source: str) -> None:
-    """Write into the answers where the child's updates come from."""
-    text = answers.read_text(encoding="utf-8")
-    answers.write_text(SOURCE.sub(lambda _: line("_src_path", source), text), encoding="utf-8")
+def named(answers: str, template: str) -> str:
+    """Return the answers with the address that updates come from, without a login."""
+    place = Path(template).expanduser()
+    source = str(place.resolve()) if place.exists() else without_password(address(template))
+    return re.sub(r"(?m)^_src_path:.*(?:\n[ \t]+.*)*", lambda _: f"_src_path: {source}", answers)
 
 
 def end_of_image(child: Path) -> list[str]:
@@ -230,9 +231,9 @@ def main() -> int:
     print(f"{target} is ready.{note} Go on with:\n")
     print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
     print("  scripts/setup\n  scripts/test")
-    if address := shared_address(options.template):
+    if shared := shared_address(options.template):
         print(f"\nIts updates come from {options.template}, which only this machine has. Where others work on it too:")
-        print(f"  make new TO=... TEMPLATE={without_password(address)}")
+        print(f"  make new TO=... TEMPLATE={without_password(shared)}")
     return 0
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from gpu_repo_runtime.update.git_calls import git
+from git_calls import git
 
 ASIDE = {  # folders next to the code: what they import says little about what the code is
     "test", "tests", "testing", "doc", "docs", "example", "examples", "benchmark", "benchmarks", "notebook",

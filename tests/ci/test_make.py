@@ -18,8 +18,9 @@ from tests.conftest import ROOT
 
 HOSTILE = """v1"; touch typed; '`touch ticks`$(touch shell)$(shell touch make)' """
 TARGETS = {  # the options of each target that a pipeline calls, by the variable that they come from
-    "fleet-plan": {"TEMPLATE": "template", "VERSION": "to", "FLEET_FILE": "fleet"},
-    "fleet-apply": {"WAVE": "wave", "MAX_OPEN": "max-open", "FLEET_FILE": "fleet"},
+    "fleet-status": {"FLEET_FILE": "file"},
+    "fleet-push": {"VERSION": "to", "FLEET_FILE": "file"},
+    "fleet-close": {"VERSION": "to", "FLEET_FILE": "file"},
     "images": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging"},
     "push": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging", "SOURCE": "source"},
     "smoke-digest": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging"},
@@ -29,7 +30,6 @@ TARGETS = {  # the options of each target that a pipeline calls, by the variable
     },
 }  # fmt: skip
 CHECKS_AWAY = {
-    "fleet-plan": {"TEST_OPTIONS": "--tests-without-isolation"},
     "smoke-digest": {"REQUIRE": "none", "DIGEST": "sha256:0"},
     "promote": {"REQUIRE": "none", "DIGEST": "sha256:0"},
 }

@@ -37,8 +37,8 @@ CHILD = (
     "runtime/src/gpu_repo_runtime/bench/*.py",
 )
 OPTIONS = {
-    r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py", "hooks/fleetkit/options.py"),
-    r"(?:^|/)hooks/\w+\.py": ("hooks/*.py", "hooks/fleetkit/options.py"),
+    r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py",),
+    r"(?:^|/)hooks/\w+\.py": ("hooks/*.py",),
     r"(?:^|/)tools/\w+\.py": ("tools/*.py",),
     r"\bbenchmarks[/.]": ("benchmarks/**/*.py",),
     r"^scripts/": CHILD,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from gpu_repo_runtime import eject
-from gpu_repo_runtime.update import wheels
 
 from tests.answers import AnswerSet
 from tests.sampling import sampled
@@ -54,29 +52,6 @@ def test_what_fails_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(eject.CannotEject, match="No space left on device"):
         eject.eject(project)
     assert list((project / "src").iterdir()) == []
-
-
-def test_an_update_names_what_the_copy_misses(project: Path) -> None:
-    eject.eject(project)
-    assert wheels.told_ejected(project) == "", "the wheel is the one that was ejected"
-    (project / COPY / "cores.py").write_text("# the owner's\n", encoding="utf-8")
-    assert wheels.told_ejected(project) == "", "the owner's own change is not news"
-    mark = project / COPY / "EJECTED"
-    was = json.loads(mark.read_text(encoding="utf-8"))
-    was["files"] |= {"serving/app.py": "another", "serving/gone.py": "removed since"}
-    was["version"] = "0.2.9"
-    mark.write_text(json.dumps(was), encoding="utf-8")
-    told = wheels.told_ejected(project)
-    assert "was ejected from 0.2.9" in told, told
-    assert "serving/app.py, serving/gone.py" in told, told
-
-
-@pytest.mark.parametrize("text", [None, "", "[]", '{"version": 1}'])
-def test_a_copy_of_unknown_origin_is_told(project: Path, text: str | None) -> None:
-    (project / COPY).mkdir()
-    if text is not None:
-        (project / COPY / "EJECTED").write_text(text, encoding="utf-8")
-    assert "nothing says which version it was" in wheels.told_ejected(project)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.update.template_versions import address_of, cached
 from gpu_repo_runtime.weights import cli, lockfile, registry, using
 from gpu_repo_runtime.weights.cache import Cache, default_root
 from gpu_repo_runtime.weights.sources import hub, web
@@ -60,11 +59,3 @@ def test_a_tilde_that_leads_nowhere_is_a_folder_that_is_not_there(
     (homeless / "weights.toml").write_text(f'[words]\nsource = "{place}"\n')
     assert cli.main(["lock"]) != 0
     assert place in capsys.readouterr().err
-    assert address_of(place) == place
-
-
-def test_the_template_is_kept_nowhere_in_the_work_tree(homeless: Path) -> None:
-    with cached(str(homeless)) as place:
-        assert place.is_absolute()
-        assert not place.is_relative_to(homeless)
-    assert not (homeless / "~").exists()

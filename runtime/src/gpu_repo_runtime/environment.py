@@ -20,7 +20,6 @@ from pathlib import Path
 
 from .project import write as write_project
 from .stale_lock import required
-from .update.gone import told_gone
 
 VENV = Path(".venv")
 PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
@@ -230,8 +229,6 @@ def main(words: list[str]) -> int:
         FOLDER.write_text(f"{Path.cwd()}\n", encoding="utf-8")
         if missing := not_locked():
             say(f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this")
-        for line in told_gone(Path()).splitlines():
-            say(line)
     except SetupError as error:
         say(str(error))
         return error.code
