@@ -1,4 +1,7 @@
-"""Show an update of an edited child of the release before: what is merged, what is kept. Run by `make demo-update`."""
+"""Show an update: a merge, a file that its owner deleted, and a conflict with its solution. Run by `make demo-update`.
+
+The template is a clone of this repository with a made-up next release; the child follows the newest real one.
+"""
 
 from __future__ import annotations
 
@@ -7,63 +10,107 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import runtime_source  # noqa: F401
 
 # isort: split
 from family import types
-from releases import HistoryError, released
+from releases import HistoryError, order, released
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo-update"))
-AUTHOR = ("-c", "user.name=The owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgSign=false")
+CHILD, TEMPLATE = DEMO / "demo", DEMO / "template"
+AUTHOR = ("-c", "user.name=Demo", "-c", "user.email=demo@example.com", "-c", "commit.gpgSign=false")
+FIX = "# a fix of the template\n"
 
 
 class DemoError(Exception):
-    """A step failed; the message says which."""
+    """A step failed; the message gives which."""
 
 
-def run(title: str, *command: str, codes: tuple[int, ...] = (0,)) -> None:
-    """Show a command, run it in the child and show what it says. Raises DemoError for an unexpected exit code."""
-    shown = ["scripts/update" if part.endswith("safe_update.py") else part for part in command if part not in AUTHOR]
-    shown = [part for part in shown if part not in (sys.executable, "-W", "ignore")]
-    print(f"-- {title}: {' '.join(shown)}", flush=True)
-    done = subprocess.run(command, cwd=DEMO if DEMO.exists() else ROOT, check=False)
+def run(*command: str | Path, cwd: Path, codes: tuple[int, ...] = (0,)) -> str:
+    """Run a command and return its output. Raises DemoError for an unexpected exit code."""
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode not in codes:
-        raise DemoError(f"{title} failed with exit code {done.returncode}")
+        raise DemoError(f"{' '.join(map(str, command))} failed with exit code {done.returncode}: {done.stdout}")
+    return done.stdout
 
 
-def start(project_type: str, version: str) -> None:
-    """Start a child of `version` and commit it."""
-    shutil.rmtree(DEMO, ignore_errors=True)
-    DEMO.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, str(ROOT / "tools" / "new.py"), str(DEMO), "--version", version]
-    print(f"-- start: a {project_type} of version {version} in {os.path.relpath(DEMO)}", flush=True)
-    answers = ["--answer", "project_name=demo", "--answer", f"project_type={project_type}"]
-    done = subprocess.run([*command, *answers], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise DemoError(done.stderr.strip())
-    run("commit", "git", "init", "--quiet", "--initial-branch=main")
-    save("Start from the template")
+def say(text: str) -> None:
+    """Print a step."""
+    print(f"\n-- {text}", flush=True)
 
 
-def save(message: str) -> None:
+def change(path: Path, text: str, at_end: bool = False) -> None:
+    """Add a line at the start or at the end of a file."""
+    old = path.read_text(encoding="utf-8")
+    path.write_text(old + text if at_end else text + old, encoding="utf-8")
+
+
+def commit(folder: Path, message: str) -> None:
     """Commit everything."""
-    subprocess.run(["git", "add", "--all"], cwd=DEMO, check=True)
-    subprocess.run(["git", *AUTHOR, "commit", "--quiet", "--no-verify", f"--message={message}"], cwd=DEMO, check=True)
+    run("git", "add", "--all", cwd=folder)
+    run("git", *AUTHOR, "commit", "--quiet", "--no-verify", f"--message={message}", cwd=folder)
 
 
-def edit() -> None:
-    """Edit what an owner edits: the model, the Dockerfile, a managed file that goes."""
-    for name, line in (("src/demo/model.py", "# the owner's line\n"), ("Dockerfile", "# the owner's line\n")):
-        place = DEMO / name
-        if place.exists():
-            place.write_text(place.read_text(encoding="utf-8") + line, encoding="utf-8")
-            print(f"-- edit: a line at the end of {name}")
-    (DEMO / "renovate.json").unlink(missing_ok=True)
-    print("-- edit: renovate.json is deleted")
-    save("The owner's edits")
+def make_template(project_type: str, newest: str) -> str:
+    """Clone this repository and add a release that changes three files; return its name."""
+    major, minor, _ = order(newest)
+    name = f"{major}.{minor + 1}.0"
+    run("git", "clone", "--quiet", "--no-tags", "--no-checkout", ROOT, TEMPLATE, cwd=DEMO)
+    known = released(ROOT)
+    run("git", "tag", f"v{newest}", known[newest], cwd=TEMPLATE)
+    run("git", "checkout", "--quiet", "--detach", f"v{newest}", cwd=TEMPLATE)
+    folder = TEMPLATE / "templates" / project_type
+    for path in (".dockerignore.jinja", ".editorconfig.jinja"):
+        change(folder / path, FIX)
+    change(folder / "renovate.json.jinja", "\n", at_end=True)
+    (TEMPLATE / "VERSION").write_text(f"{name}\n", encoding="utf-8")
+    commit(TEMPLATE, f"Release {name}")
+    run("git", "tag", f"v{name}", cwd=TEMPLATE)
+    return f"v{name}"
+
+
+def make_child(project_type: str, newest: str) -> None:
+    """Start a child of the newest release and edit it as an owner does."""
+    answers = ("--answer", "project_name=demo", "--answer", f"project_type={project_type}")
+    new = (sys.executable, ROOT / "tools" / "new.py", CHILD, "--template", TEMPLATE, "--version", newest)
+    run(*new, *answers, cwd=DEMO)
+    run("git", "init", "--quiet", "--initial-branch=main", cwd=CHILD)
+    commit(CHILD, "Start from the template")
+    change(CHILD / ".dockerignore", "# our line\n", at_end=True)
+    change(CHILD / ".editorconfig", "# our line\n")
+    (CHILD / "renovate.json").unlink()
+    commit(CHILD, "Our edits")
+
+
+def solve() -> None:
+    """Resolve the conflict: keep both lines."""
+    path = CHILD / ".editorconfig"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if line[:7] not in ("<<<<<<<", "=======", ">>>>>>>")), "utf-8")
+    run("git", "add", ".editorconfig", cwd=CHILD)
+    commit(CHILD, "Update the template")
+
+
+def show(project_type: str) -> None:
+    """Show the update. Raises DemoError."""
+    shutil.rmtree(DEMO, ignore_errors=True)
+    DEMO.mkdir(parents=True)
+    newest = list(released(ROOT))[-1]
+    say(f"a {project_type} of {newest}; its owner edits .dockerignore and .editorconfig, and deletes renovate.json")
+    name = make_template(project_type, newest)
+    make_child(project_type, newest)
+    say(f"{name} of the template changes the same three files: scripts/update")
+    update = (sys.executable, "-W", "ignore", ROOT / "hooks" / "safe_update.py")
+    print(run(*update, cwd=CHILD, codes=(3,)), end="")
+    say("the conflict in .editorconfig, as git shows it")
+    print(run("git", "diff", "--", ".editorconfig", cwd=CHILD), end="")
+    say("solved by keeping both lines, then git add and git commit")
+    solve()
+    print(run("git", "show", "--stat", "--format=%h %s", "HEAD", cwd=CHILD), end="")
 
 
 def main() -> int:
@@ -71,19 +118,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--type", choices=list(types()), default=next(iter(types())))
     options = parser.parse_args()
+    started = time.monotonic()
     try:
-        versions = list(released(ROOT))
-        if len(versions) < 2:
-            raise DemoError("there are not two releases yet to go from one to the next")
-        start(options.type, versions[-2])
-        edit()
-        update = (sys.executable, "-W", "ignore", str(ROOT / "hooks" / "safe_update.py"))
-        run("update", *update, "--to", versions[-1], codes=(0, 3, 4))
-        run("what git sees", "git", "status", "--short")
+        show(options.type)
     except (DemoError, HistoryError) as error:
         print(f"demo-update: {error}", file=sys.stderr)
         return 1
-    print(f"\nLook at it with: cd {os.path.relpath(DEMO)} && git diff")
+    print(f"\nAll of it took {time.monotonic() - started:.0f} s. Look at it: cd {os.path.relpath(CHILD)} && git log -p")
     return 0
 
 
