@@ -14,7 +14,7 @@ tags: $(READY) ## tag every release that has no tag in this clone
 	@$(PYTHON) hooks/release.py tags
 
 .PHONY: demo-update
-demo-update: $(READY) ## show an update: a child of the release before, an owner's edits, what is merged and kept (TYPE=service|batch|library)
+demo-update: $(READY) ## show an update: a merge, a file that its owner deleted, and a conflict with its solution (TYPE=service|batch|library)
 	@$(PYTHON) hooks/demo_update.py --type $(TYPE)
 
 # What a pipeline's parameter contains is never text of a recipe: the shell reads it from the environment.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import release
-from releases import current, released
+from releases import current
 
 from tests.sampling import every, sampled
 from tests.updates.copiers import ROOT, Copier, run_program
@@ -154,15 +154,16 @@ def test_the_newest_section_is_found(changelog: str, newest: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("the history of git")
-def test_the_demo_shows_an_update_of_the_last_release(tmp_path: Path, copier: Copier) -> None:
+def test_the_demo_shows_a_merge_an_opted_out_file_and_a_solved_conflict(tmp_path: Path, copier: Copier) -> None:
     environment = copier.environment() | {"DEMO_FOLDER": str(tmp_path / "demo")}
     command = [sys.executable, str(ROOT / "hooks" / "demo_update.py"), "--type", "library"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    older, newest = list(released(ROOT))[-2:]
-    assert f"\nv{older} -> v{newest}\n" in done.stdout
-    assert "renovate.json: you deleted it" in done.stdout
-    assert (tmp_path / "demo" / "Dockerfile").read_text().endswith("# the owner's line\n")
+    for text in ("merged     .dockerignore", "opted out  renovate.json", "conflict   .editorconfig", "<<<<<<< HEAD"):
+        assert text in done.stdout
+    child = tmp_path / "demo" / "demo"
+    assert (child / ".editorconfig").read_text().startswith("# our line\n# a fix of the template\n")
+    assert (child / ".dockerignore").read_text().endswith("# our line\n")
 
 
 def test_the_changelog_of_this_family_agrees_with_its_version() -> None:
