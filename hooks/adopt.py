@@ -23,7 +23,8 @@ import runtime_source  # noqa: F401
 # isort: split
 from adoption.adoption import Wish, adopt, as_json, as_text, masked
 from adoption.repository import AdoptError
-from gpu_repo_runtime.update.git_calls import UpdateError, last_line
+from git_calls import last_line
+from gpu_repo_runtime.update.git import UpdateError
 from new import NewError, check_answers, questions, split
 
 ROOT = Path(__file__).resolve().parent.parent

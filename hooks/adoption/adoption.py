@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
-from gpu_repo_runtime.update.git_calls import git, without_password
+from git_calls import git, without_password
 from new import NewError, start
 
 from adoption import baseline, lock, placing, repository

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from gpu_repo_runtime.update.git_calls import call, git
+from git_calls import call, git
 
 from adoption.packages import Packaging
 from adoption.repository import AdoptError

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from gpu_repo_runtime.update.git_calls import call, git, last_line
+from git_calls import call, git, last_line
 
 WITHOUT_LFS = ("-c", "filter.lfs.required=false", "-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=")
 
