@@ -17,7 +17,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from .errors import BodyTooLarge, BodyTooSlow, ClientGone, NotReady, ServiceError
 from .schemas import PLAIN, PROBLEM, Problem, to_json
 from .service import Service
-from .settings import Settings
 from .tracing import QUIET
 
 log = logging.getLogger(__name__)
@@ -33,6 +32,7 @@ class RequestMiddleware:
         self.app, self._service = app, service
         self._root = service.settings.root_path
         self._version = (b"x-model-version", service.settings.app_version.encode())
+        self._body_limit, self._body_seconds = service.settings.body_limit, service.settings.body_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and answer if the owner's middleware raises an error."""
@@ -64,7 +64,7 @@ class RequestMiddleware:
                 await send(message)
 
         try:
-            await self.app(scope, RequestBody(scope, receive, self._service.settings), send_with_id)
+            await self.app(scope, RequestBody(scope, receive, self._body_limit, self._body_seconds), send_with_id)
             if end:
                 await send(end)
         except ClientGone as error:
@@ -124,8 +124,8 @@ class ProblemMiddleware:
 class RequestBody:
     """``receive`` within MAX_BODY_BYTES and BODY_SECONDS. Raises BodyTooLarge or BodyTooSlow."""
 
-    def __init__(self, scope: Scope, receive: Receive, settings: Settings) -> None:
-        self._scope, self._receive, self._settings = scope, receive, settings
+    def __init__(self, scope: Scope, receive: Receive, limit: int, seconds: float) -> None:
+        self._scope, self._receive, self._limit, self._seconds = scope, receive, limit, seconds
         self._size, self._ends, self._complete = 0, 0.0, False
 
     async def __call__(self) -> Message:
@@ -133,22 +133,22 @@ class RequestBody:
         if self._complete:
             return await self._receive()
         if not self._ends:
-            self._ends = asyncio.get_running_loop().time() + self._settings.body_seconds
+            self._ends = asyncio.get_running_loop().time() + self._seconds
             length = next((value for name, value in self._scope["headers"] if name == b"content-length"), b"0")
             self._check(int(length) if length.isdigit() else 0)
         try:
             async with asyncio.timeout_at(self._ends):
                 message = await self._receive()
         except TimeoutError:
-            raise BodyTooSlow(f"the body was not complete after {self._settings.body_seconds:g} s") from None
+            raise BodyTooSlow(f"the body was not complete after {self._seconds:g} s") from None
         self._complete = not message.get("more_body", False)
         self._size += len(message.get("body", b""))
         self._check(self._size)
         return message
 
     def _check(self, size: int) -> None:
-        if size > self._settings.body_limit:
-            raise BodyTooLarge(f"at most {self._settings.body_limit} bytes are accepted")
+        if size > self._limit:
+            raise BodyTooLarge(f"at most {self._limit} bytes are accepted")
 
 
 def as_http(error: BaseException, scope: Scope) -> HTTPException:

@@ -23,7 +23,7 @@ class Predictions:
     """Reads requests, waits for their outputs and writes them."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._settings, self._request = service, service.settings, service.request
+        self._service, self._body_limit, self._request = service, service.settings.body_limit, service.request
         self._has_blob = service.interface.blob is not None
         self._client_header = service.settings.client_header.lower().encode()
 
@@ -78,7 +78,7 @@ class Predictions:
             return body
         if encoding not in (b"gzip", b"x-gzip"):
             raise Encoded("send the body as it is, or with Content-Encoding: gzip")
-        return _gunzipped(body, self._settings.body_limit)
+        return _gunzipped(body, self._body_limit)
 
     def _is_blob(self, media_type: bytes) -> bool:
         return self._has_blob and (media_type.startswith(b"image/") or media_type == b"application/octet-stream")
