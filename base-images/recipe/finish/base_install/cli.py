@@ -30,7 +30,7 @@ from pip_settings import index_options
 
 from .fit import Image, damage, installed, misfits, read_image, without_wheel
 from .locks import Pin, read_requirements, read_uv_lock
-from .uv import FAILED, WRONG_USE, reason, stop, uv
+from .uv import CACHE, FAILED, WRONG_USE, reason, stop, uv
 
 WAYS_OUT = (
     "Ways out: lock again under the image's versions (scripts/lock), take another image (copier update -d "
@@ -56,7 +56,11 @@ def install(pins: list[Pin], folder: Path, wheels: Path) -> None:
     from_folder = ["--no-index", f"--find-links={wheels}"]
     for chosen, options in ((carried, from_folder), (others, [BEST_MATCH, *from_index, *index_options()])):
         text = "".join(f"{pin.line}\n" for pin in chosen)
-        if chosen and uv(*FROM_WHEELS, *options, "--requirements=-", folder=folder, text=text, show=True).returncode:
+        command = (*FROM_WHEELS, *options, "--requirements=-")
+        # What an earlier build downloaded needs no index again; the hashes say that it is the same.
+        if chosen and CACHE.is_mount() and uv(*command, "--offline", folder=folder, text=text).returncode == 0:
+            continue
+        if chosen and uv(*command, folder=folder, text=text, show=True).returncode:
             stop(
                 "uv could not install the packages (see above). 'not found' can mean that a password is missing: pass "
                 "it as a build secret (pip.conf, uv.toml or netrc)",
