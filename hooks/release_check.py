@@ -206,6 +206,9 @@ def check(repository: Path, version: str, tree: str, known: dict[str, str], opti
                 return report
             for look in (questions.check_settings, questions.check_questions):
                 report.add(look(*templates))
+            both = [name for name in templates[0].questions if name in templates[1].questions]
+            for found in pool.map(questions.check_validator, *([one] * len(both) for one in templates), both):
+                report.add(iter(found))
             report.add(questions.check_start(templates[1]))
             report.add(questions.check_sources(templates[1]))
         patches = compare_children(pool, report, *templates, folder, options.whole)
