@@ -15,7 +15,7 @@ GIB = 1 << 30
 # Of a GPU's memory: the rest is its context, the libraries' own and what the allocator cannot use.
 USABLE = 0.9
 FAR = 16  # times the largest batch that was measured: nothing is said of larger ones
-UNPROVEN = "not measured on an NVIDIA GPU, where libraries take other memory (not yet run on a GPU): try before you buy"
+UNPROVEN = "measured without an NVIDIA GPU: run it on one to see GPU memory and prices"
 
 
 @dataclass(frozen=True)
@@ -96,15 +96,17 @@ def report(
 ) -> dict[str, Any]:
     """Return what the table says, for a JSON file. price: of an hour of the GPU; 0 says nothing of costs."""
     fastest = max(measured, key=lambda one: one.rate)
-    found = rooms(measured, gpus, before)
+    is_gpu = chosen == "cuda"
+    # Speed and memory of a CPU say nothing about a GPU.
+    found = rooms(measured, gpus, before) if is_gpu else []
     return {
         "device": chosen,
         "batches": [asdict(one) for one in measured],
         "gpus": [asdict(one) for one in found],
         "smallest_gpu": next((one.name for one in found if one.batch >= fastest.size), None),
         "best_batch": fastest.size,
-        "million_inputs": price / 3600 / fastest.rate * 1e6 if price else None,
-        "note": "" if chosen == "cuda" else UNPROVEN,
+        "million_inputs": price / 3600 / fastest.rate * 1e6 if price and is_gpu else None,
+        "note": "" if is_gpu else UNPROVEN,
     }
 
 

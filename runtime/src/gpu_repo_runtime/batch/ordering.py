@@ -107,7 +107,8 @@ def as_raw(value: pa.Scalar) -> bytes | None:
 def _picked(values: pa.ChunkedArray, places: np.ndarray) -> pa.Array:
     """Return some of the values; pyarrow would make one array of all chunks first."""
     if len(places) and places[-1] - places[0] == len(places) - 1 and np.all(np.diff(places) == 1):
-        return values.slice(places[0], len(places)).combine_chunks()
+        found = values.slice(places[0], len(places))
+        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
     if values.num_chunks == 1:
         return values.chunk(0).take(pa.array(places))
     ends = np.cumsum([len(chunk) for chunk in values.chunks])

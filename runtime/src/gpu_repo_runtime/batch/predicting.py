@@ -22,7 +22,7 @@ os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
 
 
 # Rows of a batch where --batch-size is not set: of texts and other inputs, and of a table.
-INPUTS, TABLE_ROWS = 64, 8192
+INPUTS, TABLE_ROWS = 64, 16_384
 
 
 class BatchSize:

@@ -136,7 +136,7 @@ class CsvReader(LineReader):
         self._nulls = pa.array([*file.dialect.nulls], pa.string())
         self._fed: list[bytes] = []
         self._next: bytes | None = None
-        self._unclosed = ""
+        self._unclosed, self._looks = "", 0
         feed = iter(self._next_line, b"")
         lines = (self._fed.append(line) or line.decode("utf-8", "surrogateescape") for line in feed)  # type: ignore[func-returns-value]
         self._records = csv.reader(lines, delimiter=self._delimiter, strict=True)
@@ -169,14 +169,38 @@ class CsvReader(LineReader):
     def take(self, count: int, size: int) -> list[Any]:
         """Return the next records: lines as they are where none has a quote, else lists of cells."""
         lines: list[Any] = []
-        while len(lines) < count and size > 0 and not self._unclosed and (line := self._next_line()):
+        while len(lines) < count and size > 0 and not self._unclosed:
+            if block := self._take_block(count - len(lines), size):
+                lines += block
+                size -= self.size_of(block)
+                continue
+            if not (line := self._next_line()):
+                break
             if b'"' in line or line in self._lines.long:
                 self._next = line
                 break
             if line not in (b"\n", b"\r\n"):
-                lines.append(line)
+                lines.append(line.removesuffix(b"\n"))
                 size -= len(line)
         return lines if lines or self._next is None else self._take_records(count, size)
+
+    def _take_block(self, count: int, size: int) -> list[bytes]:
+        """Return lines that are in memory already, if none of them needs a closer look."""
+        if self._looks or self._next is not None:
+            self._looks = max(0, self._looks - 1)
+            return []
+        lines = self._lines.buffered(count)
+        if lines and (whole := self.size_of(lines)) > size:
+            lines = lines[: len(lines) * size // whole]
+        if not lines:
+            return []
+        fits = self.size_of(lines) <= size and max(map(len, lines)) <= self._limit
+        if not fits or b"" in lines or b"\r" in lines or any(b'"' in line for line in lines):
+            # Each of these lines is looked at, and not the block again for each of them.
+            self._looks = len(lines)
+            return []
+        self._lines.skip(lines)
+        return lines
 
     def _take_records(self, count: int, size: int) -> list[Any]:
         records: list[Any] = []
@@ -201,9 +225,9 @@ class CsvReader(LineReader):
 
     def size_of(self, some: Sequence[Any]) -> int:
         """Return the bytes of what was taken."""
-        return sum(
-            len(one) if isinstance(one, bytes) else sum(map(len, one)) for one in some if isinstance(one, bytes | list)
-        )
+        if isinstance(some[0], bytes):
+            return sum(map(len, some)) + len(some)
+        return sum(sum(map(len, one)) for one in some if isinstance(one, list))
 
     def parse(self, some: Sequence[Any], first: int) -> Parsed:
         """Return records as rows, numbered from `first`."""
@@ -230,7 +254,7 @@ class CsvReader(LineReader):
 
     def _by_pyarrow(self, lines: Sequence[bytes]) -> pa.Table | None:
         """Return the cells of lines without quotes, None where pyarrow does not read them as one record each."""
-        block = b"".join(lines)
+        block = b"\n".join([*lines, b""])
         if block.count(b"\r") != block.count(b"\r\n") or b"\0" in block or max(map(len, lines)) > self._limit:
             return None
         names = [str(n) for n in range(len(self.header))]

@@ -3,6 +3,7 @@
 import gzip
 import io
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -43,6 +44,21 @@ class Lines:
         except BROKEN as error:
             self._break(error, "the file cannot be read from here on")
             return b""
+
+    def buffered(self, count: int) -> list[bytes]:
+        """Return at most `count` of the lines that are in memory already, without their ends; [] if there are none.
+
+        They are not taken: `skip` does that.
+        """
+        try:
+            *lines, _ = self._stream.peek(1).split(b"\n", count) if hasattr(self._stream, "peek") else [b""]
+            return lines
+        except BROKEN:
+            return []  # `next` meets the same error
+
+    def skip(self, lines: Sequence[bytes]) -> None:
+        """Take lines that `buffered` has returned."""
+        self._stream.read(sum(map(len, lines)) + len(lines))
 
     def _break(self, error: Exception, what: str) -> None:
         if isinstance(error, UnicodeError):
