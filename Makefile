@@ -47,21 +47,22 @@ adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch
 	code=$$?; case $$code in 3) exit 0 ;; *) exit $$code ;; esac
 
 # Three on two cores: the processes that quick tests start wait for each other a third of the time.
+# A file stays on one worker: the steps of a journey run in order.
 .PHONY: test
 test: $(READY) ## the quick tests: each property once; they need git, make and Python
 	@.ci/room test
-	@$(PYTHON) -m pytest -n $(or $(JOBS),3) --dist worksteal -m 'not slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),3) --dist loadfile -m 'not slow and not release and not images' $(ARGS)
 
 .PHONY: test-slow
 test-slow: $(READY) ## the other tests without Docker or a GPU: every row of every table, pipelines, programs from Debian
 	@.ci/room test-slow
 	@$(PYTHON) -m tests.needs test-slow
-	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist worksteal -m 'slow and not release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadfile -m 'slow and not release and not images' $(ARGS)
 
 .PHONY: test-release
 test-release: $(READY) ## what only a release needs: torch and TensorFlow, every version and many turns, in gigabytes and hours
 	@.ci/room test-release
-	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist worksteal -m 'release and not images' $(ARGS)
+	@$(PYTHON) -m pytest -n $(or $(JOBS),2) --dist loadfile -m 'release and not images' $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository
