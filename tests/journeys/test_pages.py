@@ -18,9 +18,10 @@ JOURNEYS = {
 GUIDES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/how-to").glob("*.md"))
 
 
-def test_each_guide_has_its_journey() -> None:
+def test_each_guide_that_can_be_run_has_its_journey() -> None:
     followed = {page for page, _ in JOURNEYS.values()}
-    assert [page for page in GUIDES if page not in followed] == [], "no journey in tests/journeys has this PAGE"
+    runs = [page for page in GUIDES if any(block.mark != "not run" for block in blocks(ROOT / "docs" / page))]
+    assert [page for page in runs if page not in followed] == [], "no journey in tests/journeys has this PAGE"
 
 
 @pytest.mark.parametrize("journey", JOURNEYS)
