@@ -209,7 +209,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         starting = make_child(folder / "starting", None)
-        encoder = make_child(folder / "encoder", HERE / "encoder_model.py")
+        encoder = make_child(folder / "encoder", HERE.parent / "gpu/owners/encoder.py")
         workers = ["bare", "ray", "job", WORKERS]
         cases = {
             "starting model, real lines": Case(starting, even(2_000_000 // part), [*everyone, LARGE_PARTS]),

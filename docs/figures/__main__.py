@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.figures import adoptions, catalogue, measured, plots
+from docs.figures import adoptions, catalogue, measured, on_gpu, plots
 from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
@@ -16,9 +16,10 @@ MAKERS = {
     "decisions": catalogue.decisions,
     "service": measured.service,
     "service-reading": measured.service_reading,
-    "service-gpu": measured.service_gpu,
+    "service-gpu": on_gpu.gpu_service,
+    "batch-gpu": on_gpu.gpu_batch,
+    "training-gpu": on_gpu.gpu_training,
     "batch": measured.batch,
-    "batch-padding": measured.batch_padding,
     "batch-reading": measured.batch_reading,
     "image-sizes": measured.images,
     "fleet": measured.fleet,

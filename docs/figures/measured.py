@@ -78,40 +78,9 @@ def service_reading() -> str:
     )
 
 
-def service_gpu() -> str:
-    """Return the figures of a GPU, or that there are none."""
-    path = RESULTS / "service-gpu.json"
-    if not path.exists():
-        return "The service is not yet run on a GPU: `python benchmarks/service/gpu.py` does it where one is.\n"
-    result = load(f"benchmarks/results/{path.name}")
-    named = {row["device"]: row for row in result["rows"]}
-    gpu, cpu = named["cuda"], named["cpu"]
-    name = re.search(r'name="([^"]*)"', gpu["metrics"][0])
-    places = {name[1] if name else "GPU": gpu, f"{result['machine']['cores']} CPU cores": cpu}
-    lines = [
-        [place, f"{row['rate']:,.0f}", f"{row['p50']:,.0f}", f"{row['p99']:,.0f}"] for place, row in places.items()
-    ]
-    return (
-        f"The encoder on a GPU and on the CPU of the same machine, {gpu['clients']} clients "
-        f"({result['machine']['date']}, PyTorch {result['machine']['torch']}): {result['gpu_over_cpu']} times as many "
-        f"requests.\n\n" + table(["on", "requests a second", "p50 (ms)", "p99 (ms)"], lines)
-    )
-
-
 def shown(way: str) -> str:
     """Return how a way of the batch comparison is called in tables and pictures."""
     return re.sub("^job", "this template", way)
-
-
-def batch_padding() -> str:
-    """Return what is computed for each token of a text, by how the texts were sorted."""
-    found = load("benchmarks/results/padding.json")["computed_over_real_tokens"]
-    ways = list(next(iter(found.values())))
-    lines = [[name, *(f"{factors[way]:.2f}" for way in ways)] for name, factors in found.items()]
-    return (
-        "Tokens that a sentence encoder computes for each that a text has, by what the texts of a part are sorted "
-        "(`python -m benchmarks.batch.padding`):\n\n" + table(["texts", *ways], lines)
-    )
 
 
 def batch_reading() -> str:
@@ -259,4 +228,8 @@ def gpu_evidence() -> str:
             "**Not yet run on a GPU.** Everything in this repository was tested on machines without one. What only a "
             "GPU can prove is\nmarked so where it stands; reports of runs on a GPU will be in `docs/evidence/`.\n"
         )
-    return "Runs on a GPU: " + ", ".join(f"`docs/evidence/{name}`" for name in found) + ".\n"
+    return (
+        "Runs on a GPU: "
+        + ", ".join(f"`docs/evidence/{name}`" for name in found)
+        + (".\nWhat needs a GPU and was not run on one says so.\n")
+    )

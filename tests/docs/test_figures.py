@@ -22,8 +22,8 @@ NEEDS_A_GPU = {  # a page that claims what only a GPU can prove, and the beginni
     "docs/gpu-smoke.md": "gpu-smoke",
     "docs/base-images.md": "image",
     "docs/drivers.md": "image",
-    "docs/batch.md": "batch",
-    "docs/service.md": "service",
+    "docs/batch.md": "workloads",
+    "docs/service.md": "workloads",
     "docs/kubernetes.md": "kubernetes",
     "docs/performance.md": "",
 }

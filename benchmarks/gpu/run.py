@@ -1,0 +1,216 @@
+"""Run children on a machine with a GPU: service, batch job, training, profile, torch.compile. Writes the evidence.
+
+    python -m benchmarks.gpu.prepare FOLDER          # on a machine with a package index
+    python -m benchmarks.gpu.run FOLDER --out docs/evidence
+
+It takes five minutes, Python with torch, and no network. Each part that fails is in the file with its error, and the
+exit code is then 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.service import SENTENCE, TEXTS, environment, memory, throughput
+from benchmarks.result_files import machine, write_result
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_S = 150
+ROWS, ROWS_ON_A_CPU = 20_000, 4_000
+STEP = 32  # examples of a step
+TRAININGS = {
+    "CPU, float32": ("cpu", 4 * STEP, ["--precision", "float32"]),
+    "CPU, bfloat16": ("cpu", 2 * STEP, ["--precision", "bfloat16"]),
+    "GPU, float32": ("cuda", 40 * STEP, ["--precision", "float32"]),
+    "GPU, bfloat16": ("cuda", 40 * STEP, ["--precision", "bfloat16"]),
+    "GPU, bfloat16, 4 x 8 accumulated": (
+        "cuda", 40 * STEP, ["--precision", "bfloat16", "--batch-size", "8", "--accumulate", "4"],
+    ),
+    "GPU, bfloat16, gradient checkpointing": (
+        "cuda", 40 * STEP, ["--precision", "bfloat16", "--gradient-checkpointing"],
+    ),
+}  # fmt: skip
+
+
+class Run:
+    """The prepared folder, a folder for logs, and how long a load lasts."""
+
+    def __init__(self, folder: Path, logs: Path, seconds: float) -> None:
+        self.folder, self.logs, self.seconds = folder, logs, seconds
+
+    def child(self, name: str, *command: str | Path, **more: str) -> tuple[str, float]:
+        """Run a module of the child `name`; return its output and seconds. Raises RuntimeError with its last lines."""
+        began = time.monotonic()
+        env = environment(self.folder, name, **more)
+        words = [sys.executable, *map(str, command)]
+        done = subprocess.run(words, cwd=self.folder / name, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+        if done.returncode:
+            raise RuntimeError(
+                f"{' '.join(words[1:4])} ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}"
+            )
+        return done.stdout + done.stderr, round(time.monotonic() - began, 2)
+
+    def job(self, *command: str | Path, **more: str) -> tuple[str, float]:
+        """Run a command of the batch job, as `child` does."""
+        return self.child("batch", "-m", "gpu_repo_runtime.batch", "trial", *command, **more)
+
+
+def service(run: Run) -> Any:
+    """Return requests a second of the encoder."""
+    ways = {
+        "CPU": {"DEVICE": "cpu"},
+        "GPU": {"DEVICE": "cuda"},
+        "GPU, float16": {"DEVICE": "cuda", "PRECISION": "float16", "MAX_BATCH_SIZE": "64"},
+    }
+    return throughput(run.folder, run.logs, run.seconds, ways)
+
+
+def full(run: Run) -> Any:
+    """Return what a service does whose GPU is full."""
+    return memory(run.folder, run.logs, run.seconds)
+
+
+def batch(run: Run) -> Any:
+    """Return rows a second of the encoder in the batch job, without its start."""
+    words, draw = SENTENCE.split(), random.Random(0)
+    texts = run.logs / "texts.jsonl"
+    with texts.open("w") as file:
+        for _ in range(ROWS):
+            file.write(json.dumps({"text": " ".join(draw.choices(words, k=draw.choice([20, 60, 150])))}) + "\n")
+    rows = []
+    for way, device, count, more in (
+        ("CPU", "cpu", ROWS_ON_A_CPU, {}),
+        ("GPU", "cuda", ROWS, {}),
+        ("GPU, float16", "cuda", ROWS, {"PRECISION": "float16"}),
+    ):
+        options = ["--input", texts, "--device", device, "--batch-size", "64", "--limit"]
+        _, start = run.job("run", *options, "1", "--output", run.logs / f"one {way}", **more)
+        _, seconds = run.job("run", *options, str(count), "--output", run.logs / f"result {way}", **more)
+        rate = round(count / (seconds - start))
+        rows.append({"on": way, "rows": count, "seconds": seconds, "start_s": start, "rows_per_s": rate})
+        print(f"batch {rows[-1]}", flush=True)
+    return rows
+
+
+def profile(run: Run) -> Any:
+    """Return the peak memory that small batches predict for large ones, and what these took."""
+    texts = run.logs / "long.jsonl"
+    texts.write_text("".join(json.dumps(TEXTS["250 tokens"]) + "\n" for _ in range(4)))
+    found: dict[int, int] = {}
+    for name, sizes in (("small", ["8", "16", "32", "64"]), ("large", ["256", "1024"])):
+        out = run.logs / f"profile-{name}"
+        options = ["--package", "trial", "--device", "cuda", "--input", texts, "--out", out, "--batch-sizes", *sizes]
+        run.child("batch", "-m", "gpu_repo_runtime.profiling", *options)
+        told = json.loads((out / "profile.json").read_text())
+        found |= {one["size"]: one["memory"] for one in told["batches"]}
+    small = [size for size in found if size <= 64]
+    slope, base = statistics.linear_regression(small, [found[size] for size in small])
+    rows = []
+    for size in (256, 1024):
+        predicted, measured = round((slope * size + base) / 2**20), round(found[size] / 2**20)
+        rows.append({"batch": size, "predicted_mib": predicted, "measured_mib": measured})
+    print(f"profile {rows}", flush=True)
+    return rows
+
+
+def training(run: Run) -> Any:
+    """Return seconds of a step of the second epoch and the peak of the GPU's memory, for each way to train."""
+    rows = []
+    for name, (device, examples, options) in TRAININGS.items():
+        report, output = run.logs / "memory.json", run.logs / f"training {name}"
+        report.unlink(missing_ok=True)
+        size = [] if "--batch-size" in options else ["--batch-size", str(STEP)]
+        command = ["train", "--output", output, "--epochs", "2", "--device", device, *size, *options]
+        run.job(*command, EXAMPLES=str(examples), MEMORY_REPORT=str(report))
+        *_, last = (output / "metrics.csv").read_text().splitlines()
+        steps, loss, seconds = int(last.split(",")[1]), float(last.split(",")[2]), float(last.split(",")[-1])
+        peak = json.loads(report.read_text())["peak_allocated_mib"] if device == "cuda" else None
+        rows.append({"on": name, "step_ms": round(seconds / steps * 1e3, 1), "peak_mib": peak, "training_loss": loss})
+        print(f"training {rows[-1]}", flush=True)
+    return rows
+
+
+def compiling(run: Run) -> Any:
+    """Return what torch.compile does with a compiler, and in the image's environment: base-cc and no compiler."""
+    program = Path(__file__).parent / "owners/compiled.py"
+    caches = {"TRITON_CACHE_DIR": str(run.logs / "t1"), "TORCHINDUCTOR_CACHE_DIR": str(run.logs / "i1")}
+    found = {"with a compiler": json.loads(run.child("batch", program, **caches)[0].splitlines()[-1])}
+    triton = subprocess.run(
+        [sys.executable, "-c", "import triton; print(triton.__file__)"], capture_output=True, text=True, check=True
+    )
+    image = run.logs / "environment"
+    (image / "lib").mkdir(parents=True)
+    (image / "lib/python3.0").symlink_to(Path(triton.stdout.strip()).parents[2])
+    modules = Path("/opt/base/modules")  # where base-cc looks
+    if not modules.exists():
+        compiler = ROOT / "base-images/recipe/modules/compile.py"
+        subprocess.run([sys.executable, compiler, image, modules], check=True)
+    programs = run.logs / "bin"
+    programs.mkdir()
+    for name in ("sh", "sha256sum", "cp", "ldconfig"):
+        (programs / name).symlink_to(shutil.which(name) or f"/sbin/{name}")
+    shutil.copy(ROOT / "base-images/recipe/finish/base-cc", programs)
+    (programs / "base-cc").chmod(0o755)
+    caches = {"TRITON_CACHE_DIR": str(run.logs / "t2"), "TORCHINDUCTOR_CACHE_DIR": str(run.logs / "i2")}
+    text, _ = run.child("batch", program, PATH=str(programs), CC=str(programs / "base-cc"), **caches)
+    found["with base-cc alone"] = json.loads(text.splitlines()[-1])
+    print(f"compiling {found}", flush=True)
+    return found
+
+
+PARTS: dict[str, Callable[[Run], Any]] = {
+    "memory": full, "service": service, "batch": batch, "profile": profile, "training": training, "compile": compiling,
+}  # fmt: skip
+
+
+def main() -> int:
+    """Run the parts and write their results; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path, help="made by benchmarks.gpu.prepare")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--parts", default=",".join(PARTS), help="some of them, separated by commas")
+    parser.add_argument("--seconds", type=float, default=4, help="of each load")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    if not (folder / "packages").is_dir():
+        parser.error(f"{options.folder} was not made by python -m benchmarks.gpu.prepare")
+    sys.path.append(str(folder / "packages"))
+    import torch
+
+    if not torch.cuda.is_available():
+        parser.error("PyTorch sees no GPU here")
+    about = machine(gpu=torch.cuda.get_device_name(), torch=torch.__version__)
+    name = re.sub(r"[^a-z0-9]+", "-", str(about["gpu"]).lower()).strip("-")
+    target = options.out / f"workloads-{name}.json"
+    # --parts measures some of a file anew.
+    result: dict[str, Any] = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    result |= {"measured": time.strftime("%Y-%m-%d", time.gmtime()), "machine": about}
+    failed = []
+    with tempfile.TemporaryDirectory() as logs:
+        for part in options.parts.split(","):
+            try:
+                result[part] = PARTS[part](Run(folder, Path(logs), options.seconds))
+            except Exception as error:
+                traceback.print_exc()
+                result[part] = {"failed": str(error)}
+                failed.append(part)
+            write_result(target, result)
+    print(f"{target}" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
