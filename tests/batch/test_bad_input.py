@@ -16,8 +16,8 @@ from tests.sampling import every, sampled
 
 BAD_LINES = {
     "broken UTF-8": (b'{"text": "\xff\xfe"}', "UTF-8"),
-    "no JSON": (b'{"text": "half', "no JSON"),
-    "two objects": (b'{"text": "a"}{"text": "b"}', "no JSON"),
+    "not JSON": (b'{"text": "half', "not JSON"),
+    "two objects": (b'{"text": "a"}{"text": "b"}', "not JSON"),
     "a list": (b"[1]", "expected a JSON object"),
     "a number": (b'{"text": 5}', "needs text"),
     "null": (b'{"text": null}', "no value"),

@@ -153,8 +153,8 @@ def test_the_names_of_settings_reach_a_container(repository: Path, tmp_path: Pat
     sampled(
         [
             (["no_such_package", "--help"], "job: there is no package no_such_package here: call it where src/ is on"),
-            (["--help"], "job: which package holds model.py?"),
-            ([], "job: which package holds model.py?"),
+            (["--help"], "job: which package contains model.py?"),
+            ([], "job: which package contains model.py?"),
         ],
         every(3),
     ),
