@@ -150,6 +150,8 @@ def common_schema(schemas: Sequence[pa.Schema]) -> tuple[pa.Schema, dict[str, st
     Such a column has the type of the first file.
     """
     plain = [pa.schema([field.with_type(_plain(field.type)) for field in schema]) for schema in schemas]
+    if len(plain) == 1:
+        return plain[0], {}
     try:
         return pa.unify_schemas(plain, promote_options="permissive"), {}
     except pa.ArrowException:
