@@ -115,13 +115,6 @@ def test_folders_are_columns_of_their_files(job, tmp_path, out):
     assert len(parts_of(out)) < FILES
 
 
-@pytest.mark.slow
-def test_types_get_wider_from_file_to_file(job, folder, out):
-    (folder / "050.jsonl").write_text('{"id": 0.5, "text": "a"}\n')
-    assert job("--input", folder, "--output", out.path, "--keep", "id,text", *QUARANTINE) == 0
-    assert [row["id"] for row in out.rows() if row["file"] in ("049.jsonl", "050.jsonl")] == [0.0, 1.0, 2.0, 0.5]
-
-
 def test_few_files_and_large_ones_have_their_own_parts(job, tmp_path, out):
     source = tmp_path / "in"
     source.mkdir()
@@ -204,8 +197,8 @@ def test_shards_and_damage_where_small_files_have_several_parts(job, tmp_path, o
     assert out.rows() == whole.rows()
     before = out.digest()
     several = next(part for part in parts_of(out) if part["index"] == 1)
-    (out.path / "data" / f"part-{several['file_index']:05d}-000001.parquet").unlink()
-    assert job(*arguments, "--output", out.path, "--shard", f"{several['file_index'] % 3}/3") == 0
+    (out.path / "data" / f"part-{several['unit']:05d}-000001.parquet").unlink()
+    assert job(*arguments, "--output", out.path, "--shard", f"{several['unit'] % 3}/3") == 0
     assert out.digest() == before
 
 

@@ -229,8 +229,8 @@ def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
     if types.is_list(field.type) and types.is_floating(field.type.value_type):
         found = pa.array(values, field.type)
         numbers = found.flatten().to_numpy(zero_copy_only=False)
-        lists = [one for one in values if isinstance(one, list | tuple)]
-        if np.isinf(numbers).any() or any({bool, np.bool_} & set(map(type, one)) for one in lists):
+        truths = any({bool, np.bool_} & set(map(type, one)) for one in values if isinstance(one, list | tuple))
+        if truths or (np.isinf(numbers).any() and _more_infinite(values, numbers)):
             raise ValueError(f"a number that {field.type} cannot hold")
         return found
     some = list(map(plain, values))
@@ -238,6 +238,12 @@ def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
     if not all(map(_same, some, found.to_pylist())):
         raise ValueError(f"a value that {field.type} cannot hold as it is")
     return found
+
+
+def _more_infinite(values: Sequence[Any], found: np.ndarray) -> bool:
+    """Tell whether numbers of lists have become infinite."""
+    given = pa.array(values, pa.list_(pa.float64())).flatten().to_numpy(zero_copy_only=False)
+    return bool(np.isinf(given).sum() != np.isinf(found).sum())
 
 
 def _same(given: Any, found: Any) -> bool:

@@ -1,5 +1,7 @@
 """Where the time goes on a small input, and what each batch size needs: a table, a chart and a trace."""
 
+import contextlib
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -73,7 +75,9 @@ def profile_job(options: ProfileOptions) -> int:
     measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in options.batch_sizes]
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
     (folder / "profile.json").write_bytes(to_json(told))
-    _print(seconds, capacity.table(told), table, sum(len(part) for part in rows))
+    with contextlib.suppress(BrokenPipeError):
+        _print(seconds, capacity.table(told), table, sum(len(part) for part in rows))
+        sys.stdout.flush()
     (folder / "profile.png").write_bytes(capacity.chart(seconds, measured))
     say(f"chart and trace are in {folder}")
     return DONE
