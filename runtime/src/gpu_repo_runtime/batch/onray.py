@@ -40,6 +40,8 @@ def run_on(
         with stop.at_once("the job waited for a Ray cluster"):
             ray = _connected(address)
             nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        # Ray has put its own handlers in place.
+        stop.again()
         try:
             places, on_gpus = places_for(nodes, device, workers)
             say(f"{places} workers at a time on Ray, each with {'one GPU' if on_gpus else 'no GPU'}")
@@ -115,7 +117,7 @@ def _environment(cpus: int) -> dict[str, str]:
 
 def _codes(ray: Any, tasks: list[Any], stop: Stop) -> list[int]:
     """Return the exit codes of the workers. A signal, or a worker that gives up the job, stops the others."""
-    waiting, codes = list(tasks), []
+    waiting, codes, is_cancelled = list(tasks), [], False
     while waiting:
         ready, waiting = ray.wait(waiting, timeout=LOOK_SECONDS)
         for one in ready:
@@ -128,7 +130,9 @@ def _codes(ray: Any, tasks: list[Any], stop: Stop) -> list[int]:
             codes.append(code)
             if code != DONE and line:
                 say(f"a worker ended with {code}: {line}")
-        if waiting and (stop.signal or BAD_CONFIGURATION in codes):
+        if not is_cancelled and (stop.signal or BAD_CONFIGURATION in codes):
+            # Once: a second time would interrupt the workers that are finishing their parts.
+            is_cancelled = True
             for one in waiting:
                 ray.cancel(one)
     if stop.signal:
