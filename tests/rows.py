@@ -42,9 +42,10 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 def drop(row: str) -> None:
     """Remove the images of a row and all that building it left in the cache. Raises CalledProcessError."""
-    names = _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", f"*/*/{row}")
-    if names.split():
-        _docker("image", "rm", "--force", *names.split())
+    listed = _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", f"*/*/{row}").split()
+    names = [name for name in listed if not name.endswith(":<none>")]  # these go with the prune
+    if names:
+        _docker("image", "rm", "--force", *names)
     _docker("image", "prune", "--force")
     _docker("builder", "prune", "--all", "--force")
 

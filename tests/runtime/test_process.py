@@ -76,8 +76,8 @@ def test_sigterm_finishes_long_requests_and_refuses_new_connections(start: Start
         running = [pool.submit(service.predict, f"text {number}") for number in range(3)]
         time.sleep(0.5)
         service.terminate()
-        assert [future.result()[0] for future in running] == [200] * 3
         service.wait_for("/readyz", 503)
+        assert [future.result()[0] for future in running] == [200] * 3
         service.wait_for("/readyz", 0)
     assert service.exit_code(5) == 0
 

@@ -21,6 +21,8 @@ def main(arguments: list[str]) -> int:
             print('{"nvidia":{},"runc":{}}' if GPU else '{"runc":{}}')
         case ["info", *_]:
             print("a stand-in")
+        case ["run", "--rm", "--network=none", "--entrypoint", "cat", _, "/opt/base/image.json"]:
+            print('{"certificates": []}')
         case ["builder", "prune", *_]:
             pass
         case ["image", "inspect", name] if not os.path.exists(folder_of(name)):

@@ -35,7 +35,9 @@ def main(arguments: list[str]) -> int:
         case ["image", "inspect", name]:
             found = config(image(name))
             print(json.dumps([{"RootFS": {"Layers": found["rootfs"]["diff_ids"]}, "Config": found["config"]}]))
-        case ["buildx", "bake", "--file", file, _, "--load", target]:
+        case ["buildx", "version"]:
+            return 0
+        case ["buildx", "bake", "--file", file, *_, "--load", target]:
             told = json.loads(Path(file).read_text())["target"][target]
             return build_base(told["tags"][0], Path("base-images") / target, told["labels"])
         case ["save", "--output", file, name]:
