@@ -32,7 +32,7 @@ REFUSED = {
     "half a character": (b'{"texts": ["\\ud800"]}', 422, "body", "JSON"),
     "deep nesting": (b"[" * 900, 422, "body", ""),
     "a list": (f'["{SECRET}"]'.encode(), 422, "body", ""),
-    "nothing": (b"{}", 422, "instances", "required"),
+    "nothing, of a model of version 0.2": (b"{}", 422, "texts", "required"),
     "no instance in it": (b'{"instances": []}', 422, "instances", "at least 1"),
     "null": (b'{"texts": null}', 422, "texts", "array"),
     "a string": (f'{{"texts": "{SECRET}"}}'.encode(), 422, "texts", "array"),

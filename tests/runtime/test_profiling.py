@@ -120,8 +120,7 @@ def test_a_model_is_profiled_with_its_own_examples(profile, tmp_path, project_ty
     told = json.loads((tmp_path / "profile.json").read_text())
     assert [one["size"] for one in told["batches"]] == [1, 16]
     assert all(one["rate"] > 0 and one["memory"] > 0 for one in told["batches"]), told
-    assert told["gpus"][0]["batch"] > 0
-    assert told["smallest_gpu"] == "T4"
+    assert told["gpus"] == [], "a CPU says nothing about GPUs"
     assert (tmp_path / "profile.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "profile.pstats").exists(), "the trace of Python's own profiler, for NumPy"
     assert capacity.table(told) in done.stdout

@@ -85,7 +85,7 @@ def test_a_target_that_cannot_be_written_is_named(template):
 @pytest.mark.slow
 def test_a_template_that_is_none_is_named(tmp_path):
     done = new(tmp_path / "child", "project_name=child", template=tmp_path / "nothing")
-    refused(done, "does not appear to be a git repository")
+    refused(done, "does not exist")
     assert list(tmp_path.iterdir()) == []
 
 

