@@ -65,7 +65,7 @@ def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
             ("1.0.0", {}, "1.0.0 is released already"),
             ("0.9.0", {}, "0.9.0 is older than 1.0.0"),
             ("1.2.0", {}, "the newest section of CHANGELOG.md is 1.1.0: it needs '## 1.2.0'"),
-            ("1.1.0", {"copier.yml": GOOD["copier.yml"] + "_tasks: ['true']\n"}, "the release check refuses it"),
+            ("1.1.0", {"copier.yml": GOOD["copier.yml"] + "_tasks: ['true']\n"}, "the release check rejects it"),
         ],
         every(4),
     ),

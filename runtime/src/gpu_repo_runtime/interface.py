@@ -70,10 +70,10 @@ class Interface:
         self.table = TableInput(said.table, self.input, self.file) if said.table else None
         if self.table and self.output is None:
             raise ContractError(f"{self.file}: predict takes a table: write class Output(BaseModel) with its columns")
-        if self.input is None or self.output is None:
-            self.deprecations.append(DEPRECATED.format(file=self.file))
         plain_dict = self.output is dict and not {"Input", "Output"} & names.keys()
         self.dated = self.output is None or plain_dict
+        if self.input is None or self.dated:
+            self.deprecations.append(DEPRECATED.format(file=self.file))
         self.input = str if self.input is None else self.input
         self.output = Answer if self.output in (None, dict) else self.output
         size: Callable[[Any], int] | None = getattr(model, "size", None)
