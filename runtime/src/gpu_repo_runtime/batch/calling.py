@@ -42,9 +42,10 @@ class Caller:
         self._schema = pa.schema([])
         items: Any = interface.outputs.core_schema
         items = items.get("items_schema", {"type": ""})
+        fields = getattr(interface.output, "model_fields", ())
         # Of these pyarrow says what pydantic says.
         self._answers_are_plain = items["type"] in ("float", "int", "bool", "str") or (
-            interface.outputs_are_objects and plain_fields(items).issuperset(interface.output.model_fields)
+            interface.outputs_are_objects and plain_fields(items).issuperset(fields)
         )
 
     @property

@@ -51,7 +51,7 @@ class LineReader:
     def parse(self, lines: Sequence[Any], first: int) -> Parsed:
         """Return lines as rows, numbered from `first`."""
         parse = self._text if self._file.format == "txt" else self._json
-        found = [self._checked(line, parse) for line in lines]
+        found: list[Any] = [self._checked(line, parse) for line in lines]
         bad = {first + n: one for n, one in enumerate(found) if isinstance(one, str)}
         good = [(first + n, *one) for n, one in enumerate(found) if isinstance(one, tuple)]
         kept = [
@@ -229,16 +229,16 @@ class CsvReader(LineReader):
             return sum(map(len, some)) + len(some)
         return sum(sum(map(len, one)) for one in some if isinstance(one, list))
 
-    def parse(self, some: Sequence[Any], first: int) -> Parsed:
+    def parse(self, lines: Sequence[Any], first: int) -> Parsed:
         """Return records as rows, numbered from `first`."""
-        if isinstance(some[0], bytes):
-            table = self._by_pyarrow(some)
+        if isinstance(lines[0], bytes):
+            table = self._by_pyarrow(lines)
             if table is not None:
                 cells = {n: table.column(str(n)).combine_chunks() for n in self._needed}
-                return self._assembled(range(first, first + len(some)), cells, {}, some, first)
-            some = [self.cells(line) for line in some]
+                return self._assembled(range(first, first + len(lines)), cells, {}, lines, first)
+            lines = [self.cells(line) for line in lines]
         bad, rows, good = {}, [], []
-        for row, one in enumerate(some, first):
+        for row, one in enumerate(lines, first):
             if reason := self._wrong(one):
                 bad[row] = reason
             else:
@@ -246,7 +246,7 @@ class CsvReader(LineReader):
                 good.append(one)
         columns = list(zip(*good, strict=True)) or [()] * len(self.header)
         cells = {n: pa.array(columns[n], pa.string()) for n in self._needed}
-        return self._assembled(rows, cells, bad, some, first)
+        return self._assembled(rows, cells, bad, lines, first)
 
     @property
     def _needed(self) -> list[int]:

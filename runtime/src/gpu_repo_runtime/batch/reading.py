@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -208,7 +209,7 @@ def _parquet(file: InputFile, columns: Columns, limits: Limits, cutter: _Cutter,
         yield row, count, table.nbytes if table is not None and not alone else 0, table, bad
 
 
-def _with_folders(table: pa.Table | None, file: InputFile, columns: Columns) -> pa.Table | None:
+def _with_folders(table: Any, file: InputFile, columns: Columns) -> Any:
     """Return the rows with the kept columns that the names of folders contain."""
     if table is None or not columns.folders:
         return table

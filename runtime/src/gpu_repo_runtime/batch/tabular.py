@@ -5,7 +5,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
-from pydantic import BaseModel
 
 from ..interface import Interface
 from ..tables import Column, arrow_type
@@ -31,7 +30,7 @@ class TableMaker:
         assert interface.table
         self._maker, self._columns = maker, interface.table.columns
         self._sources = dict(taken.fields)
-        input_type: type[BaseModel] = interface.input
+        input_type: Any = interface.input
         self._fields = input_type.model_fields
         is_plain = plain_fields(interface.inputs.core_schema).issuperset(one.name for one in self._columns)
         self._is_fast = is_plain and not (taken.files or taken.folders)

@@ -68,10 +68,12 @@ _ADVICE = "the result would mix both: start with another --output, or bring the 
 
 def _state(file: InputFile) -> State | None:
     """Return how a file is, None when it is gone. A store that knows the version is asked once."""
+    tag = ""
     if not file.is_local:
         try:
             with file.filesystem.open_input_file(file.path) as stream:
                 found = _metadata(stream)
+                tag = found["etag"]
                 modified = _time(found["last-modified"])
                 if found["etag"] and modified:
                     return stream.size(), modified, found["etag"]
@@ -82,7 +84,7 @@ def _state(file: InputFile) -> State | None:
     info = file.filesystem.get_file_info(file.path)
     if info.type != fs.FileType.File:
         return None
-    return int(info.size or 0), int(info.mtime_ns or 0), "" if file.is_local else found["etag"]
+    return int(info.size or 0), int(info.mtime_ns or 0), tag
 
 
 def _metadata(stream: Any) -> dict[str, str]:
