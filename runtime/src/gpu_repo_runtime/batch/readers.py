@@ -53,7 +53,7 @@ class LineReader:
         parse = self._text if self._file.format == "txt" else self._json
         found: list[Any] = [self._checked(line, parse) for line in lines]
         bad = {first + n: one for n, one in enumerate(found) if isinstance(one, str)}
-        good = [(first + n, *one) for n, one in enumerate(found) if isinstance(one, tuple)]
+        good: list[Any] = [(first + n, *one) for n, one in enumerate(found) if isinstance(one, tuple)]
         kept = [
             json_column([one[2][place] for one in good], field)
             if self._file.format == "jsonl"
