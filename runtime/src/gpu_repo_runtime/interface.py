@@ -72,7 +72,7 @@ class Interface:
             raise ContractError(f"{self.file}: predict takes a table: write class Output(BaseModel) with its columns")
         plain_dict = self.output is dict and not {"Input", "Output"} & names.keys()
         self.dated = self.output is None or plain_dict
-        if self.input is None or self.dated:
+        if self.input is None or self.output is None:
             self.deprecations.append(DEPRECATED.format(file=self.file))
         self.input = str if self.input is None else self.input
         self.output = Answer if self.output in (None, dict) else self.output
