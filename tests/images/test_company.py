@@ -24,7 +24,7 @@ def pip_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "pip.conf"
     extra = "file:///opt/mine\n    https://more.example.com/simple"
-    path.write_text(f"[global]\nindex-url = {INDEX}\nextra-index-url = {extra}\nfind-links = /opt/wheels\n")
+    path.write_text(f"[global]\nindex-url = {INDEX}\nextra-index-url = {extra}\nfind-links = /srv/company-wheels\n")
     monkeypatch.setenv("PIP_CONFIG_FILE", str(path))
     return path
 

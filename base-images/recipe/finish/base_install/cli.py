@@ -12,7 +12,7 @@ and installs the project itself: make that the last step, because it changes mos
 
 Where packages come from: pip's settings (PIP_INDEX_URL, or a build secret as /etc/pip.conf), those of uv
 (UV_DEFAULT_INDEX, or a build secret as /etc/uv/uv.toml), or [[tool.uv.index]] in pyproject.toml. Passwords: in one of
-the secrets, or in a secret as /root/.netrc.
+the secrets, or in a secret as the .netrc of root.
 
 Exit codes: 0 done, 1 the lock does not fit the image, 2 wrong use, 3 uv could not install.
 """
