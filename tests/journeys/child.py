@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import time
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
@@ -86,11 +87,19 @@ class Child:
         with self.log.open("w") as log:
             self.service = self.begin(f"exec {command}", log.fileno())
         deadline = time.monotonic() + 60
-        while self.begin(f"curl -sf localhost:8000{ready}", subprocess.DEVNULL).wait(30):
+        while not self.answers(ready):
             if self.service.poll() is not None or time.monotonic() > deadline:
                 pytest.fail(f"{self.folder}$ {command}\n{self.log.read_text()}\nno answer at {ready}", pytrace=False)
             with suppress(subprocess.TimeoutExpired):
                 self.service.wait(0.1)
+
+    def answers(self, path: str) -> bool:
+        """Tell whether the service answers GET with a success."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+                return 200 <= answer.status < 300
+        except OSError:
+            return False
 
     def stop(self) -> None:
         """Stop the service as Ctrl-C and Kubernetes do."""

@@ -16,7 +16,7 @@ TYPE = "service"
 PAGE = "how-to/require-an-api-key.md"
 OWN = Path(__file__).parent / "own"
 KEY = "-H 'Authorization: Bearer my-key'"
-pytestmark = pytest.mark.xdist_group(PAGE)
+pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.needs("curl")]
 
 
 @pytest.fixture(scope="module", autouse=True)
