@@ -95,11 +95,9 @@ class Child:
 
     def answers(self, path: str) -> bool:
         """Tell whether the service answers GET with a success."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
-                return 200 <= answer.status < 300
-        except OSError:
-            return False
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=30) as answer:
+            return 200 <= answer.status < 300
+        return False
 
     def stop(self) -> None:
         """Stop the service as Ctrl-C and Kubernetes do."""
