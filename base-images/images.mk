@@ -11,12 +11,8 @@ check-catalog: $(READY) ## prove the rows of the image catalogue against their l
 lock: $(READY) ## resolve the lock of an image again and show what changes (IMAGE=name; UPGRADE=1 takes newer versions)
 	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(value UPGRADE),--upgrade)
 
-.PHONY: lock-os
-lock-os: $(READY) ## pin Debian's packages of all images again, in base-images/os.lock (needs a Docker Engine; PLATFORM=linux/arm64 for one alone)
-	@$(IMAGE_TOOLS) lock-os $(call given,PLATFORM,platform)
-
 .PHONY: images
-images: $(READY) ## build the base images one after another (IMAGE=name for one; PLATFORM=linux/arm64; DEVEL=1 with a compiler; OS_LOCK=newest)
+images: $(READY) ## build the base images one after another (IMAGE=name for one; PLATFORM=linux/arm64; DEVEL=1 with a compiler)
 	@$(IMAGE_TOOLS) build $(CHOSEN) $(if $(value DEVEL),--devel)
 
 .PHONY: smoke-image

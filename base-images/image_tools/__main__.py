@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import build, check, lock, promote, push, record, sbom, signing, smoke, system
+from . import build, check, lock, promote, push, record, sbom, signing, smoke
 from .catalog import DEFAULT_PLATFORM, DEFAULT_REGISTRY, ImageError, read_catalog
 
 
@@ -45,7 +45,6 @@ def parser() -> argparse.ArgumentParser:
     verb("build", build.build, "build one row after another").add_argument("--devel", action="store_true")
     verb("smoke", build.smoke, "run the GPU smoke test of a local image without a GPU")
     verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
-    verb("lock-os", system.renew, "pin Debian's packages again and show what changes")
     verb("check", check.check, "prove the rows against the locks")
     sub = verb("push", push.push, "push a local image under a staging tag")
     sub.add_argument("--sign", default="", help="the file of the private key to sign with")

@@ -23,11 +23,11 @@ from .catalog import (
     target_environment,
     toolchain_path,
 )
-from .platforms import architecture, own_platform, rows_on, suffix
-from .system import identity, write_system_plan
+from .debian import write_debian_plan
+from .platforms import own_platform, rows_on, suffix
 
 LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
-SOURCES = ("Dockerfile", "recipe", "pip_settings.py", "gpu_smoke", "ca", "os.lock")
+SOURCES = ("Dockerfile", "recipe", "pip_settings.py", "gpu_smoke", "ca")
 
 
 def created(name: str) -> int:
@@ -87,7 +87,6 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         "cuda_drivers": catalog["cuda_drivers"],
         "compute_capabilities": row["compute_capabilities"],
         "lock_sha256": sha256_of(lock_path(row["name"])),
-        "os_lock": identity(),
         "created": datetime.fromtimestamp(created(row["name"]), UTC).isoformat(),
     }
 
@@ -109,7 +108,6 @@ def labels(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
             + [f"compute_{value.replace('.', '')}" for value in capabilities["ptx"]]
         ),
         "lock-sha256": facts["lock_sha256"],
-        "os-lock": facts["os_lock"],
     }
     standard = {
         "title": row["name"],
@@ -139,8 +137,7 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
     # What compiles C when it starts: for these the build compiles it, with a compiler that no image has.
     (folder / "modules").mkdir()
     (folder / "modules" / "asked").write_text("".join(f"{name}\n" for name in ("triton",) if name in pins))
-    write_system_plan(folder, architecture=architecture(platform), builder=architecture(own_platform()))
-    (folder / "refresh" / "apt").write_text("".join(f"{name}\n" for name in row.get("apt", [])))
+    write_debian_plan(row, folder)
     facts = folder / "facts"
     facts.mkdir()
     (facts / "image.json").write_text(json.dumps(image_facts(catalog, row), indent=2) + "\n")

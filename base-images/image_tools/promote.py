@@ -14,11 +14,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from . import registry
 from .artifacts import Part, attach, digest_of
 from .catalog import BUILD, ImageError, find_row
-from .forwards import reason_to_stay
 from .keyless import Keyless
 from .lists import companions, entries_of, list_of, push_list
 from .plan import LABEL_PREFIX, OCI_PREFIX, labels, platform_of
-from .platforms import architecture, asked, on_platform, suffix
+from .platforms import asked, on_platform, suffix
 from .provenance import SLSA, SPDX, attest, check_provenance, predicate
 from .push import Pushed, push_signed, pushed_content, read_pushed, staging_of, told_or_pushed
 from .record import RECORD, check_writable, read_record, write_entry
@@ -27,7 +26,6 @@ from .roots import check_roots
 from .sbom import package_changes, packages_id, write_sbom
 from .signing import check_image, public_key, sign_image, signer
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
-from .system import check_system
 from .weaknesses.audit import check_bill
 
 SPDX_TYPE = "application/spdx+json"
@@ -233,7 +231,6 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     made = write_sbom(f"{row['name']}{suffix(row['platform'])}", pushed.image, BUILD)
     if not arguments.digest:  # the image that one goes back to comes from an older recipe and lock
         check_roots(pushed.image, record)
-        check_system(pushed.image, made, architecture(row["platform"]), bool(row.get("apt")))
     if arguments.db:
         for one in check_bill(catalog, made, arguments.db):
             print(one.line())
@@ -241,9 +238,6 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     check_first(pushed.image, repository, str(catalog["release"]))
     if not arguments.digest:
         check_moving(repository, str(catalog["release"]))
-        if reason := reason_to_stay(repository, str(catalog["release"]), row["platform"], made):
-            print(reason)
-            return
     if arguments.only_changed and is_promoted(repository, str(catalog["release"]), packages):
         print(f"{pushed.image}: the packages are those of what was promoted last; not promoted")
         return

@@ -19,7 +19,6 @@ from .artifacts import Part, about, as_json, attach, attached
 from .catalog import ImageError, lock_path, sha256_of
 from .keyless import Keyless
 from .signing import is_keyless, is_signed, read_public, sign
-from .system import NEWEST, OS_LOCK, identity
 
 if TYPE_CHECKING:
     from .push import Pushed
@@ -42,8 +41,6 @@ def predicate(catalog: dict[str, Any], row: dict[str, Any], pushed: Pushed) -> d
         {"uri": f"base-images/{row['name']}/{lock.name}", "digest": {"sha256": sha256_of(lock)}},
         {"uri": f"docker://{name}"} | ({"digest": {"sha256": pinned}} if pinned else {}),
     ]
-    if (debian := identity()) != NEWEST:
-        sources.append({"uri": f"base-images/{OS_LOCK.name}", "digest": {"sha256": debian}})
     run = next((os.environ[name] for name in RUNS if os.environ.get(name)), "")
     return {
         "buildDefinition": {
@@ -52,7 +49,6 @@ def predicate(catalog: dict[str, Any], row: dict[str, Any], pushed: Pushed) -> d
                 "row": row["name"],
                 "release": str(catalog["release"]),
                 "commit": pushed.commit,
-                "osLock": debian,
             },
             "resolvedDependencies": sources,
         },

@@ -39,12 +39,6 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture(autouse=True)
-def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The small images below have the packages of the operating system's image alone."""
-    monkeypatch.setenv("OS_LOCK", "newest")
-
-
 @pytest.fixture
 def make(client: object, tmp_path: Path) -> Iterator[Callable[..., None]]:
     """Return a function that builds a small image under the local tag of a row, whose smoke test ends with `code`."""
