@@ -95,8 +95,8 @@ build-lock: $(READY) ## resolve the build tools that libraries package with
 	    --output-file templates/library/scripts/tools/build.lock
 
 .PHONY: audit
-audit: $(READY) ## known weaknesses of every package (DB="pypi.zip debian.json": by these databases, as a gate; else Python's is asked)
-	@$(PYTHON) tools/audit.py $(call given,DB,db) $(call given,IMAGE,image)
+audit: $(READY) ## ask the Python advisory database about every package of every lock
+	@$(PYTHON) tools/audit.py
 
 .PHONY: clean
 clean: ## remove what was made here

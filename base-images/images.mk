@@ -31,7 +31,7 @@ smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=nam
 promote: $(READY) ## smoke a digest on this machine's GPU and give it the release tags (IMAGE=name, DIGEST=sha256:...; REQUIRE=none without a GPU)
 	@$(if $(value RECORD),mkdir -p "$$(dirname "$$RECORD")" &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(call given,SOURCE,source) $(call typed,DIGEST,digest) $(call given,PUSHED,pushed) \
 	    $(call given,RECORD,record) $(call typed,REQUIRE,require) $(call given,SMOKE,smoke) \
-	    $(call given,SIGN,sign) $(call given,DB,db) $(if $(value ONLY_CHANGED),--only-changed)
+	    $(call given,SIGN,sign) $(if $(value ONLY_CHANGED),--only-changed)
 
 .PHONY: verify
 verify: $(READY) ## check signature and provenance of a released image (IMAGE=name; DIGEST=sha256:... for another)
@@ -48,6 +48,10 @@ records: $(READY) ## take the release records that CI archived into this reposit
 .PHONY: sbom
 sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom (IMAGE=name)
 	@$(IMAGE_TOOLS) sbom $(CHOSEN)
+
+.PHONY: scan
+scan: $(READY) ## look for known vulnerabilities in built images with Trivy (IMAGE=name)
+	@$(IMAGE_TOOLS) scan $(CHOSEN)
 
 .PHONY: test-images
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)

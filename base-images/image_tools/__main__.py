@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import build, check, lock, promote, push, record, sbom, signing, smoke
+from . import build, check, lock, promote, push, record, sbom, scan, signing, smoke
 from .catalog import DEFAULT_PLATFORM, DEFAULT_REGISTRY, ImageError, read_catalog
 
 
@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     sub = verb("push", push.push, "push a local image under a staging tag")
     sub.add_argument("--sign", default="", help="the file of the private key to sign with")
     verb("sbom", sbom.write_all, "write the list of packages (SPDX) of a local image")
+    verb("scan", scan.scan, "look for known vulnerabilities in a local image")
     sub = verb("promote", promote.promote, "smoke a pushed digest and give it the release tags")
     sub.add_argument("--digest", default="", help="the digest to promote; the local image's, pushed now, when left out")
     sub.add_argument("--pushed", default="", help="what `push` noted on another machine, instead of a digest")
@@ -56,7 +57,6 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--require", default="", help="what the smoke test demands; what the row does when left out")
     sub.add_argument("--smoke", default="", help="the report of smoke-digest instead of a smoke test here")
     sub.add_argument("--sign", default="", help="the file of the private key to sign the release with")
-    sub.add_argument("--db", default="", help="databases of known weaknesses that have to let it pass")
     sub.add_argument("--only-changed", action="store_true", help="not when the packages are those of the release")
     sub = verb("smoke-digest", smoke.smoke_row, "smoke a pushed digest on this machine's GPU")
     sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")

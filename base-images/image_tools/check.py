@@ -24,7 +24,6 @@ from .catalog import (
 from .licences import licence_problems
 from .plan import layer_of
 from .shape import shape_problems, trim_problems
-from .weaknesses.gate import setting_problems
 
 KEYS = [
     "name",
@@ -221,7 +220,7 @@ def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date 
     found += [
         f"{name}: appears twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
-    found += choice_problems(catalog) + setting_problems(catalog) + trim_problems(catalog)
+    found += choice_problems(catalog) + trim_problems(catalog)
     if not found:
         found += [f"{row['name']}: {problem}" for row in rows for problem in end_problems(row, today)]
     if found:

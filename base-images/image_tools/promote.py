@@ -26,7 +26,6 @@ from .roots import check_roots
 from .sbom import package_changes, packages_id, write_sbom
 from .signing import check_image, public_key, sign_image, signer
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
-from .weaknesses.audit import check_bill
 
 SPDX_TYPE = "application/spdx+json"
 
@@ -231,9 +230,6 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     made = write_sbom(f"{row['name']}{suffix(row['platform'])}", pushed.image, BUILD)
     if not arguments.digest:  # the image that one goes back to comes from an older recipe and lock
         check_roots(pushed.image, record)
-    if arguments.db:
-        for one in check_bill(catalog, made, arguments.db):
-            print(one.line())
     packages = f"packages{suffix(row['platform'])}-{packages_id(made)}"
     check_first(pushed.image, repository, str(catalog["release"]))
     if not arguments.digest:

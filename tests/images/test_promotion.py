@@ -72,7 +72,6 @@ def arguments(host: str, record: Path, digest: str = "") -> argparse.Namespace:
         record=str(record),
         require="none",
         smoke="",
-        db="",
         sign="",
         only_changed=False,
     )

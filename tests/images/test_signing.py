@@ -246,7 +246,7 @@ def test_a_promotion_checks_first_seals_and_tags_last(
     monkeypatch.setattr(promote, "write_sbom", lambda *_: bill)
     given = {"image": "plain-cu13", "registry": f"{host}/seal", "digest": pushed.digest, "require": "none"}
     given |= {"record": str(tmp_path / "released.json"), "sign": str(keys / "release.key"), "only_changed": False}
-    arguments = argparse.Namespace(**dict.fromkeys(("staging", "pushed", "smoke", "db", "source"), ""), **given)
+    arguments = argparse.Namespace(**dict.fromkeys(("staging", "pushed", "smoke", "source"), ""), **given)
     with pytest.raises(ImageError, match=r"is not signed by staging\.pub"):
         promote.promote(CATALOG, arguments)
     assert registry.tags(releases) == []
