@@ -35,6 +35,7 @@ class AnswerSet:
     components: tuple[str, ...] = ()
     ci: tuple[str, ...] = ("jenkins",)
     framework_version: str = "newest"
+    layout: int = 2
 
     @property
     def id(self) -> str:
@@ -45,9 +46,9 @@ class AnswerSet:
         systems = "" if self.ci == ("jenkins",) else f"-ci_{'_'.join(self.ci)}"
         parts = "".join(f"-{part}" for part in self.components)
         version = "" if self.framework_version == "newest" else f"-{self.framework_version}"
-        return (
-            f"{self.project_type}-{self.framework}{version}-{self.gpu_driver}{cluster}{tools}{parts}{systems}{special}"
-        )
+        layout = "" if self.layout == 2 else f"-layout_{self.layout}"
+        names = f"{self.project_type}-{self.framework}{version}-{self.gpu_driver}"
+        return f"{names}{cluster}{tools}{parts}{systems}{layout}{special}"
 
     @property
     def package_name(self) -> str:
@@ -60,6 +61,8 @@ class AnswerSet:
         answers: dict[str, object] = asdict(self) | lists
         if self.framework_version == "newest":
             del answers["framework_version"]
+        if self.layout == 2:
+            del answers["layout"]
         if self.project_type != "batch" or not self.kubernetes:
             del answers["pipeline"]
         if self.project_type == "library" or not self.kubernetes:
@@ -87,6 +90,7 @@ def every_answer_set() -> list[AnswerSet]:
         *(AnswerSet(project_type, "plain", components=WEIGHTS) for project_type in ("batch", "service")),
     ]
     sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
+    sets += [AnswerSet(t, "plain", layout=1) for t in TYPES]
     sets += [
         AnswerSet("batch", "plain", kubernetes=False, ci=("github", "gitlab")),
         AnswerSet("service", "plain", ci=()),

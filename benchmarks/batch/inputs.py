@@ -69,7 +69,7 @@ def write(path: Path, texts: list[str]) -> None:
 def run(source: Path, package: Path, output: Path) -> dict[str, float]:
     """Run the job once; return its processor time and highest memory."""
     paths = f"{package / 'src'}{os.pathsep}{ROOT / 'runtime' / 'src'}"
-    command = [sys.executable, "-m", "bench.job", "run", "--device", "cpu", "--input", source, "--output", output]
+    command = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--input", source, "--output", output]
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     before, highest = resource.getrusage(resource.RUSAGE_CHILDREN), 0
     with subprocess.Popen(

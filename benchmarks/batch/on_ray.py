@@ -36,7 +36,7 @@ def seconds(cluster: Cluster, source: Path, output: Path, *options: str) -> floa
     """Run the job once; return how long it took."""
     paths = f"{cluster.child / 'src'}{os.pathsep}{ROOT / 'runtime' / 'src'}"
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    command = [cluster.python, "-m", "bench.job", "run", "--device", "cpu", "--input", source, "--output", output]
+    command = [cluster.python, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--input", source, "--output", output]
     begin = time.monotonic()
     own = one_thread | {"PYTHONPATH": paths}
     subprocess.run([*command, *options], env=cluster.environment | own, check=True, capture_output=True)

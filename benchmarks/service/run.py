@@ -78,7 +78,7 @@ class Server:
 
 def ours(commit: str, name: str = OURS, child: str = "child") -> Server:
     """The service that a commit of this template renders."""
-    command, local = ["-m", "topic_finder.serving"], {"LISTEN_HOST": "127.0.0.1"}
+    command, local = ["-m", "gpu_repo_runtime.serving", "topic_finder"], {"LISTEN_HOST": "127.0.0.1"}
     return Server(name, command, {"texts": [TEXT]}, settings=local, child=child, commit=commit)
 
 

@@ -97,7 +97,7 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
 
 def render_template(done: Adoption, target: Path, adopted: dict[str, Any] | None = None) -> None:
     """Render the template with the answers found, with plain if this version lacks the framework. Raises AdoptError."""
-    given = {name: answer.value for name, answer in done.answers.items()} | ({"adopted": adopted} if adopted else {})
+    given = {name: answer.value for name, answer in done.answers.items()} | {"adopted": adopted or {"kept": []}}
     texts = [
         f"{name}={json.dumps(value) if isinstance(value, list | bool | dict) else value}"
         for name, value in given.items()

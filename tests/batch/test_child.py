@@ -34,7 +34,7 @@ sys.exit(code)
 @pytest.fixture(scope="module")
 def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
     """Return the environment in which Python finds a rendered batch repository and the runtime."""
-    source = render(AnswerSet("batch", "plain")) / "src"
+    source = render(AnswerSet("batch", "plain", layout=1)) / "src"
     return os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
 
 

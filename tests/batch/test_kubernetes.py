@@ -111,7 +111,7 @@ def test_overlays_fit_the_schemas(overlay):
 def test_the_options_in_the_manifest_exist(job, base, tmp_path, monkeypatch):
     spec = job_spec(base)
     arguments = spec["template"]["spec"]["containers"][0]["args"]
-    assert arguments[:3] == ["python", "-m", "topic_finder.job"]
+    assert arguments[:4] == ["python", "-m", "gpu_repo_runtime.batch", "topic_finder"]
     (tmp_path / "in.txt").write_text("one\n")
     real = {"$(INPUT)": str(tmp_path / "in.txt"), "$(OUTPUT)": str(tmp_path / "out")}
     for name, value in real.items():
@@ -119,5 +119,5 @@ def test_the_options_in_the_manifest_exist(job, base, tmp_path, monkeypatch):
     monkeypatch.setenv("JOB_COMPLETION_INDEX", "0")
     monkeypatch.setenv("JOB_COMPLETIONS", "1")
     monkeypatch.setenv("DEVICE", "cpu")
-    assert job.main(*arguments[3:]) == 0
+    assert job.main(*arguments[4:]) == 0
     assert (tmp_path / "out" / "_SUCCESS").exists()

@@ -43,7 +43,7 @@ settings = SerializationSettings(project="p", domain="d", version="v", image_con
 template = get_serializable(OrderedDict(), settings, flyte_task.predict).template
 limits = {entry.name: entry.value for entry in template.container.resources.limits}
 assert limits == {1: "4", 2: "1", 3: "16Gi"}, limits
-assert template.container.command == ["python", "-m", "topic_finder.job", "run"], template.container.command
+assert template.container.command == ["python", "-m", "gpu_repo_runtime.batch", "topic_finder", "run"], template.container.command
 assert template.metadata.interruptible and template.metadata.retries.retries == 3
 get_serializable(OrderedDict(), settings, flyte_task.predict_all)
 """
@@ -113,7 +113,7 @@ def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
     file = render(AnswerSet("batch", framework, pipeline=("kubeflow",))) / "deploy" / "pipelines" / "kubeflow.yaml"
     objects = list(yaml.safe_load_all(file.read_text()))
     assert [o["kind"] for o in objects] == kinds
-    assert "topic_finder.job" in str(objects[-1])
+    assert "topic_finder" in str(objects[-1])
     assert "'nvidia.com/gpu': 4" in str(objects[-1])
 
 

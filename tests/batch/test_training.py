@@ -153,7 +153,7 @@ def test_torchrun_with_two_processes_learns_what_one_does(render, tmp_path, torc
     child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)
     run(child, "scripts/setup", "--framework", torch_build)
     options = ("--epochs", "2", "--device", "cpu")
-    module = ("-m", "topic_finder.job", "train", *options)
+    module = ("-m", "gpu_repo_runtime.batch", "topic_finder", "train", *options)
     launch = (".venv/bin/python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
     own = {"PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
     run(child, *launch, *module, "--output", "build/two", "--batch-size", "32", **own)

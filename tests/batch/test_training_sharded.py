@@ -72,7 +72,7 @@ def train(render: Callable[[AnswerSet], Path], torch_python: Path) -> Callable[.
         launch = (
             ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
         )
-        command = [torch_python, *launch, "-m", "topic_finder.job", "train", "--output", output, *OPTIONS, *options]
+        command = [torch_python, *launch, "-m", "gpu_repo_runtime.batch", "topic_finder", "train", "--output", output, *OPTIONS, *options]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
     return run

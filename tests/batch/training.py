@@ -24,7 +24,7 @@ def start(python: str, child: Path, package: str, output: Path, *options: str) -
         "OMP_NUM_THREADS": "1",
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
-    command = [python, "-m", f"{package}.job", "train", "--output", str(output), *(options or OPTIONS)]
+    command = [python, "-m", "gpu_repo_runtime.batch", package, "train", "--output", str(output), *(options or OPTIONS)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
 
 

@@ -50,7 +50,7 @@ class Model:
 def project(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a folder with the smoke test of a rendered project."""
     child = render(AnswerSet(request.param, "plain"))
-    for name in ("tests/gpu/conftest.py", "tests/gpu/test_smoke.py", "pytest.ini"):
+    for name in ("tests/gpu/conftest.py", "tests/gpu/test_smoke.py", "pyproject.toml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((child / name).read_text())
     (tmp_path / "src/topic_finder").mkdir(parents=True)

@@ -50,7 +50,7 @@ with TestClient(app) as client:
 @pytest.fixture(scope="module")
 def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
     """Return the environment in which Python finds a rendered service and the runtime."""
-    source = render(AnswerSet("service", "plain")) / "src"
+    source = render(AnswerSet("service", "plain", layout=1)) / "src"
     return {"PYTHONPATH": f"{source}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
 
 

@@ -54,15 +54,6 @@ def test_help_is_there_from_any_folder(child: Path) -> None:
     assert "usage: scripts/test" in run(child / "src", "../scripts/test", "--help").stdout
 
 
-def test_cdpath_leads_nowhere_else(child: Path, tmp_path: Path) -> None:
-    """A shell that looks for folders elsewhere too: the other one has scripts/ as well."""
-    locked(child)
-    (tmp_path / "other/scripts").mkdir(parents=True)
-    done = run(child, "scripts/run", "rain", "README.md", "-k", "1", CDPATH=str(tmp_path / "other"))
-    assert done.returncode == 0, done.stderr
-    assert str(tmp_path / "other") not in done.stdout
-
-
 def test_an_environment_that_is_not_finished_is_named(child: Path) -> None:
     done = run(child, "scripts/run", "rain", "README.md")
     assert "scripts/setup did not end" in done.stderr

@@ -96,9 +96,10 @@ def recorded(child: Child) -> dict[str, object]:
 def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, object]:
     """Return the answers to questions that nobody is asked and that came after the release: their defaults.
 
-    A service from before there was a choice keeps every component.
+    A repository from before there was a choice keeps the layout of then, and a service every component.
     """
     unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
+    unasked["layout"] = 1
     unasked["components"] = list(COMPONENTS) if now["project_type"] == "service" else []
     return {name: default for name, default in unasked.items() if name in now and name not in before}
 
@@ -160,7 +161,7 @@ def test_update_to_the_work_tree_equals_a_fresh_render(
     child = start(family, tmp_path / "child", version, answers)
     child.updated("--vcs-ref", family.work_tree)
     kept = recorded(child).get("components", ())
-    fresh = start(family, tmp_path / "fresh", family.work_tree, replace(answers, components=tuple(kept)))
+    fresh = start(family, tmp_path / "fresh", family.work_tree, replace(answers, components=tuple(kept), layout=1))
     assert child.unmerged() == set(), f"{where}: conflicts in a child without edits"
     owned = owners_in(fresh.path)
     for name in fresh.git("ls-files").splitlines():

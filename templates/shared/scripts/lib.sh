@@ -112,17 +112,11 @@ gpu_options() {
     fi
 }
 
-# Build the image of a stage, once in a script; what Docker says is shown only when it fails.
+# Build the image of a stage, once in a script.
 ensure_image() {
-    local output status=0
     [[ $built == "$1" ]] && return
     say "building $(stage_image "$1")"
-    output=$(scripts/build "$1" 2>&1) || status=$?
-    if ((status)); then
-        printf '%s\n' "$output" >&2
-        grep -o 'base-install: .*' <<<"$output" | tail -n 1 >&2
-        exit "$status"
-    fi
+    scripts/build "$1" >&2 || exit
     built=$1
 }
 

@@ -135,7 +135,7 @@ def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Buil
     )
     assert trace.result == "SUCCESS", trace.log
     assert ran(trace).keys() == ({"Newest build of a branch"} | checks) - left_out
-    assert "A pull request of stranger: linted and tested; no push, no GPU and no credential" in trace.log
+    assert "A pull request of a fork (stranger): tested; no push, no GPU and no credential" in trace.log
     assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
     assert it.staged() == {}
     it.nothing_is_out()

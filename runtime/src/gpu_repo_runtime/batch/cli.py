@@ -78,7 +78,7 @@ def _check_folder() -> None:
 
 
 def _parser(package: str) -> Parser:
-    parser = Parser(prog=f"python -m {package}.job", description=__doc__)
+    parser = Parser(prog=f"python -m gpu_repo_runtime.batch {package}", description=__doc__)
     parser.set_defaults(package=package)
     commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)

@@ -43,7 +43,7 @@ class RunRecord:
             "packages": packages(),
             "locks": locks(package),
             "weights": weights(package),
-            "command": masked(shlex.join(["python", "-m", f"{package}.job", *arguments])),
+            "command": masked(shlex.join(["python", "-m", "gpu_repo_runtime.batch", package, *arguments])),
             "folder": os.environ.get("JOB_FOLDER") or str(Path.cwd()),
         }
         self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
