@@ -69,12 +69,11 @@ def write(path: Path, texts: list[str]) -> None:
 def run(source: Path, package: Path, output: Path) -> dict[str, float]:
     """Run the job once; return its processor time and highest memory."""
     paths = f"{package / 'src'}{os.pathsep}{ROOT / 'runtime' / 'src'}"
-    command = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--input", source, "--output", output]
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    command = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run"]
+    command += ["--device", "cpu", "--input", source, "--output", output]
+    env = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": paths}
     before, highest = resource.getrusage(resource.RUSAGE_CHILDREN), 0
-    with subprocess.Popen(
-        command, env=os.environ | one_thread | {"PYTHONPATH": paths}, stderr=subprocess.DEVNULL
-    ) as process:
+    with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as process:
         while process.poll() is None:
             highest = max(highest, memory(process.pid))
             time.sleep(0.01)

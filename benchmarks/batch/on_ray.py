@@ -34,11 +34,11 @@ ROWS, WORKERS = 500_000, 2
 
 def seconds(cluster: Cluster, source: Path, output: Path, *options: str) -> float:
     """Run the job once; return how long it took."""
-    paths = f"{cluster.child / 'src'}{os.pathsep}{ROOT / 'runtime' / 'src'}"
-    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-    command = [cluster.python, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--input", source, "--output", output]
+    own = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    own["PYTHONPATH"] = f"{cluster.child / 'src'}{os.pathsep}{ROOT / 'runtime' / 'src'}"
+    command = [cluster.python, "-m", "gpu_repo_runtime.batch", "bench", "run"]
+    command += ["--device", "cpu", "--input", source, "--output", output]
     begin = time.monotonic()
-    own = one_thread | {"PYTHONPATH": paths}
     subprocess.run([*command, *options], env=cluster.environment | own, check=True, capture_output=True)
     return round(time.monotonic() - begin, 2)
 

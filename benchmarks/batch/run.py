@@ -150,8 +150,8 @@ def once(way: str, case: Case, data: Path, nothing: Path, output: Path, watch: b
     if way not in JOBS:
         command = [sys.executable, str(HERE / "contestants.py"), way, str(data), str(output), str(BATCH)]
         return measure(command, environment, watch)
-    base = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--batch-size", str(BATCH)]
-    base += ["--part-rows", str(case.part_rows), *JOBS[way]]
+    base = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu"]
+    base += ["--batch-size", str(BATCH), "--part-rows", str(case.part_rows), *JOBS[way]]
     full = measure([*base, "--input", str(data), "--output", str(output)], environment, watch)
     empty = measure([*base, "--input", str(nothing), "--output", f"{output}-nothing"], environment, False)
     return {**full, "seconds": full["wall"] - empty["wall"], "cpu": full["cpu"] - empty["cpu"]}
@@ -176,7 +176,8 @@ def start_up(source: Path, folder: Path, rounds: int) -> dict[str, float]:
     """Return the seconds from the start to the end of a run without work, and those of importing the framework."""
     nothing, environment = folder / "nothing.parquet", Case(source, [], []).environment("job")
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), nothing)
-    run = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--input", str(nothing), "--output"]
+    run = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run"]
+    run += ["--device", "cpu", "--input", str(nothing), "--output"]
     imports = [
         sys.executable,
         "-c",

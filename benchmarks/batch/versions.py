@@ -78,9 +78,9 @@ def processor_seconds(path: str, source: Path, output: Path) -> float:
     """Run the job once; return the processor time of all its processes."""
     one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run", "--device", "cpu", "--input", source, "--output", output]
-    environment = os.environ | one_thread | {"PYTHONPATH": path}
-    subprocess.run(command, env=environment, check=True, capture_output=True)
+    command = [sys.executable, "-m", "gpu_repo_runtime.batch", "bench", "run"]
+    command += ["--device", "cpu", "--input", source, "--output", output]
+    subprocess.run(command, env=os.environ | one_thread | {"PYTHONPATH": path}, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 

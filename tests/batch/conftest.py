@@ -27,6 +27,7 @@ from tests.processes import Process
 
 PACKAGE = "row_counter"
 RUNTIME = ROOT / "runtime" / "src"
+JOB = ("-m", "gpu_repo_runtime.batch", "topic_finder")  # the command of a rendered child
 WAY = ROOT / "templates" / "batch" / "src" / "{{package_name}}" / "job" / "__init__.py"
 
 

@@ -43,7 +43,7 @@ settings = SerializationSettings(project="p", domain="d", version="v", image_con
 template = get_serializable(OrderedDict(), settings, flyte_task.predict).template
 limits = {entry.name: entry.value for entry in template.container.resources.limits}
 assert limits == {1: "4", 2: "1", 3: "16Gi"}, limits
-assert template.container.command == ["python", "-m", "gpu_repo_runtime.batch", "topic_finder", "run"], template.container.command
+assert template.container.command == ["python", "-m", "gpu_repo_runtime.batch", "topic_finder", "run"]
 assert template.metadata.interruptible and template.metadata.retries.retries == 3
 get_serializable(OrderedDict(), settings, flyte_task.predict_all)
 """

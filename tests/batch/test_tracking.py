@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.answers import AnswerSet
-from tests.batch.conftest import RUNTIME
+from tests.batch.conftest import JOB, RUNTIME
 from tests.batch.training import outcome
 from tests.shared import once, shared_folder
 
@@ -40,7 +40,7 @@ def train(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Train:
 
     def run(*options: str, **own: str) -> subprocess.CompletedProcess[str]:
         given = environment(child, tmp_path, CALLS=str(tmp_path / "calls"), **own)
-        command = [sys.executable, "-m", "gpu_repo_runtime.batch", "topic_finder", "train", "--output", tmp_path / "out", *SHORT, *options]
+        command = [sys.executable, *JOB, "train", "--output", tmp_path / "out", *SHORT, *options]
         return subprocess.run(command, env=given, capture_output=True, text=True, check=False, timeout=120)
 
     return run
@@ -153,7 +153,7 @@ def _answers(url: str) -> bool:
 def test_a_real_server_holds_the_course(render, server, mlflow_python, tmp_path):
     child = render(AnswerSet("batch", "plain"))
     given = environment(child, MLFLOW_TRACKING_URI=server)
-    command = [mlflow_python, "-m", "gpu_repo_runtime.batch", "topic_finder", "train", "--output", tmp_path / "out", *SHORT]
+    command = [mlflow_python, *JOB, "train", "--output", tmp_path / "out", *SHORT]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     run = (tmp_path / "out" / "mlflow_run.txt").read_text()

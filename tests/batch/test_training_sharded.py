@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.answers import AnswerSet
-from tests.batch.conftest import RUNTIME
+from tests.batch.conftest import JOB, RUNTIME
 from tests.batch.training import outcome
 from tests.shared import once
 
@@ -72,7 +72,7 @@ def train(render: Callable[[AnswerSet], Path], torch_python: Path) -> Callable[.
         launch = (
             ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"] if processes > 1 else []
         )
-        command = [torch_python, *launch, "-m", "gpu_repo_runtime.batch", "topic_finder", "train", "--output", output, *OPTIONS, *options]
+        command = [torch_python, *launch, *JOB, "train", "--output", output, *OPTIONS, *options]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
     return run

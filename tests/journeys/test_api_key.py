@@ -37,8 +37,9 @@ def test_lint_accepts_what_the_page_shows(child: Child) -> None:
 
 
 def test_help_of_the_image_s_command_names_the_settings(child: Child) -> None:
-    child.sh("scripts/shell python -m gpu_repo_runtime.serving parcel_prices --help", expect="API_KEY")
-    child.refused("scripts/shell python -m gpu_repo_runtime.serving parcel_prices --port 9000", expect="unrecognized arguments: --port")
+    serve = "scripts/shell python -m gpu_repo_runtime.serving parcel_prices"
+    child.sh(f"{serve} --help", expect="API_KEY")
+    child.refused(f"{serve} --port 9000", expect="unrecognized arguments: --port")
 
 
 def test_without_the_key_401_and_with_it_the_price(child: Child) -> None:

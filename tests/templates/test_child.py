@@ -75,7 +75,7 @@ def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, fr
     assert " passed" in run(child, "scripts/smoke")
     assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
     if project_type == "service":
-        text = run(child, ".venv/bin/python", "-m", "gpu_repo_runtime.serving", "topic_finder", expect=78, PYTHONPATH="src", DEVICE="cuda")
+        text = run(child, "scripts/run", expect=78, DEVICE="cuda")
         assert "no GPU can be used" in text, f"{framework}: DEVICE=cuda without a GPU: {text}"
 
 
