@@ -90,7 +90,7 @@ dev-lock: $(READY) ## resolve requirements-dev.lock from requirements-dev.in
 
 .PHONY: build-lock
 build-lock: $(READY) ## resolve the build tools that libraries package with
-	@echo 'hatchling>=1.27' | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@printf '%s\n' 'hatchling>=1.27' hatch-vcs | .venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make build-lock' - \
 	    --output-file templates/library/scripts/tools/build.lock
 

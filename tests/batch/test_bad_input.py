@@ -67,7 +67,7 @@ def test_bad_rows_of_csv(job, tmp_path, out):
     assert [(row["row"], row["reason"]) for row in out.quarantined()] == [
         (1, "1 fields where the header has 2"),
         (2, "3 fields where the header has 2"),
-        (3, "column 'text' is not UTF-8"),
+        (3, "column 'text' is not UTF-8: --encoding names another"),
     ]
 
 

@@ -64,3 +64,21 @@ def test_data_that_gitignore_matches_is_missed_before_it_is_published(child: Chi
 def test_a_copy_of_the_folder_does_not_run_the_code_of_the_first(child: Child) -> None:
     child.sh("cp -r . ../copied && cd ../copied && scripts/setup", expect="making .venv")
     child.sh("cd ../copied && mv ../copied ../moved && cd ../moved && ! scripts/test", expect="run scripts/setup")
+
+
+@pytest.mark.slow
+def test_my_command_is_installed_and_an_extra_that_is_not_locked_is_named(child: Child) -> None:
+    command = '[project.scripts]\\ndistance = "kernel_distance.__main__:main"\\n'
+    child.sh(f"cp pyproject.toml .. && printf '{command}' >>pyproject.toml")
+    child.sh("""sed -i '/^gpu = /a viz = ["packaging"]' pyproject.toml""")
+    child.sh("scripts/lock", expect="no lock contains extra viz")
+    child.sh("scripts/setup && .venv/bin/distance --help", expect="usage: ")
+    child.sh("mv ../pyproject.toml pyproject.toml")
+
+
+@pytest.mark.slow
+def test_the_version_may_come_from_the_tag(child: Child) -> None:
+    child.sh("""sed -i 's/^version = .*/dynamic = ["version"]/; s/"hatchling>=1.27"/&, "hatch-vcs"/' pyproject.toml""")
+    child.sh("""printf '\\n[tool.hatch.version]\\nsource = "vcs"\\n' >>pyproject.toml && git add --all""")
+    child.sh("git -c user.name=Me -c user.email=me@example.com commit -qm Version && git tag v1.2.3")
+    child.sh("scripts/package", expect="made kernel_distance-1.2.3")

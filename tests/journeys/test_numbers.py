@@ -84,3 +84,9 @@ def test_the_bad_rows_are_found_in_the_table(child: Child) -> None:
     for number, column in BAD.items():
         assert number in output, f"no wine {number} in:\n{output}"
         assert f"{column}: " in output, f"no reason with {column} in:\n{output}"
+
+
+def test_a_table_that_is_written_otherwise_names_the_option(child: Child) -> None:
+    child.sh("tr , ';' <wines.csv >semicolons.csv && sed 's/label/grape/' wines.csv >named.csv")
+    child.refused("scripts/run --output build/other --input semicolons.csv", "--delimiter ';'")
+    child.refused("scripts/run --output build/other --input named.csv --keep grape", "leave it out of --keep")

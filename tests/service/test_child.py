@@ -58,14 +58,6 @@ def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(environment: dict[
     subprocess.run([sys.executable, "-W", "ignore", "-c", SAME], check=True, env=environment)
 
 
-def test_the_tests_and_the_smoke_test_of_a_new_service_pass(environment: dict[str, str]) -> None:
-    child = Path(environment["PYTHONPATH"].split(os.pathsep)[0]).parent
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]
-    own = os.environ | environment
-    done = subprocess.run(command, cwd=child, env=own, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_what_was_written_for_version_0_2_goes_on_working(environment: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", EARLIER], check=True, env=environment)
 

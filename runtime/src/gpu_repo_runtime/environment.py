@@ -18,6 +18,7 @@ import tempfile
 from importlib import metadata
 from pathlib import Path
 
+from .project import read as read_project
 from .project import write as write_project
 from .stale_lock import required
 
@@ -173,7 +174,7 @@ def _packages_of_image() -> list[Path]:
 
 
 def link_project() -> None:
-    """Let src/ be found in .venv from any folder, as notebooks and editors start there; before the runtime in wheels/.
+    """Let src/ be found in .venv from any folder, before the runtime in wheels/, and [project.scripts] in .venv/bin.
 
     A copy of the runtime in src/ counts in place of the wheel, as it does in the scripts.
     """
@@ -181,6 +182,12 @@ def link_project() -> None:
     for packages in VENV.glob("lib/python*/site-packages"):
         (packages / "project.pth").write_text(line, encoding="utf-8")
         write_project(Path(), packages)  # so that the code can ask for its own version
+    project = read_project(Path())
+    for name, value in (project.entry_points if project else {}).get("console_scripts", {}).items():
+        program = VENV / "bin" / name
+        call = f"from importlib.metadata import EntryPoint\nsys.exit(EntryPoint({name!r}, {value!r}, '').load()())\n"
+        program.write_text(f"#!{PYTHON.absolute()}\nimport sys\n{call}", encoding="utf-8")
+        program.chmod(0o755)
 
 
 def not_locked() -> list[str]:

@@ -1,6 +1,6 @@
 """Resolve the packages that a repository asks for, under the versions of its base image, into requirements*.lock.
 
-usage: locking --image NAME [--gpu] [--requirements NAME [--project]] -- [options of uv pip compile]
+usage: locking --image NAME [--gpu] [--requirements NAME [--project]] -- [--upgrade]
        locking ... -- --audit [--db PLACE]
 
 pyproject.toml says what is asked for, with its extra `gpu` and its group `dev`; or NAME.in, NAME-gpu.in and NAME-dev.in
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 UV = Path(".venv/bin/uv")
@@ -88,13 +89,18 @@ class Locking:
             more["requirements-gpu.lock"] = [*asked, *([f"{named}-gpu.in"] if named else ["--extra", "gpu"])]
         return more | {"requirements-dev.lock": [f"{named}-dev.in"] if named else ["--group", "dev"]}
 
-    def check_places(self) -> None:
-        """Raise NotLockedError where pyproject.toml takes a package from a folder or from git: the image cannot."""
+    def check_project(self) -> None:
+        """Print what no lock contains. Raises NotLockedError for a package from a folder or git: the image cannot."""
         try:
             told = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError):  # uv says what is wrong with it
             return
         project, groups = told.get("project", {}), told.get("dependency-groups", {})
+        names = [f"extra {name}" for name in project.get("optional-dependencies", {}) if name != "gpu"]
+        names += [f"group {name}" for name in groups if name != "dev"]
+        if names:
+            what = f"no lock contains {', '.join(names)}"
+            print(f"lock: {what}: use dependencies, or the group dev for tools", file=sys.stderr)
         lists = [project.get("dependencies", []), *project.get("optional-dependencies", {}).values(), *groups.values()]
         named = told.get("tool", {}).get("uv", {}).get("sources", {})
         # One table, or a list of them for markers.
@@ -140,7 +146,7 @@ class Locking:
     def run(self) -> list[str]:
         """Write all locks and return the names of those that changed. Raises NotLockedError."""
         if not self.requirements or self.project:
-            self.check_places()
+            self.check_project()
         with tempfile.TemporaryDirectory() as folder:
             under = ["constraints.txt"]
             for name, asked in self.locks().items():
@@ -154,20 +160,6 @@ class Locking:
         for name in changed:
             Path(name).write_bytes(texts[name])
         return changed
-
-
-def wrong_option(given: list[str]) -> str:
-    """Return what uv says of options that it does not know, "" where it takes them."""
-    if all(re.match("--upgrade|-[UP]", word) for word in given):
-        return ""
-    if not given[0].startswith("-"):
-        return f"unexpected argument '{given[0]}'"
-    done = subprocess.run([UV, "pip", "compile", *given, "--help"], capture_output=True, text=True, check=False)
-    return (
-        (done.stderr.strip().splitlines() or ["error: unexpected arguments"])[0].removeprefix("error: ")
-        if done.returncode
-        else ""
-    )
 
 
 def audited(locking: Locking, given: list[str]) -> int:
@@ -196,8 +188,9 @@ def main(words: list[str]) -> int:
     locking = Locking(asked.image, asked.requirements, asked.project, asked.gpu, tuple(given))
     if "--audit" in given:
         return audited(locking, given)
-    if wrong := wrong_option(given):
-        print(f"lock: {wrong}: see scripts/lock --help", file=sys.stderr)
+    values = [word for before, word in pairwise(given) if before in ("-P", "--upgrade-package")]
+    if wrong := [word for word in given if word not in values and not re.match("--upgrade|-[UP]", word)]:
+        print(f"lock: unknown option {wrong[0]}: see scripts/lock --help", file=sys.stderr)
         return 2
     try:
         changed = locking.run()

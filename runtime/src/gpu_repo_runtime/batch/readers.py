@@ -286,7 +286,7 @@ class CsvReader(LineReader):
         if sum(map(len, one)) > self._limit:
             return f"the row has more bytes than --max-row-bytes, {self._limit}"
         wrong = [name for name, cell in zip(self.header, one, strict=True) if not is_utf8(cell)]
-        return f"column {wrong[0]!r} is not UTF-8" if wrong else ""
+        return f"column {wrong[0]!r} is not UTF-8: --encoding names another" if wrong else ""
 
     def _assembled(
         self, rows: Sequence[int], cells: dict[int, pa.Array], bad: dict[int, str], some: Sequence[Any], first: int

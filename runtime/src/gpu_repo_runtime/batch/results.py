@@ -31,7 +31,7 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
         if not isinstance(key, str):
             raise BadConfiguration(f"the model's answers have the key {key!r}, which is not text")
         if key in names:
-            raise BadConfiguration(f"the model's answers have the key {key!r}, which is a column of the output already")
+            raise BadConfiguration(f"the output has a column {key!r} already: leave it out of --keep, or rename it")
     if not keys:
         raise BadConfiguration("the model's answers are empty: predict has to return a dict for each text")
     fields = []

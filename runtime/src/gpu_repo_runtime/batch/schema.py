@@ -17,7 +17,7 @@ from .exits import BadConfiguration, BadInput, refusal
 from .inputs import InputFile
 from .parts import LINE_COLUMN, Columns, Limits
 from .readers import DELIMITERS, CsvReader, first_cells, is_utf8
-from .shapes import shape_of, taken
+from .shapes import listed, shape_of, taken
 from .textstreams import BROKEN, BYTES_AT_ONCE, Lines
 
 READERS = 16
@@ -197,7 +197,6 @@ def check_names(schema: pa.Schema, names: Sequence[str]) -> None:
     there = Counter(schema.names)
     for name in names:
         if name not in there:
-            known = ", ".join(there) or "none"
-            raise BadConfiguration(f"the input has no column {name!r} (see --column and --keep); it has: {known}")
+            raise BadConfiguration(f"the input has no column {name!r} (see --column, --keep); it has: {listed(there)}")
         if there[name] > 1:
             raise BadConfiguration(f"the input has {there[name]} columns {name!r}: which one is meant?")

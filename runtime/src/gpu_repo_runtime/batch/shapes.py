@@ -1,7 +1,7 @@
 """What an owner's ``Input`` asks of a table: which columns make one, and which of them hold files."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,7 +139,7 @@ def taken(
     columns = dict(fields)
     strange = [name for name in files if name not in columns and name not in columns.values()]
     if strange:
-        raise BadConfiguration(f"--files {strange[0]}: that is not a column of an input; there are {_listed(columns)}")
+        raise BadConfiguration(f"--files {strange[0]}: that is not a column of an input; there are {listed(columns)}")
     paths = frozenset(columns.get(name, name) for name in files)
     is_open = shape.kind == "object" and shape.open and not chosen
     left_out = frozenset(kept) - set(shape.keys) if is_open else None
@@ -156,7 +156,7 @@ def _fields(
             raise BadConfiguration(
                 f"{what}, and the input has {len(names)} columns: say with --columns which one holds it"
                 + (", or in which order columns are its items" if shape.kind == "list" else "")
-                + f"; there are {_listed(names)}"
+                + f"; there are {listed(names)}"
             )
         if len(chosen) > 1 and shape.kind == "value":
             raise BadConfiguration(f"{what}, which one column holds; --columns says {', '.join(chosen)}")
@@ -166,7 +166,7 @@ def _fields(
     renamed = dict(_pair(word) for word in chosen)
     unknown = [key for key in renamed if key not in shape.keys]
     if unknown and not shape.open:
-        raise BadConfiguration(f"--columns {unknown[0]}: {what}, which has no such field; it has {_listed(shape.keys)}")
+        raise BadConfiguration(f"--columns {unknown[0]}: {what}, which has no such field; it has {listed(shape.keys)}")
     if shape.open:
         others = renamed or {name: name for name in names if name not in kept}
         return list(({key: key for key in shape.keys if key in names} | others).items())
@@ -179,7 +179,7 @@ def _fields(
     fields = [(key, renamed.get(key) or _column(key, names, shape)) for key in shape.keys]
     found = [(key, column) for key, column in fields if column in names or key in renamed or key in shape.required]
     if not found:
-        raise BadConfiguration(f"{what}, and none of its fields is a column of the input; it has: {_listed(names)}")
+        raise BadConfiguration(f"{what}, and none of its fields is a column of the input; it has: {listed(names)}")
     return found
 
 
@@ -191,12 +191,11 @@ def _column(key: str, names: Sequence[str], shape: Shape) -> str:
 def _check_there(fields: list[tuple[str, str]], shape: Shape, names: Sequence[str], what: str) -> None:
     there = Counter(names)
     for key, column in fields:
-        if column in there:
-            if there[column] > 1:
-                raise BadConfiguration(f"the input has {there[column]} columns {column!r}: which one is meant?")
-        else:
+        if there[column] > 1:
+            raise BadConfiguration(f"the input has {there[column]} columns {column!r}: which one is meant?")
+        if column not in there:
             where = f"; --columns {key}=COLUMN says what it is called" if key else ""
-            raise BadConfiguration(f"{what}, and the input has no column {column!r}; it has: {_listed(names)}{where}")
+            raise BadConfiguration(f"{what}, and the input has no column {column!r}; it has: {listed(names)}{where}")
 
 
 def _pair(word: str) -> tuple[str, str]:
@@ -204,8 +203,10 @@ def _pair(word: str) -> tuple[str, str]:
     return key, column if mark else key
 
 
-def _listed(names: Sequence[str] | dict[str, str]) -> str:
-    return ", ".join(names) or "none"
+def listed(names: Collection[str]) -> str:
+    """Return the names of columns, with the option that separates them where the file has another delimiter."""
+    mark = next((one for one in ";\t|" if any(one in name for name in names)), "")
+    return (", ".join(names) or "none") + (f" (--delimiter {mark!r} separates them)" if mark else "")
 
 
 class _Schemas:
