@@ -1,4 +1,4 @@
-"""A child's scripts in the hands of people: called by a link, from elsewhere, in odd shells and read-only checkouts."""
+"""A child's scripts in the hands of people: an environment that is not finished, a read-only checkout."""
 
 from __future__ import annotations
 
@@ -38,20 +38,6 @@ def locked(child: Path) -> None:
     """Let .venv be of the locks, as scripts/setup leaves it."""
     locks = sorted(child.glob("requirements*.lock"))
     (child / ".venv/locks").write_bytes(b"".join(lock.read_bytes() for lock in locks))
-
-
-def test_a_link_in_a_folder_of_programs_leads_to_the_child(child: Path, tmp_path: Path) -> None:
-    locked(child)
-    (tmp_path / "bin").mkdir()
-    link = tmp_path / "bin/try-topics"
-    link.symlink_to(child / "scripts/run")
-    done = run(tmp_path, link, "rain", str(child / "README.md"), "-k", "1")
-    assert done.returncode == 0, done.stderr
-    assert "usage: scripts/run TEXT" in run(tmp_path, link, "--help").stdout
-
-
-def test_help_is_there_from_any_folder(child: Path) -> None:
-    assert "usage: scripts/test" in run(child / "src", "../scripts/test", "--help").stdout
 
 
 def test_an_environment_that_is_not_finished_is_named(child: Path) -> None:
