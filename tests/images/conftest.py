@@ -59,8 +59,9 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run every test that takes `image` once per row, all tests of a row together."""
-    if "image" in metafunc.fixturenames:
+    """Run every test that takes `image` once per row, all tests of a row together; unless it names its own rows."""
+    own = any("image" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize"))
+    if "image" in metafunc.fixturenames and not own:
         metafunc.parametrize("image", ROWS, indirect=True, scope="session")
 
 

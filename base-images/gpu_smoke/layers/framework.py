@@ -227,8 +227,12 @@ def _on_gpu(context: Context, facts: Facts) -> list[Finding]:
 
 
 def idle(context: Context) -> str:
-    """Say why there is no framework to ask."""
-    return "" if context.options.framework in ADAPTERS else "plain: no framework in this image"
+    """Say why no framework is imported: that takes seconds, and without a GPU it proves nothing that is required."""
+    options = context.options
+    if options.framework not in ADAPTERS:
+        return "plain: no framework in this image"
+    needless = options.mode == "node" and options.require not in ("framework", "model") and not gpu_here(context)
+    return "not imported: no GPU here" if needless else ""
 
 
 LAYERS = (
