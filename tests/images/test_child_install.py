@@ -101,11 +101,6 @@ def test_a_lock_that_would_change_the_image_is_rejected(image: Built, container:
     assert not changed, f"{image.name}: a rejected lock changed {changed}"
 
 
-def test_a_wrong_hash_is_one_clear_line(container: Container) -> None:
-    code, output = install(container, f"tqdm==4.67.1 {HASH}\n")
-    assert (code, "uv could not install the packages" in output, "Traceback" in output) == (3, True, False), output
-
-
 def test_what_other_platforms_need_is_no_conflict(image: Built, container: Container) -> None:
     """A pin for another platform in a universal lock is passed over; the lock of the base itself installs nothing."""
     other = f'nvidia-npp==99.1 ; sys_platform == "win32" {HASH}\n'
@@ -140,18 +135,8 @@ def test_a_child_builds_and_a_changed_line_is_one_small_layer(image: Built, tmp_
     (tmp_path / "requirements.lock").write_text(resolve(image.name, ["tqdm"], tmp_path))
 
     def build(tag: str) -> subprocess.CompletedProcess[str]:
-        command = [
-            "docker",
-            "build",
-            "--progress",
-            "plain",
-            "--tag",
-            tag,
-            "--build-arg",
-            f"BASE_IMAGE={image.tag}",
-            str(tmp_path),
-        ]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        command = ["docker", "build", "--progress=plain", f"--tag={tag}", f"--build-arg=BASE_IMAGE={image.tag}"]
+        return subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
 
     layers = []
     for number in (1, 2):
