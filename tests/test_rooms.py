@@ -16,7 +16,6 @@ from tests.conftest import ROOT
 
 PLACES = (".", "hooks", "tools", "runtime/src", "base-images", "base-images/recipe/finish")
 OURS = ("tests", "benchmarks", "fleetkit", "adoption", "releasekit", "image_tools", "gpu_repo_runtime")
-PATHS = ("base-images", "runtime/src")
 
 
 def taken(file: Path) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_smoke import drivers, elf, loaded, mask
+from gpu_smoke import elf, loaded, mask
 from gpu_smoke.host import Host
 from gpu_smoke.layers import compatibility, framework, kernel_text, model, module
 from gpu_smoke.platforms import detect
@@ -19,91 +19,97 @@ from gpu_smoke.platforms import detect
 from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT
 from tests.sampling import sampled
 
-
-@pytest.mark.parametrize(
-    ("runtime", "driver", "forward", "kind"),
-    [
-        (13000, 13000, False, "backward"),
-        (12090, 13000, False, "backward"),
-        (11080, 13020, False, "backward"),
-        (12090, 12020, False, "minor"),
-        (13020, 13000, False, "minor"),
-        (13000, 12090, False, "broken"),
-        (12000, 11080, False, "broken"),
-        (13000, 13000, True, "forward"),
-        (13020, 13000, True, "forward"),
-        (14000, 13000, True, "broken"),
-    ],
-)
-def test_compatibility_verdict(runtime: int, driver: int, forward: bool, kind: str) -> None:
-    assert compatibility.verdict(runtime, driver, forward) == kind
+VERDICTS = [
+    (13000, 13000, False, "backward"),
+    (12090, 13000, False, "backward"),
+    (11080, 13020, False, "backward"),
+    (12090, 12020, False, "minor"),
+    (13020, 13000, False, "minor"),
+    (13000, 12090, False, "broken"),
+    (12000, 11080, False, "broken"),
+    (13000, 13000, True, "forward"),
+    (13020, 13000, True, "forward"),
+    (14000, 13000, True, "broken"),
+]
 
 
-@pytest.mark.parametrize(
-    ("value", "entries", "hides_all", "bad"),
-    [
-        (None, [], False, ""),
-        ("", [], True, ""),
-        ("-1", [], True, ""),
-        ("NoDevFiles", [], True, ""),
-        ("0", ["0"], False, ""),
-        ("1,0", ["1", "0"], False, ""),
-        (" 0 , 1 ", ["0", "1"], False, ""),
-        ("0,-1,1", ["0"], False, ""),
-        ("0,2", ["0"], False, "2"),
-        ("2", [], True, "2"),
-        ("0,0", ["0"], False, "0"),
-        ("GPU-aaaa,GPU-AAAA-1", ["GPU-aaaa"], False, "GPU-AAAA-1"),
-        ("GPU-aaaa,GPU-bbbb", ["GPU-aaaa", "GPU-bbbb"], False, ""),
-        ("GPU-aaaa", ["GPU-aaaa"], False, ""),
-        ("gpu-aaaa", [], True, "gpu-aaaa"),
-        ("GPU-", [], True, "GPU-"),
-        ("GPU-cccc", [], True, "GPU-cccc"),
-        ("MIG-1234", ["MIG-1234"], False, ""),
-        ("MIG-GPU-aaaa/1/0", ["MIG-GPU-aaaa/1/0"], False, ""),
-        ("all", [], True, "all"),
-        ("0x1", [], True, "0x1"),
-    ],
-)
-def test_mask(value: str | None, entries: list[str], hides_all: bool, bad: str) -> None:
-    read = mask.parse(value, ["GPU-aaaa-1", "GPU-bbbb-2"])
-    assert (read.entries, read.hides_all, read.bad) == (entries, hides_all, bad)
-    twice = read.entries and bad.lower().startswith(read.entries[0].lower())
-    assert read.problem == ("" if not bad else "is named twice" if twice else "does not exist"), value
+def test_compatibility_verdict() -> None:
+    for runtime, driver, forward, kind in VERDICTS:
+        assert compatibility.verdict(runtime, driver, forward) == kind, (runtime, driver, forward, kind)
 
 
-def test_mask_without_a_list_of_gpus_trusts_the_numbers() -> None:
-    assert mask.parse("7,GPU-1", None).entries == ["7", "GPU-1"]
+MASKS = [
+    (None, [], False, ""),
+    ("", [], True, ""),
+    ("-1", [], True, ""),
+    ("NoDevFiles", [], True, ""),
+    ("0", ["0"], False, ""),
+    ("1,0", ["1", "0"], False, ""),
+    (" 0 , 1 ", ["0", "1"], False, ""),
+    ("0,-1,1", ["0"], False, ""),
+    ("0,2", ["0"], False, "2"),
+    ("2", [], True, "2"),
+    ("0,0", ["0"], False, "0"),
+    ("GPU-aaaa,GPU-AAAA-1", ["GPU-aaaa"], False, "GPU-AAAA-1"),
+    ("GPU-aaaa,GPU-bbbb", ["GPU-aaaa", "GPU-bbbb"], False, ""),
+    ("GPU-aaaa", ["GPU-aaaa"], False, ""),
+    ("gpu-aaaa", [], True, "gpu-aaaa"),
+    ("GPU-", [], True, "GPU-"),
+    ("GPU-cccc", [], True, "GPU-cccc"),
+    ("MIG-1234", ["MIG-1234"], False, ""),
+    ("MIG-GPU-aaaa/1/0", ["MIG-GPU-aaaa/1/0"], False, ""),
+    ("all", [], True, "all"),
+    ("0x1", [], True, "0x1"),
+]
 
 
-@pytest.mark.parametrize(
-    ("archs", "capability", "covered"),
-    [
-        ("sm_80", "8.0", True),
-        ("sm_80", "8.9", True),
-        ("sm_86", "8.0", False),
-        ("sm_80", "9.0", False),
-        ("compute_90", "12.0", True),
-        ("compute_90", "8.9", False),
-        ("sm_90a", "9.0", True),
-        ("sm_100a", "10.3", False),
-        ("sm_100f", "10.3", True),
-        ("sm_120", "12.1", True),
-        ("sm_50 sm_86 sm_90", "12.0", False),
-        ("gfx90a nonsense sm_", "9.0", False),
-    ],
-)
-def test_architecture_list_covers(archs: str, capability: str, covered: bool) -> None:
-    assert framework.covers(archs.split(), capability) is covered
+def test_mask() -> None:
+    for value, entries, hides_all, bad in MASKS:
+        read = mask.parse(value, ["GPU-aaaa-1", "GPU-bbbb-2"])
+        assert (read.entries, read.hides_all, read.bad) == (entries, hides_all, bad), (value, entries, hides_all, bad)
+        twice = read.entries and bad.lower().startswith(read.entries[0].lower())
+        assert read.problem == ("" if not bad else "is named twice" if twice else "does not exist"), value
 
 
-@pytest.mark.parametrize(
-    ("cuda", "version"),
-    [(11080, "7.8"), (12000, "8.0"), (12050, "8.5"), (12060, "8.5"), (12080, "8.7"), (12090, "8.8"), (13000, "9.0"),
-     (13020, "9.2"), (10020, ""), (0, ""), (-5, "")],
-)  # fmt: skip
-def test_ptx_version_of_cuda(cuda: int, version: str) -> None:
-    assert kernel_text.ptx_version(cuda) == version
+COVERED = [
+    ("sm_80", "8.0", True),
+    ("sm_80", "8.9", True),
+    ("sm_86", "8.0", False),
+    ("sm_80", "9.0", False),
+    ("compute_90", "12.0", True),
+    ("compute_90", "8.9", False),
+    ("sm_90a", "9.0", True),
+    ("sm_100a", "10.3", False),
+    ("sm_100f", "10.3", True),
+    ("sm_120", "12.1", True),
+    ("sm_50 sm_86 sm_90", "12.0", False),
+    ("gfx90a nonsense sm_", "9.0", False),
+]
+
+
+def test_architecture_list_covers() -> None:
+    for archs, capability, covered in COVERED:
+        assert framework.covers(archs.split(), capability) is covered, (archs, capability, covered)
+
+
+PTX_VERSIONS = [
+    (11080, "7.8"),
+    (12000, "8.0"),
+    (12050, "8.5"),
+    (12060, "8.5"),
+    (12080, "8.7"),
+    (12090, "8.8"),
+    (13000, "9.0"),
+    (13020, "9.2"),
+    (10020, ""),
+    (0, ""),
+    (-5, ""),
+]
+
+
+def test_ptx_version_of_cuda() -> None:
+    for cuda, version in PTX_VERSIONS:
+        assert kernel_text.ptx_version(cuda) == version, (cuda, version)
 
 
 PTXAS = shutil.which("ptxas")
@@ -147,42 +153,21 @@ def test_ptx_assembles(tmp_path: Path, text: str, cuda: str, arch: str) -> None:
     assert made.stat().st_size > 0
 
 
-@pytest.mark.skipif(PTXAS is None, reason="ptxas is not on PATH: install a CUDA toolkit to assemble the PTX texts")
-def test_newest_ptx_of_the_ptxas_at_hand_assembles_and_the_next_does_not(tmp_path: Path) -> None:
-    archs, (major, minor) = ptxas_knows()
-    version = kernel_text.ptx_version(1000 * major + 10 * minor)
-    newer = f"{version.split('.')[0]}.{int(version.split('.')[1]) + 1}"
-    source = tmp_path / "kernel.ptx"
-    for text, code in ((version, 0), (newer, 255)):
-        source.write_text(kernel_text.stamped(text))
-        done = subprocess.run([PTXAS, "-arch=sm_90", str(source), "-o", "/dev/null"], capture_output=True, text=True)
-        assert done.returncode == code, f"CUDA {major}.{minor}, PTX {text}: {done.stderr}"
-    assert "sm_90" in archs
+MODULES = [
+    ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023", "535.104.05"),
+    ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (x@y)", "580.65.06"),
+    ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  610.43.02  Release Build", "610.43.02"),
+    ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256  Thu", "470.256"),
+    ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", ""),
+    ("", ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("text", "version"),
-    [
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023", "535.104.05"),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (x@y)", "580.65.06"),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  610.43.02  Release Build", "610.43.02"),
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256  Thu", "470.256"),
-        ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", ""),
-        ("", ""),
-    ],
-)
-def test_kernel_module_version(text: str, version: str) -> None:
-    assert module.parse_version(text) == version
-    flavour = "open" if "Open" in text else "proprietary" if version else ""
-    assert module.flavour(text) == flavour
-
-
-@pytest.mark.parametrize(
-    ("path", "version"),
-    [("/x/libcuda.so.535.104.05", "535.104.05"), ("/x/libcuda.so.1.1", ""), ("/x/libcuda.so.1", ""), ("", "")],
-)
-def test_version_in_a_file_name(path: str, version: str) -> None:
-    assert drivers.file_version(path) == version
+def test_kernel_module_version() -> None:
+    for text, version in MODULES:
+        assert module.parse_version(text) == version, (text, version)
+        flavour = "open" if "Open" in text else "proprietary" if version else ""
+        assert module.flavour(text) == flavour, (text, version)
 
 
 def test_file_kinds(tmp_path: Path) -> None:
@@ -227,27 +212,27 @@ def test_two_drivers_are_copies_whatever_their_versions() -> None:
     assert loaded.duplicates(entries) == {"cuda": ["/compat", "/lib"]}
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "same"),
-    [
-        ([1.0], [1.0005], True),
-        ([1.0], [1.002], False),
-        ([{"a": "x", "b": [1.0, 2.0]}], [{"a": "x", "b": [1.0, 2.0]}], True),
-        ([{"a": "x"}], [{"a": "y"}], False),
-        ([{"a": 1}], [{"b": 1}], False),
-        ([[1.0, 2.0]], [[1.0]], False),
-        ([(1.0, 2.0)], [[1.0, 2.0]], True),
-        ([float("nan")], [float("nan")], True),
-        ([float("nan")], [1.0], False),
-        ([float("inf")], [float("inf")], True),
-        ([float("inf")], [1.0], False),
-        ([True], [1.0], False),
-        (["a"], [1.0], False),
-        ([None], [None], True),
-    ],
-)
-def test_results_are_compared(left: list, right: list, same: bool) -> None:
-    assert (model.differences(left, right, 1e-3) == []) is same
+RESULTS = [
+    ([1.0], [1.0005], True),
+    ([1.0], [1.002], False),
+    ([{"a": "x", "b": [1.0, 2.0]}], [{"a": "x", "b": [1.0, 2.0]}], True),
+    ([{"a": "x"}], [{"a": "y"}], False),
+    ([{"a": 1}], [{"b": 1}], False),
+    ([[1.0, 2.0]], [[1.0]], False),
+    ([(1.0, 2.0)], [[1.0, 2.0]], True),
+    ([float("nan")], [float("nan")], True),
+    ([float("nan")], [1.0], False),
+    ([float("inf")], [float("inf")], True),
+    ([float("inf")], [1.0], False),
+    ([True], [1.0], False),
+    (["a"], [1.0], False),
+    ([None], [None], True),
+]
+
+
+def test_results_are_compared() -> None:
+    for left, right, same in RESULTS:
+        assert (model.differences(left, right, 1e-3) == []) is same, (left, right, same)
 
 
 PLATFORMS = {

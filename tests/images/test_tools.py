@@ -46,7 +46,6 @@ def test_every_row_agrees_with_its_lock(name: str) -> None:
     assert check.row_problems(CATALOG, find_row(CATALOG, name)) == []
 
 
-@pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -61,10 +60,11 @@ def test_every_row_agrees_with_its_lock(name: str) -> None:
         ("compute_capabilities", {"sass": ["sm_90"], "ptx": []}),
     ],
 )
-def test_a_row_that_lies_is_caught(name: str, key: str, value: Any) -> None:
+def test_a_row_that_lies_is_caught(key: str, value: Any) -> None:
     """A wrong value in any field that the lock or the catalogue can contradict is named."""
-    found = check.row_problems(*changed_row(name, **{key: value}))
-    assert any(key in problem for problem in found), f"{name}: {key}={value!r} gave {found}"
+    for name in ROWS:
+        found = check.row_problems(*changed_row(name, **{key: value}))
+        assert any(key in problem for problem in found), f"{name}: {key}={value!r} gave {found}"
 
 
 @pytest.mark.parametrize(

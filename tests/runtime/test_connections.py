@@ -144,13 +144,3 @@ def wait_for(seen: Callable[[], bool], seconds: float = 5.0) -> bool:
 
 
 PIECES = {"at once": 10**9, "in two pieces": 60_000, "in many pieces": 5_000}
-LARGE_HEADS = {
-    "one long header": (b"GET /livez HTTP/1.1\r\nhost: x\r\nx-long: " + b"a" * 150_000 + b"\r\n\r\n", b"431"),
-    "many long headers": (
-        b"GET /livez HTTP/1.1\r\nhost: x\r\n" + b"x-y: %s\r\n" % (b"a" * 4000) * 30 + b"\r\n",
-        b"431",
-    ),
-    "many headers": (b"GET /livez HTTP/1.1\r\nhost: x\r\n" + b"a: b\r\n" * 1000 + b"\r\n", b"431"),
-    "a long path": (b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", b"414"),
-    "a long query": (b"GET /livez?" + b"a" * 10_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", b"414"),
-}

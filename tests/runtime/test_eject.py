@@ -44,16 +44,6 @@ def test_a_copy_is_never_replaced(project: Path) -> None:
     assert list((project / COPY).iterdir()) == []
 
 
-def test_what_fails_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(eject.os, "rename", full)
-    with pytest.raises(eject.CannotEject, match="No space left on device"):
-        eject.eject(project)
-    assert list((project / "src").iterdir()) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("project_type", sampled(["service", "batch"], ["batch"]))
 def test_the_copy_passes_the_lint_of_a_repository(

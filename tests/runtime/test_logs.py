@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import json
 import logging
 import os
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.runtime import raw
-from tests.runtime.services import PACKAGE, RUNTIME, Process
+from tests.runtime.services import Process
 
 Start = Callable[..., Any]
 SECRET = "do-not-repeat-this"
@@ -76,11 +72,6 @@ def test_nothing_in_a_log_steers_the_terminal(serving: Callable, formatter: str,
         assert json.loads(text)["path"] == STEERING
 
 
-def test_a_log_line_survives_half_a_character(serving: Callable) -> None:
-    record = logging.LogRecord("x", logging.INFO, "", 0, "file \udcff", None, None)
-    assert json.loads(serving("logs").JsonFormatter().format(record))["message"] == "file \\udcff"
-
-
 @pytest.mark.parametrize("formatter", ["JsonFormatter", "TextFormatter"])
 def test_of_an_exceptions_message_the_log_keeps_length_and_hash(serving: Callable, formatter: str) -> None:
     first, second = ValueError(f"cannot read {SECRET}"), KeyError(SECRET)
@@ -125,83 +116,9 @@ def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
 
 
 @pytest.mark.slow
-def test_a_closed_standard_output_takes_nothing_with_it(child: Path) -> None:
-    """The first socket would else become the standard output, and the log would be sent to a client."""
-    environment = {**os.environ, "PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
-    command = f'exec "{sys.executable}" -m gpu_repo_runtime.serving {PACKAGE} >&- 2>&-'
-    service: Any = Process.__new__(Process)
-    service.port, service.log = 0, Path(os.devnull)
-    with raw.socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        service.port = probe.getsockname()[1]
-    service.url = f"http://127.0.0.1:{service.port}"
-    service.popen = subprocess.Popen(
-        ["sh", "-c", command], env={**environment, "PORT": str(service.port), "LISTEN_HOST": "127.0.0.1"}
-    )
-    try:
-        service.wait_for("/readyz", 200)
-        assert service.predict("text")[0] == 200
-        service.terminate()
-        assert service.exit_code(10) == 0
-    finally:
-        service.popen.kill()
-
-
-@pytest.mark.slow
 def test_what_others_print_comes_out_whole(start: Start, child: Path) -> None:
     service = start()
     assert service.predict("shout")[0] == 200
     service.terminate()
     assert service.exit_code(10) == 0
     assert "x" * 1_000_000 in service.log.read_text()
-
-
-def test_what_nothing_catches_is_a_line_of_the_log_without_its_words(
-    serving: Callable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Of a thread, of the garbage collector, of a task that nobody waits for: Python prints them with their words."""
-    for module, name in ((threading, "excepthook"), (sys, "unraisablehook"), (sys, "stdout"), (sys, "stderr")):
-        monkeypatch.setattr(module, name, getattr(module, name))
-    handlers = logging.getLogger().handlers[:]
-    logs = serving("logs")
-    logs.configure(serving("settings").Settings())
-    logging.getLogger().handlers[:] = handlers
-
-    class Fails:
-        def __del__(self) -> None:
-            raise ValueError(SECRET)
-
-    def fail() -> None:
-        raise KeyError(SECRET)
-
-    async def task() -> None:
-        raise TypeError(SECRET)
-
-    async def main() -> None:
-        asyncio.get_running_loop().set_exception_handler(logs.in_loop)
-        lost = asyncio.create_task(task())
-        await asyncio.sleep(0)
-        del lost
-        gc.collect()
-
-    thread = threading.Thread(target=fail)
-    thread.start()
-    thread.join()
-    del thread
-    Fails()
-    asyncio.run(main())
-    lines = [logs.JsonFormatter().format(record) for record in caplog.records]
-    assert [json.loads(line)["message"] for line in lines] == [
-        "a thread ended with an error",
-        "an error that nothing could catch",
-        "Task exception was never retrieved",
-    ]
-    assert SECRET not in "".join(lines)
-    for line, name in zip(lines, ("KeyError", "ValueError", "TypeError"), strict=True):
-        assert f"{name}: (" in json.loads(line)["traceback"]
-
-
-def test_the_name_of_an_exception_forges_no_line(serving: Callable) -> None:
-    forged = type("X\nFORGED" + "x" * 1000, (Exception,), {})("words")
-    lines = serving("logs").TextFormatter().format(record_of(forged)).splitlines()
-    assert not [line for line in lines if line.startswith("FORGED") or len(line) > 500]

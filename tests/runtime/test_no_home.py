@@ -7,9 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.weights import cli, lockfile, registry, using
+from gpu_repo_runtime.weights import lockfile, using
 from gpu_repo_runtime.weights.cache import Cache, default_root
-from gpu_repo_runtime.weights.sources import hub, web
 
 from tests.runtime.weights_projects import FOLDER, Project, done
 
@@ -45,17 +44,3 @@ def test_a_fetch_says_that_the_cache_has_no_place(homeless: Path, capsys: pytest
     [line] = capsys.readouterr().err.splitlines()
     assert "HOME is not set" in line
     assert "WEIGHTS_CACHE" in line
-
-
-def test_who_has_no_home_has_no_login_there(homeless: Path) -> None:
-    assert (registry._login("registry.example"), web._netrc("example"), hub._token()) == ("", {}, "")
-
-
-@pytest.mark.parametrize("place", ["~/models", "~nobody-of-this-name/models"])
-def test_a_tilde_that_leads_nowhere_is_a_folder_that_is_not_there(
-    homeless: Path, place: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("WEIGHTS_CACHE", str(homeless / "kept"))
-    (homeless / "weights.toml").write_text(f'[words]\nsource = "{place}"\n')
-    assert cli.main(["lock"]) != 0
-    assert place in capsys.readouterr().err

@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -15,7 +14,6 @@ import pytest
 from gpu_repo_runtime import patience
 
 from tests.runtime.services import RUNTIME
-from tests.sampling import sampled
 
 COMMAND = ["skopeo", "inspect", "--no-tags", "docker://host:5000/ml/rate-limit/it:v429"]
 IN = f'Error parsing image name "{COMMAND[-1]}": reading manifest v429 in host:5000/ml/rate-limit/it: '
@@ -55,14 +53,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize("said", PASSES)
-def test_what_may_pass_is_asked_again(said: str) -> None:
-    assert patience.is_passing(said, COMMAND)
+def test_what_may_pass_is_asked_again() -> None:
+    assert [said for said in PASSES if not patience.is_passing(said, COMMAND)] == []
 
 
-@pytest.mark.parametrize("said", REFUSED)
-def test_what_is_refused_is_final_whatever_the_image_is_called(said: str) -> None:
-    assert not patience.is_passing(said, COMMAND)
+def test_what_is_refused_is_final_whatever_the_image_is_called() -> None:
+    assert [said for said in REFUSED if patience.is_passing(said, COMMAND)] == []
 
 
 class Busy(ThreadingHTTPServer):
@@ -115,8 +111,9 @@ def ask(server: Busy, limit: float = 60) -> tuple[int, str, str]:
 OWN = json.dumps({"errors": [{"code": "QUOTA_X", "message": "slow your horses"}]})
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
-@pytest.mark.parametrize("body", [OWN, "<html>later</html>", ""], ids=["its own code", "a page", "nothing"])
+@pytest.mark.parametrize(
+    ("status", "body"), [(429, OWN), (429, ""), (500, OWN), (503, "<html>later</html>"), (504, "")]
+)
 @pytest.mark.needs("skopeo")
 def test_skopeo_is_patient_with_a_registry(registry: Busy, status: int, body: str) -> None:
     """skopeo itself asks five times after a 429, and after nothing else."""
@@ -126,15 +123,6 @@ def test_skopeo_is_patient_with_a_registry(registry: Busy, status: int, body: st
     registry.asked, registry.times = 0, 100
     code, _, said = ask(registry)
     assert (code != 0, registry.asked) == (True, 3 * each), said
-
-
-@pytest.mark.parametrize("after", sampled(["3600", "99999999999", "Fri, 31 Dec 2100 23:59:59 GMT"], ["99999999999"]))
-@pytest.mark.needs("skopeo")
-def test_a_registry_that_says_come_back_much_later_ends_the_step(registry: Busy, after: str) -> None:
-    registry.status, registry.body, registry.times, registry.after = 429, OWN, 100, after
-    begun = time.monotonic()
-    assert ask(registry, limit=1) == (1, "", "timeout: no answer within 1 s")
-    assert time.monotonic() - begun < 20
 
 
 def patient(*command: str, given: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 from gpu_repo_runtime import capacity, profiling
 from gpu_repo_runtime.capacity import GIB, USABLE, Measured, Room
-from matplotlib.figure import Figure
 
 from tests.answers import CATALOG, AnswerSet
 from tests.batch.conftest import RUNTIME
@@ -53,28 +51,12 @@ def test_nothing_is_promised_far_beyond_what_was_seen(measured):
     assert f"large                   16  {most} or more" in capacity.table(capacity.report(measured, GPUS, "cuda"))
 
 
-def test_what_fits_and_was_nearly_seen_is_said_to_the_input():
-    assert not any(room.more for room in capacity.rooms(line(1, 8, 32), GPUS))
-
-
 def test_costs_follow_from_the_fastest_batch():
     told = capacity.report(line(1, 10), GPUS, "cuda", price=3.6)
     assert told["million_inputs"] == pytest.approx(3.6 / 3600 / 1000 * 1e6)
     assert "a million inputs cost 1.00" in capacity.table(told)
     cheap = capacity.report([Measured(8, 1e6, GIB)], GPUS, "cuda", price=1.0)
     assert capacity.table(cheap).endswith("a million inputs cost 0.00028")
-
-
-def test_the_chart_begins_at_nothing_and_its_numbers_do_not_overlap(monkeypatch):
-    """A megabyte more of 47 looked like a wall, and milliseconds in seconds ran into each other."""
-    drawn = []
-    monkeypatch.setattr(Figure, "savefig", lambda self, *_, **__: drawn.append(self))
-    capacity.chart({"compute": 0.0008, "copy": 0.0}, [Measured(1, 9e3, 47 << 20), Measured(8, 1e4, 48 << 20)])
-    left, rate, memory = drawn[0].axes
-    assert (left.get_xlabel(), rate.get_ylim()[0], memory.get_ylim()[0]) == ("milliseconds", 0, 0)
-    drawn[0].canvas.draw()
-    ends = [label.get_window_extent() for label in left.get_xticklabels() if label.get_text()]
-    assert all(one.x1 < following.x0 for one, following in itertools.pairwise(ends))
 
 
 def test_a_cpu_proves_nothing_of_a_gpu():
@@ -124,13 +106,6 @@ def test_a_model_is_profiled_with_its_own_examples(profile, tmp_path, project_ty
     assert (tmp_path / "profile.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "profile.pstats").exists(), "the trace of Python's own profiler, for NumPy"
     assert capacity.table(told) in done.stdout
-
-
-@pytest.mark.slow
-def test_inputs_come_from_a_file(profile, tmp_path):
-    (tmp_path / "in.jsonl").write_text('"Rain in the forecast"\n')
-    done = profile("service", "--batch-sizes", 2, "--input", tmp_path / "in.jsonl")
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
@@ -214,13 +189,3 @@ def test_the_script_knows_the_gpus_of_the_catalogue(render, project_type):
     [given] = [line for line in text.splitlines() if line.startswith("gpus=")]
     found = capacity.gpus_in(given.removeprefix("gpus=").strip('"'))
     assert sorted(found) == sorted((gpu["name"], gpu["memory"]) for gpu in CATALOG["gpus"])
-
-
-def test_without_matplotlib_the_rest_is_there_and_the_package_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    (tmp_path / "profile.png").write_bytes(b"an older one")
-    profiling.draw(tmp_path / "profile.png", {"compute": 1.0}, line(1, 8))
-    assert "add matplotlib to the group dev" in capsys.readouterr().err
-    assert not (tmp_path / "profile.png").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -249,17 +248,6 @@ def test_a_busy_registry_is_asked_again_within_a_limit(
     assert registry.read("tags") == {}
 
 
-def test_a_registry_that_hangs_ends_the_promotion(
-    registry: Registry, ask: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def hang(command: list[str], **options: Any) -> None:
-        raise subprocess.TimeoutExpired(command, options["timeout"])
-
-    monkeypatch.setattr(patience, "PAUSES_S", ())
-    monkeypatch.setattr(patience.subprocess, "run", hang)
-    assert ask("main") == (3, f"promote: {NAME} does not answer: timeout: no answer within 120 s\n")
-
-
 @pytest.mark.slow
 def test_an_image_that_the_registry_does_not_describe_is_not_replaced(
     registry: Registry, ask: Callable[..., tuple[int, str]]
@@ -281,9 +269,3 @@ def test_plain_http_is_for_this_machine_alone(
     ask("main", name=f"{host}/ml/it")
     spoken = {word for call in registry.read("calls") for word in call if "tls-verify" in word}
     assert {word.partition("=")[2] for word in spoken} == {verify}
-
-
-def test_git_is_asked_by_its_exit_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    subprocess.run(["git", "init", "--quiet", str(tmp_path)], check=True)
-    monkeypatch.chdir(tmp_path)
-    assert (promote.git("status"), promote.git("cat-file", "-e", "d" * 40)) == (True, False)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime import verdict
 
 from tests.answers import TYPES, AnswerSet
 from tests.runtime.services import RUNTIME
@@ -117,30 +116,3 @@ def test_scripts_take_the_locked_wheel_or_the_newest_and_say_where_there_is_none
             made.unlink()
         for held in (child / "wheels").glob("*.kept"):
             held.rename(held.with_suffix(".whl"))
-
-
-SUBTESTS = """
-def test_a(subtests):
-    for number in range(4):
-        with subtests.test(number=number):
-            pass
-"""
-
-
-@pytest.mark.slow
-def test_a_report_with_subtests_is_kept_with_as_many_tests_as_it_names(
-    render: Callable[[AnswerSet], Path], tmp_path: Path
-) -> None:
-    """pytest counts five here, and one is in its report: of any other report that is taken for a lie."""
-    child = tmp_path / "child"
-    shutil.copytree(render(AnswerSet("library", "plain")), child)
-    (child / "build" / "proof").mkdir(parents=True)
-    (tmp_path / "test_it.py").write_text(SUBTESTS)
-    report = ["--junit-xml", str(tmp_path / "unit.xml")]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", os.devnull, *report, "test_it.py"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    [problem] = verdict.junit_problems(tmp_path / "unit.xml")
-    assert "counts 5 tests and holds 1" in problem
-    done = shell(child, f"keep_report '{tmp_path}/unit.xml' unit.xml")
-    assert done.returncode == 0, done.stderr
-    assert verdict.junit_problems(child / "build" / "proof" / "unit.xml") == []

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.weights import cli, lockfile, progress, wanted
+from gpu_repo_runtime.weights import cli, lockfile
 from gpu_repo_runtime.weights.cache import Cache, default_root
-from gpu_repo_runtime.weights.problems import WeightsError
 
 from tests.runtime.weights_projects import FOLDER, LARGE, Project, contents, done, fetched
 from tests.runtime.weights_server import REPOSITORY, Files
@@ -178,15 +177,6 @@ def test_whoever_fetched_them_another_user_may_read_them(project: Project, capsy
     assert set(modes.values()) == {"0o755", "0o444", "0o644"}, modes
 
 
-def test_progress_is_told_on_stderr(monkeypatch, capsys) -> None:
-    monkeypatch.setattr(progress, "PAUSE_S", 0.0)
-    bar = progress.Progress(4_000_000)
-    bar.file("words/a.bin")
-    bar.add(1_500_000)
-    bar.close()
-    assert capsys.readouterr() == ("", "weights: 1.5 MB of 4.0 MB, words/a.bin\n")
-
-
 PROGRAM = "import sys; from gpu_repo_runtime.weights.cli import main; sys.exit(main(sys.argv[1:]))"
 
 
@@ -252,12 +242,6 @@ def test_a_full_disk_is_told_in_one_line(project: Project, monkeypatch, capsys) 
     assert "No space left on device" in line
 
 
-def test_wanted_takes_all_without_patterns() -> None:
-    assert wanted.Wanted("a", "x").takes("any/thing")
-    with pytest.raises(WeightsError):
-        wanted.read(Path("/nonexistent/weights.toml"))
-
-
 def test_an_empty_folder_and_a_file_that_is_missing_are_named(project: Project, capsys) -> None:
     folder = project('[m]\nsource = "stored"\n')
     (folder / "stored").mkdir()
@@ -280,14 +264,6 @@ def test_a_link_that_would_be_left_out_is_named(project: Project, capsys, target
     (folder / "stored/link").symlink_to(folder / target)
     done("lock", code=1)
     assert "stored/link is a link to a folder or to nothing" in capsys.readouterr().err
-
-
-def test_a_file_of_that_name_is_not_taken_for_a_lock(project: Project, capsys) -> None:
-    project(
-        '[m]\nsource = "stored"\n', stored__a_dot_bin=b"a", stored__sub__b_dot_bin=b"b", stored__weights_dot_lock=b"x"
-    )
-    done("lock")
-    assert contents(fetched(capsys)) == {"m/a.bin": b"a", "m/sub/b.bin": b"b", "m/weights.lock": b"x"}
 
 
 @pytest.mark.parametrize(
@@ -318,40 +294,3 @@ def test_a_revision_where_there_is_none_is_refused(project: Project, capsys) -> 
     project('[m]\nsource = "stored"\nrevision = "2"\n', stored__a_dot_bin=b"a")
     done("lock", code=2)
     assert "stored has no revisions" in capsys.readouterr().err
-
-
-def test_windows_editors_put_a_mark_before_the_text(project: Project) -> None:
-    folder = project("\ufeff" + FOLDER, stored__a_dot_bin=b"a")
-    done("lock")
-    (folder / "weights.lock").write_text("\ufeff" + (folder / "weights.lock").read_text())
-    done("fetch")
-
-
-def test_a_damaged_volume_is_filled_again_after_verify(project: Project, tmp_path, capsys) -> None:
-    project(FOLDER, stored__a_dot_bin=b"good")
-    done("lock")
-    done("fetch", "--into", tmp_path / "volume")
-    place = tmp_path / "volume/words/a.bin"
-    place.chmod(0o644)
-    place.write_bytes(b"evil")  # the file and what its cache has are one
-    done("verify", "--from", tmp_path / "volume", code=1)
-    done("fetch", "--into", tmp_path / "volume")
-    done("verify", "--from", tmp_path / "volume")
-    assert place.read_bytes() == b"good"
-
-
-def test_a_disk_that_refuses_is_one_line(project: Project, monkeypatch, capsys) -> None:
-    def refuses(*_: object) -> None:
-        raise PermissionError(13, "Permission denied", "sets/1")
-
-    folder = project(FOLDER, stored__a_dot_bin=b"a")
-    monkeypatch.setattr("gpu_repo_runtime.weights.cache.Cache.assemble", refuses)
-    done("lock", code=3)
-    assert not (folder / "weights.lock").exists()
-    assert capsys.readouterr().err.splitlines()[-1].startswith("weights: sets/1: Permission denied")
-
-
-def test_what_was_locked_is_there_for_the_model(project: Project) -> None:
-    folder = project(FOLDER, stored__a_dot_bin=b"a")
-    done("lock")
-    assert Cache(default_root()).has(lockfile.read(folder / "weights.lock")), "a model would ask for a fetch"

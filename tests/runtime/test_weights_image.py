@@ -18,7 +18,7 @@ import pytest
 from gpu_repo_runtime.weights import lockfile, packing
 from gpu_repo_runtime.weights.problems import WeightsError
 from gpu_repo_runtime.weights.registry import Registry, split
-from gpu_repo_runtime.weights.sources.image import _image_of, _laid_over
+from gpu_repo_runtime.weights.sources.image import _image_of
 
 from tests.images.registries import read_blob, read_manifest, running
 from tests.runtime.weights_projects import LARGE, Project, contents, done, fetched
@@ -196,25 +196,6 @@ def test_a_program_of_dockers_is_asked_for_the_login(tmp_path, monkeypatch) -> N
     assert Registry("other.example.com", "a/b")._headers() == {}
     (tmp_path / "docker/config.json").write_text(json.dumps({"credHelpers": {"host.example.com": "gone"}}))
     assert Registry("host.example.com", "a/b")._headers() == {}
-
-
-def test_a_layer_takes_away_what_is_below_it() -> None:
-    def layer(*paths: str) -> dict[str, Any]:
-        return {path: index for index, path in enumerate(paths)}
-
-    below = layer("models/a", "models/b", "models/sub/c", "models/sub/d")
-    assert [*_laid_over(below, layer("models/.wh.a", "models/e"))] == [
-        "models/b",
-        "models/sub/c",
-        "models/sub/d",
-        "models/e",
-    ]
-    assert [*_laid_over(below, layer("models/.wh.sub"))] == ["models/a", "models/b"]
-    assert [*_laid_over(below, layer("models/sub/.wh..wh..opq", "models/sub/c"))] == [
-        "models/a",
-        "models/b",
-        "models/sub/c",
-    ]
 
 
 def test_the_image_of_an_index_is_not_what_was_signed_about_it() -> None:

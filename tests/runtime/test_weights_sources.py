@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import socket
-import threading
-import time
 import zipfile
 
 import pytest
@@ -52,22 +49,6 @@ def test_the_hub_is_held_to_the_sums_that_it_says(project, web, monkeypatch, cap
     project(HUB)
     done("lock", code=3)
     assert "says that model.bin has the SHA-256" in capsys.readouterr().err
-
-
-def test_a_mirror_that_passes_on_the_hubs_addresses_is_asked_for_the_rest(project, web, monkeypatch) -> None:
-    web.publish({"config.json": b"{}", "model.bin": LARGE})
-    monkeypatch.setenv("HF_ENDPOINT", f"http://localhost:{web.port}")  # the list goes on at 127.0.0.1
-    folder = project(HUB)
-    done("lock")
-    assert [*lockfile.read(folder / "weights.lock").files()] == ["encoder/config.json", "encoder/model.bin"]
-
-
-def test_a_branch_with_a_slash_is_one_name(project, web, monkeypatch) -> None:
-    web.publish({"config.json": b"{}", "model.bin": b"1"})
-    monkeypatch.setenv("HF_ENDPOINT", web.address)
-    project(HUB.replace('"main"', '"refs/pr/1"'))
-    done("lock", code=3)
-    assert f"/api/models/{REPOSITORY}/revision/refs%2Fpr%2F1" in web.lines
 
 
 def test_what_is_given_packed_or_changes_half_way_is_refused(project, web, capsys, monkeypatch) -> None:
@@ -119,32 +100,6 @@ def test_a_range_that_begins_elsewhere_is_not_put_behind_the_rest(project, web, 
         assert file.sha256 == hashlib.sha256(LARGE).hexdigest()
 
 
-def test_a_server_that_says_nothing_is_given_up_after_a_second_try(project, capsys, monkeypatch) -> None:
-    monkeypatch.setenv("WEIGHTS_TIMEOUT", "0.2")
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # connections are taken, and nobody answers
-        project(f'[m]\nsource = "http://127.0.0.1:{silent.getsockname()[1]}/m.bin"\n')
-        begin = time.monotonic()
-        done("lock", code=3)
-    assert time.monotonic() - begin < 2
-    first, last = capsys.readouterr().err.splitlines()
-    assert "has said nothing for 0.2 s" in first
-    assert "has said nothing for 0.2 s" in last
-
-
-def test_a_time_that_is_none_is_named(project, web, capsys, monkeypatch) -> None:
-    monkeypatch.setenv("WEIGHTS_TIMEOUT", "soon")
-    project(f'[m]\nsource = "{web.address}/m.bin"\n')
-    done("lock", code=2)
-    assert "WEIGHTS_TIMEOUT=soon is no number of seconds" in capsys.readouterr().err
-
-
-def test_a_length_that_is_none_is_no_traceback(project, web) -> None:
-    web.there["/m.bin"] = b"1234"
-    web.headers["/m.bin"] = {"Content-Length": "4, 4", "Connection": "close"}
-    project(f'[m]\nsource = "{web.address}/m.bin"\n')
-    done("lock")
-
-
 @pytest.mark.parametrize(("name", "code"), [("m.safetensors", 3), ("vocab", 3), ("page.html", 0)])
 def test_a_page_before_a_login_is_not_locked_as_weights(project, web, capsys, name: str, code: int) -> None:
     web.there[f"/{name}"] = b"\n<!DOCTYPE html><title>Please log in</title>"
@@ -153,56 +108,6 @@ def test_a_page_before_a_login_is_not_locked_as_weights(project, web, capsys, na
     done("lock", code=code)
     assert ("answered with a web page" in capsys.readouterr().err) == bool(code)
     assert (folder / "weights.lock").exists() == (not code)
-
-
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "/loop.bin"])
-def test_a_way_on_that_leads_nowhere_is_told_without_a_login(project, web, capsys, target: str) -> None:
-    web.moved["/loop.bin"] = target
-    project(f'[m]\nsource = "{web.address}/loop.bin"\n')
-    done("lock", code=3)
-    said = capsys.readouterr().err
-    assert f"answered 302 and leads nowhere that can be followed ({target})" in said
-    assert "netrc" not in said
-
-
-def test_what_came_before_a_cut_is_kept_however_little_it_is(project, web) -> None:
-    """Less than a block each time: a line that breaks off early would begin again for ever."""
-    web.there["/m.bin"] = LARGE
-    web.cuts["/m.bin"] = [100_000, 200_000, 300_000, 100_000, 100_000, 100_000]
-    project(f'[m]\nsource = "{web.address}/m.bin"\n')
-    done("lock")
-    begins = [int(span.removeprefix("bytes=").rstrip("-")) for span in web.ranges("/m.bin") if span]
-    assert begins == [100_000, 300_000, 600_000, 700_000, 800_000, 900_000]
-
-
-def test_what_a_server_says_is_one_line_and_moves_no_cursor(project, capsys, monkeypatch) -> None:
-    monkeypatch.setattr(fetching, "PAUSES_S", ())
-    with socket.create_server(("127.0.0.1", 0)) as odd:
-
-        def answer() -> None:
-            # Until the test closes the server, which is an error of accept.
-            while True:
-                try:
-                    connection, _ = odd.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(1000)
-                    connection.sendall(b"\x1b[2JSSH-2.0\r\nweights: all is well\r\n")
-
-        threading.Thread(target=answer, daemon=True).start()
-        project(f'[m]\nsource = "http://127.0.0.1:{odd.getsockname()[1]}/m.bin"\n')
-        done("lock", code=3)
-    [line] = capsys.readouterr().err.splitlines()
-    assert "\\x1b[2JSSH-2.0" in line
-
-
-@pytest.mark.parametrize("given", ["hf-mirror.example.com", "localhost:9", "file:///srv", "https://"])
-def test_a_mirror_that_is_no_address_is_named_at_once(project, capsys, monkeypatch, given: str) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", given)
-    project(HUB)
-    done("lock", code=2)
-    assert f"HF_ENDPOINT={given.rstrip('/')} is no address" in capsys.readouterr().err
 
 
 def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, web, capsys) -> None:

@@ -49,16 +49,6 @@ def test_the_committed_wheel_and_the_locks_are_what_the_source_gives(
     assert sorted(path for path in wanted if path.suffix == ".whl") == held, f"{HELD} hold another wheel"
 
 
-def test_an_editors_leftovers_stay_out(build_wheel: ModuleType) -> None:
-    leftover = RUNTIME / "gpu_repo_runtime" / "__pycache__" / "leftover.pyc"
-    leftover.parent.mkdir(exist_ok=True)
-    leftover.touch()
-    try:
-        assert not [name for name in build_wheel.sources() if "leftover" in name.name]
-    finally:
-        leftover.unlink()
-
-
 def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
     with zipfile.ZipFile(WHEEL) as wheel:
         names = {name for name in wheel.namelist() if not name.endswith("/")}

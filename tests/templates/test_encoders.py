@@ -16,17 +16,9 @@ import pytest
 from tests.answers import AnswerSet
 from tests.conftest import git
 from tests.templates.test_child import run
+from tests.templates.test_starting_model import SAID as DEMO
 
-# What a reader would say of each.
-SAID = {
-    "Rain and strong wind are in the forecast for tomorrow": "weather",
-    "The class has two functions and a loop": "computing",
-    "rain and wind tomorrow": "weather",
-    "the team won by one goal": "sport",
-    "Rain and wind are in the forecast": "weather",
-    "The team won the match by one goal": "sport",
-    "Assert statements are a convenient way to insert debugging assertions": "computing",
-}
+SAID = DEMO | {"Assert statements are a convenient way to insert debugging assertions": "computing"}
 # None of these has a word that model.py lists.
 OTHERS = {
     "A thunderstorm flooded the streets last night": "weather",

@@ -14,7 +14,7 @@ import pytest
 from tests.answers import CATALOG, TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
-from tests.jenkins.pipelines.children import CHECKS, FIRST, KINDS, RELEASING, Builds, ran, said
+from tests.jenkins.pipelines.children import CHECKS, KINDS, RELEASING, Builds, ran, said
 from tests.jenkins.pipelines.conftest import commit
 from tests.jenkins.runner import Trace, run_pipeline
 
@@ -122,37 +122,6 @@ def test_only_main_and_a_tag_release(checked: Checked, project_type: str, kind: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("project_type", ["library", "batch"])
-def test_a_fork_gets_no_push_no_gpu_and_no_credential(builds: Callable[..., Builds], project_type: str) -> None:
-    """Its pull request is linted and tested, and says what it does not get; so does a fork that edits a script."""
-    it = builds(project_type)
-    checks = {*FIRST, "Package"} if project_type == "library" else set(FIRST)
-    left_out = {"Package"} if project_type == "library" else checks  # the same stages in all types: run once
-    trace = it.run(
-        change="12",
-        env=farm.environment(it.index, CHANGE_FORK="stranger"),
-        only={*CHECKS[project_type], "Newest build of a branch"} - left_out,
-    )
-    assert trace.result == "SUCCESS", trace.log
-    assert ran(trace).keys() == ({"Newest build of a branch"} | checks) - left_out
-    assert "A pull request of a fork (stranger): tested; no push, no GPU and no credential" in trace.log
-    assert not [event for event in trace.events if event.step == "credentials" or event.label == "gpu"]
-    assert it.staged() == {}
-    it.nothing_is_out()
-
-
-@pytest.mark.slow
-def test_each_credential_can_do_its_own_part_only(checked: Checked) -> None:
-    """The credential of staging releases nothing: the registry refuses it."""
-    it, before = checked("batch")
-    it.credentials["registry-release"] = farm.STAGING_LOGIN
-    trace = it.run(tag="v0.3.0", only=["Promote"], after=before)
-    assert trace.stage("Promote").result == "FAILURE", trace.log
-    assert "denied" in said(trace, "Promote")
-    assert "v0.3.0" not in it.released()
-
-
-@pytest.mark.slow
 def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     """The digest is promoted, the person says no: the build is aborted and the cluster hears nothing."""
     it, before = checked("batch")
@@ -163,68 +132,6 @@ def test_a_refused_approval_deploys_nothing(checked: Checked) -> None:
     assert asked["message"] == "Deploy deploy/overlays/cron with the credential kubeconfig?"
     assert "main" in it.released()
     assert "Deploy" not in trace.ran
-    assert it.deployed() == ""
-
-
-@pytest.mark.slow
-def test_main_does_not_move_backwards(checked: Checked, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The late build of an older commit is not released over a newer one, which stays for the tests after this one."""
-    it, before = checked("batch")
-    old = git(it.child, "rev-parse", "HEAD").strip()
-    next(it.child.glob("src/*/model.py")).with_name("note.py").write_text('"""Newer."""\n')
-    with monkeypatch.context() as later:
-        later.setenv("GIT_COMMITTER_DATE", "2099-01-01T00:00:00Z")
-        commit(it.child, "A newer commit")
-    assert it.run(branch="main", build_number=3, only=["Build and push"]).result == "SUCCESS"
-    staging = it.repository.replace("ml/", "ml-staging/")
-    [newest] = [digest for tag, digest in it.waiting("main").items() if tag.endswith("-3")]
-    it.registry.copy(staging, newest, it.repository, "main")
-    released = it.released()
-    git(it.child, "checkout", "--quiet", "-B", "late", old)
-    trace = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
-    assert trace.stage("Promote").result == "FAILURE", trace.log
-    assert "is of a newer commit already" in said(trace, "Promote")
-    assert (it.released(), it.deployed()) == (released, "")
-
-
-@pytest.mark.slow
-def test_a_push_that_answers_503_is_repeated(checked: Checked) -> None:
-    it, _ = checked("batch")
-    it.registry.fails("PUT", f"ml-staging/{it.child.name}/manifests/", 503)
-    trace = it.run(branch="busy", only=["Build and push"])
-    assert trace.result == "SUCCESS", trace.log
-    assert "trying again" in trace.log
-    assert it.waiting("busy")
-
-
-@pytest.mark.slow
-def test_a_registry_that_denies_its_own_tag_moves_nothing(checked: Checked) -> None:
-    """A 404 by mistake for the tag of a version is not a reason to set it anew."""
-    it, before = checked("batch")
-    other = it.run(branch="other", only=["Build and push"])
-    assert other.result == "SUCCESS", other.log
-    [waiting] = it.waiting("other").values()
-    it.registry.copy(it.repository.replace("ml/", "ml-staging/"), waiting, it.repository, "v0.4.0")
-    released = it.released()
-    it.registry.fails("GET", f"ml/{it.child.name}/manifests/v0.4.0", 404)
-    trace = it.run(tag="v0.4.0", only=["Promote"], after=before)
-    assert trace.stage("Promote").result == "FAILURE", trace.log
-    assert "lists the tag v0.4.0 and says that it is not there" in said(trace, "Promote")
-    assert it.released() == released
-
-
-@pytest.mark.slow
-def test_what_no_promotion_released_is_not_deployed(checked: Checked) -> None:
-    """A step that ends with 0 and promotes nothing: the cluster would look for an image that is not there."""
-    it, before = checked("batch")
-    file = it.child / "Jenkinsfile"
-    text = file.read_text()
-    assert text.count('scripts/promote "${TAG_NAME:-main}"') == 1
-    file.write_text(text.replace('scripts/promote "${TAG_NAME:-main}"', "exit 0"))
-    trace = it.run(branch="main", only=["Promote", "Approve", "Deploy"], after=before)
-    file.write_text(text)
-    assert (trace.stage("Promote").result, trace.stage("Deploy").result) == ("SUCCESS", "FAILURE"), trace.log
-    assert "not deployed: scripts/promote did not release" in said(trace, "Deploy")
     assert it.deployed() == ""
 
 
@@ -322,18 +229,6 @@ def test_every_command_of_a_pipeline_has_a_limit() -> None:
                 limits.pop()
             else:
                 limits.append(limits[-1] or found[1] is not None)
-
-
-@pytest.mark.slow
-def test_leftovers_of_an_update_stop_the_build_first(builds: Callable[..., Builds]) -> None:
-    """A conflict marker ends the build before anything else runs."""
-    it = builds("library")
-    (it.child / "README.md").write_text("<<<<<<< before updating\n")
-    commit(it.child, "An update with a conflict")
-    trace = it.run(branch="main")
-    assert trace.result == "FAILURE"
-    assert ran(trace) == {"Lint": "docker"}
-    assert "left in: README.md" in said(trace, "Lint")
 
 
 @pytest.mark.slow
