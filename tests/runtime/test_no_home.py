@@ -7,8 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.weights import lockfile, using
-from gpu_repo_runtime.weights.cache import Cache, default_root
+from gpu_repo_runtime.weights import lockfile, store, using
 
 from tests.runtime.weights_projects import FOLDER, Project, done
 
@@ -23,7 +22,7 @@ def homeless(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = project(FOLDER, stored__a_dot_bin=b"a")
     done("lock")
     done("fetch")
-    shutil.copytree(Cache(default_root()).place_of(lockfile.read(folder / "weights.lock")), folder / "weights")
+    shutil.copytree(store.place_of(lockfile.read(folder / "weights.lock")), folder / "weights")
     for name in ("HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "NETRC", "COPIER_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
@@ -42,5 +41,5 @@ def test_a_fetch_says_that_the_cache_has_no_place(homeless: Path, capsys: pytest
     capsys.readouterr()
     done("fetch", "--print", code=2)
     [line] = capsys.readouterr().err.splitlines()
-    assert "HOME is not set" in line
+    assert "has no home folder" in line
     assert "WEIGHTS_CACHE" in line

@@ -6,7 +6,7 @@ import hashlib
 import zipfile
 
 import pytest
-from gpu_repo_runtime.weights import fetching, lockfile
+from gpu_repo_runtime.weights import lockfile
 
 from tests.batch.object_store import Objects, object_store
 from tests.runtime.weights_projects import HUB, LARGE, Project, contents, done, fetched
@@ -48,7 +48,7 @@ def test_the_hub_is_held_to_the_sums_that_it_says(project, web, monkeypatch, cap
     monkeypatch.setenv("HF_ENDPOINT", web.address)
     project(HUB)
     done("lock", code=3)
-    assert "says that model.bin has the SHA-256" in capsys.readouterr().err
+    assert "says that model.bin has " in capsys.readouterr().err
 
 
 def test_what_is_given_packed_or_changes_half_way_is_refused(project, web, capsys, monkeypatch) -> None:
@@ -56,12 +56,12 @@ def test_what_is_given_packed_or_changes_half_way_is_refused(project, web, capsy
     web.headers["/packed.bin"] = {"Content-Encoding": "gzip"}
     project(f'[m]\nsource = "{web.address}"\nfiles = ["packed.bin"]\n')
     done("lock", code=3)
-    assert "is only given packed (gzip)" in capsys.readouterr().err
+    assert "is only available compressed" in capsys.readouterr().err
     web.cuts["/changed.bin"] = [1_000_000]
-    monkeypatch.setattr(fetching.time, "sleep", lambda _: web.there.update({"/changed.bin": LARGE[::-1]}))
+    monkeypatch.setattr("time.sleep", lambda _: web.there.update({"/changed.bin": LARGE[::-1]}))
     project(f'[m]\nsource = "{web.address}"\nfiles = ["changed.bin"]\n')
     done("lock", code=3)
-    assert "changed while it was fetched" in capsys.readouterr().err
+    assert "changed while it was downloaded" in capsys.readouterr().err
 
 
 def test_a_token_is_for_its_host_alone(project, web, monkeypatch) -> None:
@@ -85,19 +85,15 @@ def test_a_server_that_knows_no_ranges_gives_all_again(project, web, capsys) -> 
     assert contents(fetched(capsys)) == {"m/model.bin": LARGE}
 
 
-@pytest.mark.parametrize(("begins", "code"), [(0, 0), (500_000, 0), (1_000_001, 3)])
-def test_a_range_that_begins_elsewhere_is_not_put_behind_the_rest(project, web, capsys, begins: int, code: int) -> None:
+@pytest.mark.parametrize("begins", [500_000, 1_000_001])
+def test_a_range_that_begins_elsewhere_is_not_put_behind_the_rest(project, web, capsys, begins: int) -> None:
     """A cache on the way may give another range than was asked for; sizes alone would not tell."""
     web.there["/m.bin"] = LARGE
     web.cuts["/m.bin"] = [1_000_000]
     web.begins["/m.bin"] = begins
-    folder = project(f'[m]\nsource = "{web.address}/m.bin"\n')
-    done("lock", code=code)
-    if code:
-        assert "gave the bytes from 1000001 on, and was asked for those from 1000000 on" in capsys.readouterr().err
-    else:
-        [file] = lockfile.read(folder / "weights.lock").files().values()
-        assert file.sha256 == hashlib.sha256(LARGE).hexdigest()
+    project(f'[m]\nsource = "{web.address}/m.bin"\n')
+    done("lock", code=3)
+    assert "answered with other bytes than those from 1000000 on" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("name", "code"), [("m.safetensors", 3), ("vocab", 3), ("page.html", 0)])
@@ -117,7 +113,7 @@ def test_a_busy_server_is_asked_again_and_one_that_stays_so_is_named(project, we
     done("lock")
     web.busy = 99
     done("lock", code=3)
-    assert "answered 503" in capsys.readouterr().err
+    assert "503 Service Unavailable" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -152,7 +148,7 @@ def test_a_login_comes_from_netrc_and_is_for_its_host_alone(project, web, capsys
             told = capsys.readouterr().err
             assert "401" in told
             assert "~/.netrc" in told
-            assert ("broken cannot be read" in told) == (name == "broken")
+            assert ("no login is used" in told) == (name == "broken")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
         done("lock")
         assert [login for *_, login in elsewhere.asked] == [""]
@@ -214,15 +210,16 @@ def test_another_training_of_the_same_size_is_pushed_over_the_last_one(project, 
         assert "anything" not in "".join(capsys.readouterr())
 
 
-def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tmp_path) -> None:
+def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tmp_path, monkeypatch) -> None:
     project('[topic]\nsource = "made"\n', made__best_dot_bin=b"good")
     done("lock")
     done("push", tmp_path / "pushed")
     (tmp_path / "pushed/topic/best.bin").unlink()
     (tmp_path / "pushed/topic/best.bin").write_bytes(b"evil")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     project(f'[topic]\nsource = "{tmp_path / "pushed"}"\n')
     done("lock", code=3)
-    assert "says that best.bin has the SHA-256" in capsys.readouterr().err
+    assert "says that best.bin has " in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -243,4 +240,4 @@ def test_a_package_of_an_index(project: Project, tmp_path, monkeypatch, capsys) 
     assert contents(fetched(capsys)) == {"w/small_weights/model/vocab.txt": b"a\nb\n"}
     project('[w]\nsource = "pypi:small-weights"\nrevision = "0.2.0"\n')
     done("lock", code=3)
-    assert "pypi:small-weights==0.2.0 was not fetched: " in capsys.readouterr().err
+    assert "pypi:small-weights==0.2.0: " in capsys.readouterr().err

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.weights import cli, fetching
+from gpu_repo_runtime.weights import cli
 
 from tests.runtime.weights_server import REPOSITORY, Files, serving
 
@@ -18,11 +18,10 @@ Project = Callable[..., Path]
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the user's cache and login out, and wait for nothing."""
-    for name in [name for name in os.environ if name.startswith(("HF_", "WEIGHTS", "REGISTRY_", "DOCKER_CONFIG"))]:
+    for name in [name for name in os.environ if name.startswith(("HF_", "WEIGHTS"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    monkeypatch.setattr(fetching, "PAUSES_S", (0, 0, 0))
+    monkeypatch.setattr("gpu_repo_runtime.weights.web.PAUSES_S", (0, 0, 0))
 
 
 @pytest.fixture

@@ -1,4 +1,8 @@
-"""What can be wrong with weights."""
+"""What can be wrong with weights, and what the command says while it works."""
+
+from __future__ import annotations
+
+import sys
 
 REFUSED, WRONG_USE, AWAY = 1, 2, 3
 
@@ -11,9 +15,16 @@ class WeightsError(Exception):
         self.code = code
 
 
-class Interrupted(Exception):
-    """A transfer broke off and may be taken up where it ended. tries: how many of those that are left it counts for."""
+def say(message: str) -> None:
+    """Print a message on stderr as one printable line: a server or a file name may contain anything."""
+    line = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in " ".join(message.splitlines()))
+    print(f"weights: {line}", file=sys.stderr, flush=True)
 
-    def __init__(self, message: str, tries: int = 1) -> None:
-        super().__init__(message)
-        self.tries = tries
+
+def amount(size: float) -> str:
+    """Return a number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

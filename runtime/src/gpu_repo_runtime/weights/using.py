@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .cache import Cache, default_root
+from . import store
 from .lockfile import LOCK, Lock, misses, read
 from .problems import WeightsError
 
@@ -50,11 +50,11 @@ def find(package: str) -> Folder | None:
         return Folder(_held(Path(given), lock), lock)
     if not misses(own, lock):
         return Folder(own, lock)
-    cache = Cache(default_root())
-    if cache.has(lock):
-        return Folder(cache.place_of(lock), lock)
+    cached = store.place_of(lock)
+    if store.is_whole(cached, lock):
+        return Folder(cached, lock)
     raise WeightsError(
-        f"the weights of {place} are neither in {own} ({misses(own, lock)}) nor in {cache.root}: run "
+        f"the weights of {place} are neither in {own} ({misses(own, lock)}) nor in {cached}: run "
         f"scripts/weights fetch, or let {PLACE} name their folder"
     )
 

