@@ -45,6 +45,11 @@ def hmm(context: Context) -> str:
     return f"HMM is on (nvidia_uvm's uvm_disable_hmm is {disabled})" if disabled in ("N", "0") else ""
 
 
+def is_virtual(context: Context) -> bool:
+    """Say whether the processor knows that it is a virtual machine's."""
+    return " hypervisor" in (context.host.read("/proc/cpuinfo") or "")
+
+
 def missing_fabric_parts(context: Context) -> list[str]:
     """Name what the NVLink 5 fabric of B200 and newer needs and this machine does not show."""
     found = []

@@ -1,21 +1,20 @@
-"""Measure gpu-smoke: time in image mode, time to the first line, memory of the program itself.
+"""Measure gpu-smoke in an image of the family on a machine without a GPU: processor time, first line, memory.
 
-    python -m benchmarks.gpu_smoke.measure --cuda 13.2 > benchmarks/gpu_smoke/result.json
+    docker run --rm --network=none --volume "$PWD:/work:ro" --workdir /work --env PYTHONPATH=/work \\
+        registry.example.com/ml/torch-cu13:2026.11 python -m benchmarks.gpu_smoke.measure > result.json
 
-Run it inside an image of the family (--cuda is the image's CUDA), or name folders of CUDA libraries with --libraries.
-Times are in seconds, memory in MiB. The result names the machine's kind, never its name or a path. Compile the package
-first (python -m compileall base-images/gpu_smoke), as the images do.
+and move it to benchmarks/gpu_smoke. Times are in seconds, memory in MiB. The result names the machine's kind, never
+its name or a path.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
+import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -24,20 +23,18 @@ from pathlib import Path
 from benchmarks.result_files import as_json, machine
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2] / "base-images"
-TARGETS = {"image_mode_s": 1.5, "first_line_s": 0.2, "program_mib": 60}
+TARGETS = {"walk_cpu_s": 0.5, "first_line_s": 0.2, "program_mib": 60}
 
 
-def environment(libraries: list[Path], row: Path) -> dict[str, str]:
-    """Return a small environment with the libraries on the loader's path."""
-    return {
-        "PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(PACKAGE_ROOT), "GPU_SMOKE_IMAGE_JSON": str(row),
-        "LD_LIBRARY_PATH": ":".join(map(str, libraries)),
-    }  # fmt: skip
+def processor_time() -> float:
+    """Return the processor time of all processes that this one started and that ended, in seconds."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
-def one_run(command: list[str], env: dict[str, str]) -> dict[str, float]:
-    """Run once; return seconds to the first line and to the end, and the peak of the program's own memory in MiB."""
-    began = time.monotonic()
+def one_run(command: list[str], env: dict[str, str] | None = None) -> dict[str, float]:
+    """Run once; return seconds to the first line, to the end, of processor time, and the program's own peak in MiB."""
+    began, used = time.monotonic(), processor_time()
     peak = 0
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
@@ -49,7 +46,7 @@ def one_run(command: list[str], env: dict[str, str]) -> dict[str, float]:
         total = time.monotonic() - began
     if process.returncode != 0 or not first:
         raise SystemExit(f"gpu-smoke gave {process.returncode}: run it by hand to see why")
-    return {"first_line_s": first_line, "total_s": total, "program_mib": peak / 1024}
+    return {"first_line_s": first_line, "total_s": total, "cpu_s": processor_time() - used, "program_mib": peak / 1024}
 
 
 def high_water(pid: int) -> int:
@@ -64,34 +61,31 @@ def high_water(pid: int) -> int:
 def main() -> None:
     """Print the measurement as JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--libraries", nargs="*", type=Path, default=[], help="folders of an image's CUDA libraries")
-    parser.add_argument("--cuda", default="", help="the image's CUDA version: every library is then required")
     parser.add_argument("--runs", type=int, default=15)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        row, report = Path(folder, "image.json"), Path(folder, "report.json")
-        if arguments.cuda:
-            row.write_text(json.dumps({"name": "benchmark", "framework": "plain", "cuda": arguments.cuda}))
-        command = [sys.executable, "-m", "gpu_smoke", "--mode", "image", "--framework", "plain", "--json", str(report)]
-        env = environment(arguments.libraries, row)
-        cold = one_run(command, env)
-        runs = [one_run(command, env) for _ in range(arguments.runs)]
-        layers = json.loads(report.read_text())["layers"]
+        report = Path(folder, "report.json")
+        command = ["gpu-smoke", "--json", str(report)]
+        first = one_run(command)
+        runs = [one_run(command) for _ in range(arguments.runs)]
+        told = json.loads(report.read_text())
+    libraries = [layer for layer in told["layers"] if layer["version"] and layer["path"]]
     figures = {
-        "image_mode_s": statistics.median(run["total_s"] for run in runs),
-        "image_mode_first_run_s": cold["total_s"],
+        "walk_cpu_s": statistics.median(run["cpu_s"] for run in runs),
+        "walk_s": statistics.median(run["total_s"] for run in runs),
+        "first_run_s": first["total_s"],
         "first_line_s": statistics.median(run["first_line_s"] for run in runs),
         "program_mib": max(run["program_mib"] for run in runs),
     }
     result = {
         "measured": datetime.now(UTC).date().isoformat(),
         "machine": machine(gpu=None),
+        "image": told["image"]["name"],
         "runs": arguments.runs,
-        "libraries": {layer["name"]: layer["version"] for layer in layers if layer["version"] and layer["path"]},
+        "libraries": {layer["name"]: layer["version"] for layer in libraries},
         "figures": {name: round(value, 3) for name, value in figures.items()},
         "targets": TARGETS,
-        "met": {name: figures[name] < target for name, target in TARGETS.items()},
-        "not_measured": "the walk on a GPU (under 3 s): no GPU was at hand",
+        "met": {name: figures[name] <= target for name, target in TARGETS.items()},
     }
     print(as_json(result))
 

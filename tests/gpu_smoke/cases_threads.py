@@ -119,8 +119,8 @@ THREADS = [
          "collective", "ComputeDomain"),
     Case("kaito-2326", "CDI failed: libraries are mounted, no /dev/nvidia0", cdi_failed, "GS127", "device-nodes",
          "nvidia-ctk cdi generate"),
-    Case("pytorch-125480", "cuInit gives 2 in a virtual machine", lambda m: m.good().set(CUINIT_RC=2), "GS315",
-         "driver-init", "means: no memory is left"),
+    Case("pytorch-125480", "cuInit gives 2 in a virtual machine", lambda m: m.good().set(CUINIT_RC=2)
+         .file("/proc/cpuinfo", "flags : fpu hypervisor\n"), "GS333", "driver-init", "HighMemoryMappedIoSpace"),
     Case("frigate-4136", "999 in an LXC container that may not open nvidia-uvm", lxc, "GS103", "device-nodes",
          "lxc.cgroup2.devices.allow: c 511:* rwm"),
     Case("unknown-in-docker", "999 in a container whose nodes open", lambda m: m.good().set(CUINIT_RC=999)

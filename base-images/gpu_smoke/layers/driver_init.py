@@ -167,6 +167,8 @@ def _failed(context: Context, rc: int, evidence: str, path: str) -> list[Finding
         own = finding(context, "GS301", evidence) if nobody_made_any else _hmm(context, evidence)
     elif rc == 500 and context.platform.wsl:
         own = finding(context, "GS329", f"{evidence}; {_wsl_parts(context)}")
+    elif rc == 2 and not found and not explanations.users(context) and hardware.is_virtual(context):
+        own = finding(context, "GS333", seen)
     elif rc in _SIMPLE:
         own = finding(context, _SIMPLE[rc], seen, path=path)
     elif not found:
