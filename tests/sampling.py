@@ -1,4 +1,4 @@
-"""Which rows of a table `make test` takes; the others are marked slow, and `make test-slow` takes them."""
+"""Which rows of a table `make test` takes, which `make test-slow` takes besides, and which only a release."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from typing import Any
 import pytest
 
 
-def sampled(rows: Iterable[Any], quick: Collection[Any] | Callable[[Any], object]) -> list[Any]:
+def sampled(
+    rows: Iterable[Any],
+    quick: Collection[Any] | Callable[[Any], object],
+    slow: Callable[[Any], object] = lambda _: True,
+) -> list[Any]:
     """Return the rows for `parametrize`; those are quick that are in `quick`, or of which it says so.
 
-    A row that is a tuple is one value for each of the test's arguments. Raises ValueError where no row is quick, or one
-    that is named is not there.
+    Of the others, `make test-slow` takes those of which `slow` says so, and a release the rest. A row that is a tuple
+    is one value for each of the test's arguments. Raises ValueError where no row is quick, or a named one is not there.
     """
     rows = list(rows)
     chosen = [row for row in rows if (quick(row) if callable(quick) else row in quick)]
     if not chosen or (not callable(quick) and len(chosen) != len(quick)):
         raise ValueError(f"not in the table, or nothing at all: {quick}")
-    return [_parameter(row, [] if row in chosen else [pytest.mark.slow]) for row in rows]
+    made = []
+    for row in rows:
+        later = pytest.mark.slow if slow(row) else pytest.mark.release
+        made.append(_parameter(row, [] if row in chosen else [later]))
+    return made
 
 
 def first_of_each(kind: Callable[[Any], Hashable]) -> Callable[[Any], bool]:

@@ -116,6 +116,7 @@ def half(processes: int, parallel: str, epochs: str) -> tuple[str, ...]:
     return ("--parallel", parallel, "--batch-size", str(64 // processes), "--epochs", epochs)
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -144,6 +145,7 @@ def test_steps_of_another_size_are_refused_with_the_way_out(train, trained, tmp_
     assert "--accumulate or --batch-size with as many examples in a step" in refused.stderr
 
 
+@pytest.mark.release
 def test_gradient_checkpointing_keeps_less_and_learns_the_same(torch_python):
     environment = os.environ | {"PYTHONPATH": str(RUNTIME), "OMP_NUM_THREADS": "1"}
     done = subprocess.run([torch_python, "-c", KEPT], env=environment, capture_output=True, text=True, check=False)
@@ -154,6 +156,7 @@ def test_gradient_checkpointing_keeps_less_and_learns_the_same(torch_python):
     assert found == names, "a checkpoint fits with the switch and without"
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     "options",
     [("--gradient-checkpointing",), ("--parallel", "fsdp", "--gradient-checkpointing", "--precision", "bfloat16")],
@@ -164,6 +167,7 @@ def test_the_switches_train_together(train, tmp_path, options):
     assert losses(tmp_path / "out")[1] < losses(tmp_path / "out")[0]
 
 
+@pytest.mark.release
 def test_sharded_training_in_half_precision_is_refused(train, tmp_path):
     done = train(tmp_path / "out", "--parallel", "fsdp", "--precision", "float16", processes=2)
     assert done.returncode != 0

@@ -12,6 +12,8 @@ from tests.updates.fleet_world import TOKEN, World, make_world
 from tests.updates.host_server import serve
 from tests.updates.tiny import TEN_LINES as LINES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=["github", "gitlab"])
 def hosted(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:

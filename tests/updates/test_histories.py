@@ -17,7 +17,7 @@ import pytest
 from tests.updates.tiny import Child, Template, make_child
 
 QUICK, ALL, CHUNK = 5, 300, 5
-HISTORIES_KILLED, KILLED = 30, 3  # two kills each
+HISTORIES_KILLED, KILLED = 9, 3  # two kills each
 LONGEST = 0.6  # seconds until a kill
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 

@@ -38,6 +38,7 @@ def test_no_lock_leaves_it(template: Template, child: Child, program: Program) -
     assert child.read("requirements.lock") == before
 
 
+@pytest.mark.slow
 def test_a_package_that_the_new_runtime_requires_is_added_and_no_other(
     template: Template, child: Child, program: Program
 ) -> None:
@@ -49,6 +50,7 @@ def test_a_package_that_the_new_runtime_requires_is_added_and_no_other(
     assert "requirements.lock: gpu_repo_runtime-2.0.0-py3-none-any.whl, newcomer 3.0" in program.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pinned", "after"), [("1.0", "1.1"), ("0.9", "0.9")], ids=["follows", "own pin"])
 def test_a_version_of_the_image_is_followed_where_the_owner_followed_it(
     template: Template, child: Child, program: Program, pinned: str, after: str
@@ -59,6 +61,7 @@ def test_a_version_of_the_image_is_followed_where_the_owner_followed_it(
     assert f"\nfirst=={after} \\\n" in child.read("requirements.lock")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_resolved_is_a_to_do_with_the_command(
     template: Template, child: Child, program: Program
 ) -> None:

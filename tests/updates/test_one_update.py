@@ -99,6 +99,7 @@ def test_an_ignored_file_in_the_way_stops_the_update(template: Template, tmp_pat
     assert child.status() == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["core.excludesFile", "info/exclude", ".gitignore"])
 def test_an_added_file_that_git_ignores_is_staged_and_named(
     template: Template, tmp_path: Path, program: Program, rule: str
@@ -134,6 +135,7 @@ def test_a_file_of_the_template_that_git_never_took_is_named(
     assert "the template has wheels/x.whl, which exists here and is not in git" in program.err
 
 
+@pytest.mark.slow
 def test_a_file_that_git_was_told_not_to_look_at_stops_the_update(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
@@ -147,6 +149,7 @@ def test_a_file_that_git_was_told_not_to_look_at_stops_the_update(
     assert child.read("a.txt") == "mine\n"
 
 
+@pytest.mark.slow
 def test_paths_that_the_owner_excluded_are_left_alone(template: Template, tmp_path: Path, program: Program) -> None:
     template.release("v1.0.0", {"deploy/a.yaml": "1\n", "b.txt": "1\n"})
     child = make_child(template, tmp_path / "child", edits={".copier-leave-alone": "# ours\n/deploy/\n"})
@@ -187,6 +190,7 @@ def test_own_keys_comments_and_the_template_s_address_stay_in_the_answers(
     assert child.read(".copier-answers.yml") == own.replace("v1.0.0", "v2.0.0")
 
 
+@pytest.mark.slow
 def test_an_answer_that_the_new_release_replaces_is_named(template: Template, tmp_path: Path, program: Program) -> None:
     asked = "tools: {{type: str, multiselect: true, choices: [{0}], default: [a]}}\n"
     template.release("v1.0.0", {"a.txt": "a\n"}, asked.format("a, b"))
@@ -196,6 +200,7 @@ def test_an_answer_that_the_new_release_replaces_is_named(template: Template, tm
     assert "the answer tools: ['b'] is no longer possible and became ['a']" in program.out
 
 
+@pytest.mark.slow
 def test_another_answer_moves_the_package_and_reaches_seeds(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
@@ -219,6 +224,7 @@ def test_another_answer_moves_the_package_and_reaches_seeds(
     assert "still with the old package name old: use.py" in program.out
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_repository_updates_by_itself(template: Template, tmp_path: Path, program: Program) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES, "b.txt": "b\n"})
     whole = Child(tmp_path / "whole", template.copier)
@@ -237,6 +243,7 @@ def test_a_folder_of_a_repository_updates_by_itself(template: Template, tmp_path
     assert part.read("a.txt") == "fixed\n" + EDITED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shallow clone", "linked work tree"])
 def test_other_kinds_of_checkouts(template: Template, tmp_path: Path, program: Program, kind: str) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES})
@@ -253,6 +260,7 @@ def test_other_kinds_of_checkouts(template: Template, tmp_path: Path, program: P
     assert child.status() == {}
 
 
+@pytest.mark.slow
 def test_releases_of_a_template_without_tags_are_the_commits_of_version(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
@@ -266,6 +274,7 @@ def test_releases_of_a_template_without_tags_are_the_commits_of_version(
     assert child.read("a.txt") == "2.0.0\n"
 
 
+@pytest.mark.slow
 def test_a_relative_address_becomes_absolute_and_a_new_one_can_be_given(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
@@ -374,6 +383,7 @@ def test_an_older_release_is_rejected(template: Template, tmp_path: Path, progra
     assert "v1.0.0 is older than v2.0.0" in program.err
 
 
+@pytest.mark.slow
 def test_a_file_of_the_owner_where_a_folder_comes_stays(template: Template, tmp_path: Path, program: Program) -> None:
     template.release("v1.0.0", {"a.txt": "a\n"})
     child = make_child(template, tmp_path / "child", edits={"deploy": "mine\n"})
@@ -383,6 +393,7 @@ def test_a_file_of_the_owner_where_a_folder_comes_stays(template: Template, tmp_
     assert kept, program.out + program.err
 
 
+@pytest.mark.slow
 def test_a_link_of_the_owner_is_never_followed(template: Template, tmp_path: Path, program: Program) -> None:
     template.release("v1.0.0", {"a.txt": TEN_LINES})
     child = make_child(template, tmp_path / "child")
@@ -396,6 +407,7 @@ def test_a_link_of_the_owner_is_never_followed(template: Template, tmp_path: Pat
     assert (child.path / "a.txt").is_symlink(), program.out
 
 
+@pytest.mark.slow
 def test_names_of_files_of_any_letters(template: Template, tmp_path: Path, program: Program) -> None:
     names = ["ü b.txt", "-dash", "[x].txt", "a:b", "quote\"s'"]
     template.release("v1.0.0", {name: f"{name}\n{TEN_LINES}" for name in names})

@@ -57,7 +57,7 @@ def checked(
     return release_check.main()
 
 
-@pytest.mark.parametrize("case", sampled(REFUSED, every(7)))
+@pytest.mark.parametrize("case", sampled(REFUSED, every(20), every(3)))
 def test_what_would_hurt_children_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -66,6 +66,7 @@ def test_what_would_hurt_children_is_refused(
     assert reason in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(MADE_BY_HAND, every(2)))
 def test_what_only_the_file_system_shows_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -85,6 +86,7 @@ ONLY_BY_PLAIN_COPIER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(9)))
 def test_an_update_that_harms_an_edited_child_is_refused(
     case: str,
@@ -103,6 +105,7 @@ def test_an_update_that_harms_an_edited_child_is_refused(
     assert reason in told
 
 
+@pytest.mark.slow
 def test_real_updates_of_edited_children_are_let_through(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +114,7 @@ def test_real_updates_of_edited_children_are_let_through(
     assert "update edited children ... 2 from 1.0.0" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("case", sampled(ALLOWED, every(6)))
+@pytest.mark.parametrize("case", sampled(ALLOWED, every(6), every(2)))
 def test_what_children_can_take_is_let_through(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
