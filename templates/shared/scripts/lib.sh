@@ -10,40 +10,30 @@ CDPATH='' cd "$(dirname "${BASH_SOURCE[0]}")/.."
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 fail() { say "${*:2}"; exit "$1"; }
 
-# Settings of your own, for every script and its container, for example MAX_BATCH_SIZE=64. The text behind = is taken as it
-# stands: quotes around all of it go, and a comment behind a space. What the caller exported wins, then the last line.
-_settings="" _given=() _kept=() built="" # whatever the environment says
+# Settings of your own in .env, for every script and its container, by the rules of `docker run --env-file`: NAME=VALUE in a
+# line, the value taken as it stands; NAME alone passes on what is exported. What the caller exported wins.
+settings=() names=""
 read_settings() {
-    local _line _number=0 _name _value _own="" _theirs _bashs LC_ALL=C _quoted=$'^[ \t]*("([^"]*)"|\'([^\']*)\')([ \t]+#.*|[ \t\r]*)$'
-    _theirs=" $(compgen -e | tr '\n' ' ')" _bashs=" $(compgen -v | tr '\n' ' ')"
-    while IFS= read -r _line || [[ -n $_line ]]; do
-        _number=$((_number + 1)) _line=${_line#$'\xef\xbb\xbf'}
-        [[ $_line =~ ^[[:space:]]*(#.*)?$ ]] && continue
-        [[ $_line =~ ^[[:space:]]*(export[[:space:]]+)?([A-Za-z_][A-Za-z0-9_]*)=(.*)$ ]] || fail 2 ".env, line $_number: write NAME=VALUE"
-        _name=${BASH_REMATCH[2]} _value=${BASH_REMATCH[3]}
-        if [[ $_value =~ $_quoted ]]; then _value=${BASH_REMATCH[2]}${BASH_REMATCH[3]}
-        elif [[ $_value =~ ^[[:space:]]*(\"[^\"]*|\'[^\']*)$ ]]; then fail 2 ".env, line $_number: the quote is not closed, and a value is one line"
-        else _value=$(trim "${_value%%[[:space:]]#*}")
-        fi
-        case $_name in HOME | IFS | PATH | PYTHONPATH) fail 2 ".env, line $_number: $_name is for the scripts to set" ;; esac
-        # What was exported before is the caller's, unless an earlier line of the file exported it.
-        [[ " $_settings " == *" $_name "* || $_theirs == *" $_name "* ]] || _own+=" $_name "
-        _settings+=" $_name"
-        [[ $_own == *" $_name "* ]] || continue
-        # What means something to bash is for the command alone.
-        if [[ $_bashs == *" $_name "* || $_name =~ ^(BASH.*|.*IGNORE|CDPATH|POSIXLY_CORRECT|TMOUT|FUNCNAME|PIPESTATUS)$ ]]; then _kept+=("$_name=$_value")
-        else _given+=("$_name=$_value")
-        fi
+    local line name number=0 LC_ALL=C # a value is bytes
+    while IFS= read -r line || [[ -n $line ]]; do
+        number=$((number + 1)) line=${line%$'\r'}
+        [[ ! $line =~ ^[[:space:]]*(#.*)?$ ]] || continue
+        [[ $line =~ ^([A-Za-z_][A-Za-z0-9_]*)(=.*)?$ ]] || fail 2 ".env, line $number: write NAME=VALUE"
+        name=${BASH_REMATCH[1]}
+        [[ ! $line =~ ^$name=[\"\'] ]] || fail 2 ".env, line $number: quotes are part of the value, as for docker run --env-file: leave them out"
+        [[ ! $line =~ [[:space:]]# ]] || fail 2 ".env, line $number: a comment needs a line of its own"
+        [[ ! $name =~ ^(HOME|IFS|PATH|PYTHONPATH|BASH.*|SHELLOPTS|.*IGNORE|CDPATH|TMOUT|POSIXLY_CORRECT)$ ]] ||
+            fail 2 ".env, line $number: $name is for the shell and the scripts to set"
+        names+=" $name"
+        [[ $line != *=* ]] || printenv "$name" >/dev/null || settings+=("$line")
     done <.env
+    # The scripts' own variables have small letters, and bash's UID cannot be set: those reach the command alone.
+    for line in ${settings[@]+"${settings[@]}"}; do [[ ! $line =~ ^[A-Z0-9_]+= || $line =~ ^(UID|EUID|PPID)= ]] || export "${line?}"; done
 }
-trim() { [[ $1 =~ ^[[:space:]]*(.*[^[:space:]])?[[:space:]]*$ ]] && printf '%s' "${BASH_REMATCH[1]}"; }
-[[ ! -L .env || -e .env ]] || fail 2 ".env is a link that leads nowhere: $(readlink .env)"
-if [[ -f .env || -p .env ]]; then { [[ -r .env ]] || fail 2 ".env cannot be read by $(id -un 2>/dev/null || id -u)"; } && read_settings; fi
-set_given() { for _one in ${_given[@]+"${_given[@]}"}; do export "${_one?}"; done; }
-set_given
+if [[ -L .env || -e .env ]]; then read_settings; fi
 
-# become COMMAND...: with each setting as .env says it, also what bash keeps for itself and what these scripts call theirs.
-become() { set_given && { [[ -z ${_kept[*]-} ]] || exec env "${_kept[@]}" "$@"; } && exec -- "$@"; }
+# become COMMAND...: with each setting as .env has it.
+become() { exec env ${settings[@]+"${settings[@]}"} "$@"; }
 
 make_build() { # the folders of reports and proofs
     { mkdir -p build/{test-results,proof} && [[ -w build/test-results && -w build/proof ]]; } 2>/dev/null ||
@@ -56,6 +46,7 @@ if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:
 if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL} UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}; fi
 if [[ -n ${PIP_TRUSTED_HOST:-} ]]; then export UV_INSECURE_HOST=${UV_INSECURE_HOST:-$PIP_TRUSTED_HOST}; fi
 
+built="" # the stage whose image is up to date
 base_image=${BASE_IMAGE:-{{ base_image }}}
 image=${IMAGE:-{{ registry }}/{{ project_name }}:dev}
 
@@ -85,7 +76,7 @@ from_wheel() {
         wheel=$(compgen -G 'wheels/gpu_repo_runtime-*.whl' | sort --version-sort | tail -n 1) || true
     [[ $(tail -c 22 "$wheel" 2>/dev/null | head -c 2) == PK ]] || # so ends a whole archive
         fail 1 "wheels/ holds no runtime, or a part of it: 'git checkout HEAD -- wheels' brings it back, 'git lfs pull' where git keeps it elsewhere"
-    exec env ${_kept[@]+"${_kept[@]}"} PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
+    exec env ${settings[@]+"${settings[@]}"} PYTHONPATH="$PWD/$wheel" PYTHONSAFEPATH=1 PYTHONDONTWRITEBYTECODE=1 "$1" -m "gpu_repo_runtime.$2" "${@:3}"
 }
 
 find_python() { # of this machine
@@ -156,7 +147,7 @@ in_docker() {
     [[ -t 0 && -t 1 ]] && options+=" -it"
     # shellcheck disable=SC2086  # options are words
     become docker run --rm --ipc=host $options{{ ' ${weights[@]+"${weights[@]}"}' if project_type != 'library' }} ${PUBLISH:+--publish "$PUBLISH"} --user "$(id -u):$(id -g)" \
-        --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $_settings) --volume "$mount" "$reference" "$@"
+        --env HOME=/tmp $(printf -- '--env %s ' DEVICE {{ 'JOB_FOLDER JOB_SETTINGS ' if project_type == 'batch' }}PORT SMOKE_REQUIRE $names) --volume "$mount" "$reference" "$@"
 }
 {% if project_type != 'library' %}
 
