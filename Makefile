@@ -6,6 +6,7 @@ FRAMEWORK ?= plain
 PYTHON := .venv/bin/python
 READY := .venv/.ready
 STARTED := $(shell date +%s)
+TEMPLATE ?= $(shell sed -nE 's/^updates: *"?([^ "]+).*/\1/p' company.yml)
 
 # uv needs a cache that it can write.
 ifndef UV_CACHE_DIR

@@ -1,5 +1,5 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
-export REGISTRY ?= registry.example.com/ml
+export REGISTRY ?= $(shell sed -nE 's/^registry: *([^ "]+).*/\1/p' company.yml)
 IMAGE_TOOLS = PYTHONPATH=base-images:runtime/src $(PYTHON) -m image_tools
 CHOSEN = $(call given,IMAGE,image) $(call given,PLATFORM,platform) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
 

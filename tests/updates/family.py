@@ -84,7 +84,7 @@ def release_next(family: Family) -> None:
         family.change(f"{folder}/src/{{{{package_name}}}}/model.py.jinja", lambda text: FIX + text)
         (family.path / folder / ADDED).write_text("#!/usr/bin/env bash\n" + FIX, encoding="utf-8")
     family.change("base-images/catalog.yml", lambda text: re.sub(r"(?m)^release: .*$", 'release: "2099.01"', text))
-    family.change("copier.yml", lambda text: text.replace("registry.example.com/ml\n", "new.example.com/ml\n"))
+    family.change("company.yml", lambda text: text.replace("registry.example.com/ml\n", "new.example.com/ml\n"))
     for lock in (*family.path.glob("base-images/*/requirements.lock"), *family.path.glob("templates/locks/*/*.lock")):
         name = str(lock.relative_to(family.path))
         family.change(name, lambda text: re.sub(r"(?m)^([a-z0-9][a-z0-9._-]*)==[^ ;]+", r"\1==99.9", text, count=1))

@@ -41,6 +41,9 @@ make_build() { # the folders of reports and proofs
 }
 
 # A package index of your own is PIP_INDEX_URL, exported or in .env; uv and scripts/build take it from there.
+{% if company.package_index %}
+export PIP_INDEX_URL=${PIP_INDEX_URL:-{{ company.package_index }}}
+{% endif %}
 if [[ -n ${PIP_INDEX_URL:-} ]]; then export UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX:-$PIP_INDEX_URL}; fi
 # With a second index, both are searched for the best version, as pip does it: uv alone takes the first that has the name.
 if [[ -n ${PIP_EXTRA_INDEX_URL:-} ]]; then export UV_INDEX=${UV_INDEX:-$PIP_EXTRA_INDEX_URL} UV_INDEX_STRATEGY=${UV_INDEX_STRATEGY:-unsafe-best-match}; fi

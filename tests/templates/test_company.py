@@ -1,0 +1,55 @@
+"""A company's copy: what company.yml sets reaches new repositories, and upstream's next release merges into the copy."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import yaml
+from copier import run_copy
+
+from tests.conftest import git
+
+OWN = {
+    "registry": "registry.acme.test/ai",
+    "ci": ["github", "gitlab"],
+    "updates": "https://git.acme.test/platform/gpu-family.git",
+    "package_index": "https://packages.acme.test/simple",
+    "github_runners": {"cpu": "acme-cpu", "gpu": "acme-gpu", "deploy": "acme-deploy"},
+    "runners": {"cpu": "acme-cpu", "gpu": "acme-gpu", "deploy": "acme-deploy"},
+}
+ROW = '  - {name: acme-cu13, framework: acme, driver_min: 580, state: supported, end_of_life: "2099-12-31"}\n'
+
+
+def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    git(tmp_path, "clone", "--quiet", str(template), "copy")
+    catalog, upstream = copy / "base-images/catalog.yml", (template / "base-images/catalog.yml").read_text()
+    catalog.write_text(upstream.replace("\n# Driver branches", f"{ROW}\n# Driver branches", 1))
+    (copy / "company.yml").write_text(yaml.safe_dump(OWN))
+    (copy / "base-images/ca/acme.crt").write_text("a certificate\n")
+    git(copy, "add", "--all", "--force")
+    git(copy, "commit", "--quiet", "--message=Our company")
+
+    git(copy, "checkout", "--quiet", "-b", "upstream", "HEAD~1")
+    (copy / "VERSION").write_text("9.9.9\n")
+    catalog.write_text(upstream.replace('release: "', 'release: "9', 1))
+    (copy / "copier.yml").write_text((copy / "copier.yml").read_text() + "\n# The next release.\n")
+    git(copy, "commit", "--quiet", "--all", "--message=The next release")
+    git(copy, "checkout", "--quiet", "main")
+    git(copy, "merge", "--quiet", "--no-edit", "upstream")  # fails where there is a conflict
+    assert ROW in catalog.read_text()
+
+    child = tmp_path / "child"
+    run_copy(str(copy), child, data={"project_name": "first"}, defaults=True, quiet=True, vcs_ref="HEAD")
+    assert yaml.safe_load((child / ".copier-answers.yml").read_text())["registry"] == OWN["registry"]
+    assert f"ARG BASE_IMAGE={OWN['registry']}/" in (child / "Dockerfile").read_text()
+    assert not (child / "Jenkinsfile").exists()
+    assert "|| 'acme-gpu' }}" in (child / ".github/workflows/ci.yml").read_text()
+    assert "GPU_TAG: acme-gpu\n" in (child / ".gitlab-ci.yml").read_text()
+    script = 'source scripts/lib.sh; echo "$UV_DEFAULT_INDEX"'
+    done = subprocess.run(["bash", "-c", script], cwd=child, check=True, capture_output=True, text=True)
+    assert done.stdout == f"{OWN['package_index']}\n"
+    shown = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(TEMPLATE)", "shown"]
+    told = subprocess.run(shown, cwd=copy, check=True, capture_output=True, text=True).stdout
+    assert told == f"{OWN['registry']} {OWN['updates']}\n"
