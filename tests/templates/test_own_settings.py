@@ -77,7 +77,7 @@ def test_a_value_is_what_docker_run_takes_it_for(child: Path) -> None:
 
 @pytest.mark.slow
 def test_every_name_reaches_the_container_and_no_value_its_command_line(child: Path) -> None:
-    options, environment = in_container(child, "FIRST=s3cret-1\nMY_TOKEN=s3cret-2\nDEVICE=cpu\n")
+    options, environment = in_container(child, "DEVICE=earlier\nFIRST=s3cret-1\nMY_TOKEN=s3cret-2\nDEVICE=cpu\n")
     assert [name for name in ("FIRST", "MY_TOKEN", "DEVICE") if f"--env {name} " not in options] == []
     assert "s3cret" not in options
     assert (environment["FIRST"], environment["MY_TOKEN"], environment["DEVICE"]) == ("s3cret-1", "s3cret-2", "cpu")
@@ -89,13 +89,6 @@ def test_the_caller_wins(child: Path, given: str) -> None:
     options, environment = in_container(child, "X=file\nIMAGE=from-file:1\n", X=given)
     assert environment["X"] == given
     assert "from-file:1" in options, "IMAGE of .env is not the image that is run"
-
-
-@pytest.mark.slow
-def test_of_two_lines_the_last_one_holds_as_docker_and_dotenv_have_it(child: Path) -> None:
-    _, environment = in_container(child, "X=first\nY=1\nX=last\n")
-    assert environment["X"] == "last"
-    assert in_container(child, "X=first\nX=last\n", X="caller")[1]["X"] == "caller"
 
 
 OWN_NAMES = ["name", "names", "settings", "image", "stage", "built", "UID", "RANDOM", "SECONDS", "LINENO", "GROUPS"]
