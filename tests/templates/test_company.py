@@ -1,4 +1,4 @@
-"""A company's copy: what company.yml sets reaches new repositories, and upstream's next release merges into the copy."""
+"""A company's copy: company.yml reaches new repositories, and upstream's next release merges into the copy."""
 
 from __future__ import annotations
 
