@@ -152,6 +152,22 @@ def test_dropped_work_is_never_computed(run: Any, owner: Owner, serving: Callabl
     assert owner.batches == [["first"], ["stays"]]
 
 
+def test_a_queue_that_everybody_has_left_is_no_error(
+    run: Any, owner: Owner, serving: Callable, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(batcher: Any) -> None:
+        await hold(batcher, owner)
+        for call in [batcher.submit([f"gone {number}"]) for number in range(5)]:
+            batcher.drop(call, serving("errors").ClientGone("gone"))
+            call.done.exception()
+        owner.open.set()
+        await asyncio.sleep(0.05)  # the model's thread looks for its next batch
+        assert (await batcher.submit(["next"]).done)[0]["text"] == "next"
+
+    run(scenario)
+    assert not caplog.records, caplog.text
+
+
 @pytest.mark.parametrize("place", [0, 1, 15, 16, 30, 31])
 def test_a_poisoned_text_fails_alone_in_a_full_batch(run: Any, owner: Owner, serving: Callable, place: int) -> None:
     errors = serving("errors")

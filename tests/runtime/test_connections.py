@@ -56,22 +56,6 @@ def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
         connection.close()
 
 
-def resident(service: Any) -> float:
-    """Return the memory of the process in MB."""
-    return int(Path(f"/proc/{service.popen.pid}/statm").read_text().split()[1]) * 4096 / 1e6
-
-
-def test_a_large_body_in_the_smallest_chunks_is_no_long_head(start: Start) -> None:
-    service = start()
-    body = json.dumps({"texts": ["x" * 9000] * 8}).encode()
-    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", service.port), timeout=20) as connection:
-        connection.sendall(head)
-        connection.sendall(chunks)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-
-
 @pytest.mark.slow
 def test_a_late_body_ends_its_connection(start: Start) -> None:
     service = start(BODY_SECONDS="0.5")
@@ -127,20 +111,3 @@ def test_the_body_behind_an_upgrade_has_its_limits(upgraded: Process) -> None:
     with raw.connect(upgraded) as connection:
         connection.sendall(large)
         assert connection.recv(65536).startswith(b"HTTP/1.1 413")
-
-
-def test_a_tunnel_is_not_opened(upgraded: Process) -> None:
-    answer = raw.ask(upgraded, b"CONNECT x:1 HTTP/1.1\r\nhost: x:1\r\n\r\nGET /livez HTTP/1.1\r\nhost: x\r\n\r\n")
-    assert answer[9:12] in (b"400", b"404", b"405"), answer
-    assert answer.count(b"HTTP/1.1") == 1
-
-
-def wait_for(seen: Callable[[], bool], seconds: float = 5.0) -> bool:
-    """Tell whether something is seen in time."""
-    end = time.monotonic() + seconds
-    while not seen() and time.monotonic() < end:
-        time.sleep(0.01)
-    return seen()
-
-
-PIECES = {"at once": 10**9, "in two pieces": 60_000, "in many pieces": 5_000}

@@ -113,7 +113,7 @@ def test_one_client_whose_texts_make_the_model_fail_costs_the_others_little() ->
         assert world.answered("single") >= 0.65 * healthy, f"{world.answered('single')} of {healthy}"
 
 
-@pytest.mark.parametrize(("share", "least"), sampled([(0.01, 0.38), (0.05, 0.13), (0.5, 0.04)], [(0.05, 0.13)]))
+@pytest.mark.parametrize(("share", "least"), sampled([(0.01, 0.42), (0.05, 0.15), (0.5, 0.04)], [(0.05, 0.15)]))
 def test_poison_that_nothing_gives_away_is_found_by_halving(share: float, least: float) -> None:
     """Every text is new and from a new client; each is judged alone in the end, and healthy ones are all answered."""
     chance = random.Random(5)

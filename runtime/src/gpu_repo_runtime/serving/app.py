@@ -64,8 +64,8 @@ def create_app(
     answers = _add_predict(app, service)
     _add_health(app, service)
     # The middleware that is added last sees a request first: the owner's is between these.
-    app.add_middleware(PredictMiddleware, answers=answers)
     app.add_middleware(ProblemMiddleware)
+    app.add_middleware(PredictMiddleware, answers=answers)
     handlers = dict(app.exception_handlers)
     routed = hooks.extend(app, service, extend) if extend else True
     if not routed or app.exception_handlers != handlers:  # of the owner: predictions go through the router then

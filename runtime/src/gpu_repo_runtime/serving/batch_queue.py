@@ -42,11 +42,6 @@ class BatchQueue:
         self._apart, self._share, self._owed = False, 1, 0.0
 
     @property
-    def count(self) -> int:
-        """The inputs that wait."""
-        return self._waiting
-
-    @property
     def depth(self) -> int:
         """The inputs that wait, and those that the model computes for a client that has gone."""
         return self._waiting + self._orphans
@@ -131,7 +126,7 @@ class BatchQueue:
         (self._failed.appendleft if first else self._failed.append)(batch)
 
     def put_back(self, batch: Batch) -> None:
-        """Take back a part of a batch that failed, which may be answered. Others would make it less likely."""
+        """Take back a part of a batch that failed, which may be answered."""
         self._returned.append(batch)
 
     def quarantine(self, client: Hashable) -> None:
@@ -154,19 +149,18 @@ class BatchQueue:
         if self._apart:
             batch = self._round(self._suspects, self._limit.now)
         else:
-            if not self._planned and self._returned:
-                self._planned, self._returned = self._returned, deque()
-            elif not self._planned:
+            if not self._planned:
                 self._plan()
-            batch = self._planned.popleft()
-        batch, *later = self._limit.pieces(batch)
+            batch = self._planned.popleft() if self._planned else []  # all may have gone
+        batch, *later = self._limit.pieces(batch) if batch else [batch]
         self._planned.extendleft(reversed(later))
         return batch
 
     def _plan(self) -> None:
         """Plan the next batch, or several if sorting by length saves time."""
         limit = self._limit.now
-        entries = self._round(self._requests, limit)
+        entries = self._take_returned(limit)
+        entries += self._round(self._requests, limit - len(entries), entries[0][0].group if entries else FIRST)
         if self._cost.highest * PLANNED_BATCHES > MIN_SAVING_S and self._is_uneven(entries):
             if self._requests and not self._requests[0].next:  # the others have had their turn in this batch
                 entries += self._round(self._requests, PLANNED_BATCHES * limit - len(entries), entries[0][0].group)
@@ -178,6 +172,15 @@ class BatchQueue:
         for size in sizes or [limit] * -(-len(entries) // limit):
             self._planned.append(entries[start : start + size])
             start += size
+
+    def _take_returned(self, most: int) -> Batch:
+        """Take parts of batches that failed, of one group: small ones together, since a call has a cost of its own."""
+        batch: Batch = []
+        while self._returned and (not batch or len(batch) + len(self._returned[0]) <= most):
+            if batch and self._returned[0][0][0].group != batch[0][0].group:
+                break
+            batch += self._returned.popleft()
+        return batch
 
     def _is_uneven(self, entries: Batch) -> bool:
         sizes = [call.sizes[index] for call, index in entries]

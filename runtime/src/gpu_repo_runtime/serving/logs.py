@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import traceback
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_json
@@ -70,7 +71,12 @@ def visible(text: str) -> str:
 
 def utc(seconds: float) -> str:
     """A time as the lines of JSON have it."""
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+    return f"{_utc_second(int(seconds))}.{int(seconds % 1 * 1000):03d}Z"
+
+
+@lru_cache(maxsize=1)  # of the lines of a second, the first one
+def _utc_second(second: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 class TextFormatter(_Formatter):

@@ -5,9 +5,9 @@ Plain ASGI: Starlette's BaseHTTPMiddleware hides from the application that a cli
 
 import asyncio
 import logging
+import os
 import re
 import time
-import uuid
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -124,6 +124,8 @@ class ProblemMiddleware:
 class RequestBody:
     """``receive`` within MAX_BODY_BYTES and BODY_SECONDS. Raises BodyTooLarge or BodyTooSlow."""
 
+    __slots__ = ("_complete", "_ends", "_limit", "_receive", "_scope", "_seconds", "_size")
+
     def __init__(self, scope: Scope, receive: Receive, limit: int, seconds: float) -> None:
         self._scope, self._receive, self._limit, self._seconds = scope, receive, limit, seconds
         self._size, self._ends, self._complete = 0, 0.0, False
@@ -134,8 +136,7 @@ class RequestBody:
             return await self._receive()
         if not self._ends:
             self._ends = asyncio.get_running_loop().time() + self._seconds
-            length = next((value for name, value in self._scope["headers"] if name == b"content-length"), b"0")
-            self._check(int(length) if length.isdigit() else 0)
+            self._check(_content_length(self._scope))
         try:
             async with asyncio.timeout_at(self._ends):
                 message = await self._receive()
@@ -184,8 +185,15 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
+def _content_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+    return 0
+
+
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and usable_id(value):
             return str(value, "ascii")
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()

@@ -6,11 +6,13 @@ from hashlib import sha256
 from typing import Any, TypeVar
 
 from fastapi import Request, Response
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from . import tracing
 from .call import Call
 from .errors import BodyTooLarge, ClientGone, Encoded, InvalidRequest, NotJson, ServiceError
+from .middleware import problem
 from .schemas import Asked
 from .service import Service
 
@@ -94,7 +96,8 @@ class Predictions:
 class PredictMiddleware:
     """Answers the paths of ``answers`` without the router, which takes most of a small request's time.
 
-    It is inside the owner's middleware. ``answers`` is decided at the start; without it the router's routes answer.
+    It is inside the owner's middleware, before ProblemMiddleware. ``answers`` is decided at the start; without it the
+    routes of the router answer.
     """
 
     def __init__(self, app: ASGIApp, answers: dict[str, tuple[Answer, Any]]) -> None:
@@ -109,7 +112,12 @@ class PredictMiddleware:
             return await self.app(scope, receive, send)
         answer, scope["route"] = found
         tracing.name_span("POST", scope["path"])
-        content = await answer(scope, receive)
+        try:
+            content = await answer(scope, receive)
+        except ClientGone:
+            raise
+        except HTTPException as error:  # the owner's middleware sees it as an answer
+            return await problem(error, scope)(scope, receive, send)
         headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 # After SIGTERM the service still accepts requests for a while, and its answers close their connections: load balancers
 # notice, and no request meets a closed port. At most a quarter of shutdown_seconds.
 LAME_DUCK_SECONDS = 2.0
+# Of these, the last part without new connections: what was connected has time to send its request.
+LAST_SHARE = 0.25
 # /livez fails and can be reached this long before the process ends.
 LOST_SECONDS = 1.0
 # Of shutdown_seconds, for the end of the event loop and the last lines of the log.
@@ -109,7 +111,13 @@ class Process:
         log.info("draining", extra={"fields": {"cause": signal.Signals(self.signal).name}})
         self.service.drain()
         # A person at a terminal does not wait for load balancers.
-        self._loop.call_later(0 if self.signal == signal.SIGINT else self._lame_duck, self.end, 0)
+        seconds = 0 if self.signal == signal.SIGINT else self._lame_duck
+        self._loop.call_later((1 - LAST_SHARE) * seconds, self._stop_listening)
+        self._loop.call_later(seconds, self.end, 0)
+
+    def _stop_listening(self) -> None:
+        for server in self.server.servers:
+            server.close()
 
     def _take_signals(self) -> None:
         for sig in EXIT_SIGNALS:

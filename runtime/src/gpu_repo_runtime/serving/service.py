@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from copy import copy
 from typing import Any, TypeVar
 
 from starlette.types import Receive
@@ -18,23 +17,19 @@ from .batcher import Batcher
 from .call import Call
 from .errors import (
     EXIT_DEVICE_LOST,
-    ClientGone,
-    DeadlineExceeded,
     DeviceLost,
     InvalidRequest,
     NotReady,
     PredictionFailed,
-    ServiceError,
 )
 from .metrics import Metrics
 from .model_calls import Choice, ModelCalls, OwnerCall
 from .schemas import PredictRequest
 from .settings import Settings
+from .waiting import Waiting
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
-# A request that takes longer is watched for the end of its connection: a task for each would cost more than most take.
-WATCH_AFTER_SECONDS = 0.01
 
 
 def _stay(_: int) -> None: ...
@@ -66,6 +61,7 @@ class Service:
         )
         calls = ModelCalls(self.interface, self.metrics, lambda: self.device, self._device_lost)
         self.batcher = Batcher(calls, limit=settings.max_batch_size, max_queue=settings.max_queue)
+        self._waiting = Waiting(self.batcher.drop, settings.request_seconds)
 
     async def start(self) -> None:
         """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
@@ -153,7 +149,7 @@ class Service:
                     raise
                 outcome.extend((None, error))
 
-        await self._wait(self._submit([None], group=OwnerCall(call)), None)
+        await self._waiting.until_done(self._submit([None], group=OwnerCall(call)))
         result, error = outcome
         if error is not None:
             raise error
@@ -165,7 +161,8 @@ class Service:
         """Answer the inputs; they are dropped if ``receive`` reports that the client has gone. Raises ServiceError."""
         choice = None if parameters is None else self._choice(parameters)
         group = None if choice == self._defaults else choice
-        call = await self._wait(self._submit(inputs, self._sizes(inputs), group, client), receive)
+        call = self._submit(inputs, self._sizes(inputs), group, client)
+        await self._waiting.until_done(call, receive)
         tracing.answered(call)
         return call
 
@@ -213,40 +210,6 @@ class Service:
         if self.state == "starting":
             raise NotReady(self.reason, retry_after=1)
         return self.batcher.submit(inputs, sizes=sizes, group=group, client=client)
-
-    async def _wait(self, call: Call, receive: Receive | None) -> Call:
-        loop = asyncio.get_running_loop()
-        watchers: list[asyncio.Task[None]] = []
-        timer = loop.call_later(
-            min(WATCH_AFTER_SECONDS, self.settings.request_seconds),
-            lambda: watchers.append(loop.create_task(self._watch(call, receive))),
-        )
-        try:
-            await call.done
-        except ServiceError as failed:
-            # The call may stay in the model for long; an error that has the frames of this request would hold them.
-            failed.__traceback__ = None
-            raise copy(failed) from None
-        except asyncio.CancelledError:  # the time to stop is over, or a timeout in an owner's route
-            self.batcher.drop(call, ClientGone("the answer is not awaited any more"))
-            raise
-        finally:
-            timer.cancel()
-            for watcher in watchers:
-                watcher.cancel()
-        return call
-
-    async def _watch(self, call: Call, receive: Receive | None) -> None:
-        """Drop the call if its client goes or REQUEST_SECONDS are over."""
-        seconds = self.settings.request_seconds
-        try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + seconds - WATCH_AFTER_SECONDS):
-                # Once: a middleware that has read the body may return it again and again without waiting.
-                if receive and (await receive())["type"] == "http.disconnect":
-                    return self.batcher.drop(call, ClientGone("the client closed the connection"))
-                await asyncio.Event().wait()
-        except TimeoutError:
-            self.batcher.drop(call, DeadlineExceeded(f"no answer within {seconds:g} s"))
 
     def _device_lost(self, error: DeviceLost) -> None:
         log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
