@@ -165,7 +165,7 @@ def test_a_queue_that_everybody_has_left_is_no_error(
         assert (await batcher.submit(["next"]).done)[0]["text"] == "next"
 
     run(scenario)
-    assert not caplog.records, caplog.text
+    assert not [one for one in caplog.records if one.name.startswith("gpu_repo_runtime")], caplog.text
 
 
 @pytest.mark.parametrize("place", [0, 1, 15, 16, 30, 31])

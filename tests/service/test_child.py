@@ -31,20 +31,6 @@ for text, *three in zip(texts, batch, one, many, strict=True):
     scores = [p["score"] for p in three]
     assert max(scores) - min(scores) <= Model.tolerance, (text, scores)
 """
-EARLIER = """
-import warnings
-from fastapi.testclient import TestClient
-from topic_finder.device import choose
-from topic_finder.serving.app import create_app
-from topic_finder.serving.settings import Settings
-
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    app = create_app(Settings(device=choose("cpu")))
-assert "from gpu_repo_runtime.serving.app import create_app" in str(told[0].message), told
-with TestClient(app) as client:
-    assert client.post("/predict", json={"texts": ["rain"]}).json()["predictions"][0]["label"]
-"""
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +42,6 @@ def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
 
 def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(environment: dict[str, str]) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", SAME], check=True, env=environment)
-
-
-def test_what_was_written_for_version_0_2_goes_on_working(environment: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "-W", "ignore", "-c", EARLIER], check=True, env=environment)
 
 
 @pytest.mark.slow

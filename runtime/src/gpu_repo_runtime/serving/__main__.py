@@ -14,7 +14,6 @@ from ..contract import ContractError, import_model
 from ..cores import fit_threads
 from ..words import words_of
 from .errors import EXIT_CONFIGURATION
-from .logs import fill_standard_streams
 from .settings import Settings, faults, variables
 
 
@@ -32,7 +31,6 @@ def cannot_import(error: BaseException, source: Path) -> str:
 
 def serve(package: str) -> None:
     """Run the service around ``<package>.model.Model`` until it is told to stop; ends the process."""
-    fill_standard_streams()
     faulthandler.enable(2)  # a library that crashes takes Python with it, which then can say nothing
     fit_threads()
     keep_memory()

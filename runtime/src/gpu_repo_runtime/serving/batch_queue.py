@@ -24,14 +24,14 @@ FIRST = object()  # the group of the first request
 
 
 class BatchQueue:
-    """A bounded queue. ``closed``: nothing more comes; ``take`` returns an empty batch when all is answered."""
+    """A bounded queue of ``count`` inputs. ``closed``: nothing more comes; ``take`` returns an empty batch when all is answered."""
 
     def __init__(self, limit: BatchLimit, cost: Cost, max_queue: int, clock: Callable[[], float]) -> None:
         self.closed = False
         self.calls: dict[Call, None] = {}  # not answered, in the order in which they came
         self._limit, self._cost, self._max_queue, self._clock = limit, cost, max_queue, clock
         self._changed = threading.Condition()
-        self._waiting, self._orphans, self._gone = 0, 0, 0
+        self.count, self._orphans, self._gone = 0, 0, 0
         self._running: Batch = []
         self._requests: deque[Call] = deque()  # with inputs in no batch yet, in the order of their turns
         self._returned: deque[Batch] = deque()  # parts of batches that failed, not known to fail themselves
@@ -44,7 +44,7 @@ class BatchQueue:
     @property
     def depth(self) -> int:
         """The inputs that wait, and those that the model computes for a client that has gone."""
-        return self._waiting + self._orphans
+        return self.count + self._orphans
 
     def add(self, call: Call) -> None:
         """Queue a call. Raises QueueFull."""
@@ -54,7 +54,7 @@ class BatchQueue:
         with self._changed:
             (self._suspects if self._is_quarantined(call) else self._requests).append(call)
             self.calls[call] = None
-            self._waiting += count
+            self.count += count
 
     def wake(self) -> None:
         """Let ``take`` see what was added."""
@@ -72,7 +72,7 @@ class BatchQueue:
         with self._changed:
             call.gone = True
             self.calls.pop(call, None)
-            self._waiting -= call.waiting
+            self.count -= call.waiting
             self._orphans += sum(other is call for other, _ in self._running)
             call.waiting, call.items, call.answers = 0, (), []
             self._gone += 1
@@ -107,7 +107,7 @@ class BatchQueue:
             batch = [entry for entry in batch if not entry[0].gone]
             for call, _ in batch:
                 call.waiting -= 1
-            self._waiting -= len(batch)
+            self.count -= len(batch)
             self._running = batch
             return batch, [call.items[index] for call, index in batch]
 
@@ -118,7 +118,7 @@ class BatchQueue:
                 for call, _ in self._running:
                     if not call.gone:
                         call.waiting += 1
-                        self._waiting += 1
+                        self.count += 1
             self._running, self._orphans = [], 0
 
     def search(self, batch: Batch, *, first: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import logging
 import os
 import sys
@@ -65,8 +66,8 @@ class JsonFormatter(_Formatter):
 
 
 def visible(text: str) -> str:
-    """``text``, which is JSON, with everything escaped in it that is not a visible sign."""
-    return text if text.isascii() and text.isprintable() else "".join(map(_json_sign, text))
+    """``text``, which is JSON, in ASCII if it has signs that are not visible: they could steer a terminal."""
+    return text if text.isprintable() else json.dumps(json.loads(text), separators=(",", ":"))
 
 
 def utc(seconds: float) -> str:
@@ -94,15 +95,6 @@ class TextFormatter(_Formatter):
 def printable(text: str) -> str:
     """``text`` with everything escaped that is not a visible sign: control, line ends, direction of writing."""
     return text if text.isprintable() else "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in text)
-
-
-def _json_sign(sign: str) -> str:
-    if sign.isprintable():
-        return sign
-    code = ord(sign)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\u{0xD7C0 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def _without_messages(error: BaseException, seen: set[int]) -> list[str]:
@@ -168,15 +160,6 @@ def _in_thread(about: threading.ExceptHookArgs) -> None:
 
 def _unraisable(about: Any) -> None:
     log.error("an error that nothing could catch", exc_info=about.exc_value)
-
-
-def fill_standard_streams() -> None:
-    """Open what is closed of the first three file descriptors: a socket must not become the standard output."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
 
 
 def flush() -> None:

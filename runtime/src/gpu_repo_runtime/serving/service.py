@@ -32,9 +32,6 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-def _stay(_: int) -> None: ...
-
-
 class Service:
     """One model on one device.
 
@@ -48,7 +45,7 @@ class Service:
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
         self.weights = ""
         self.unfinished = 0
-        self.on_end: Callable[[int], None] = _stay
+        self.on_end: Callable[[int], None] = lambda _: None
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
         self._defaults = self._choice(self.interface.no_parameters)

@@ -1,3 +1,3 @@
-"""The way to the service in wheels/: for `python -m`, and for imports of serving.app and serving.settings."""
+"""Runs the service in wheels/ for `python -m`."""
 
 from gpu_repo_runtime.serving.earlier import PATH as __path__  # noqa: F401
