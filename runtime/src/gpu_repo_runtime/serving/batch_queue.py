@@ -24,7 +24,7 @@ FIRST = object()  # the group of the first request
 
 
 class BatchQueue:
-    """A bounded queue of ``count`` inputs. ``closed``: nothing more comes; ``take`` returns an empty batch when all is answered."""
+    """A bounded queue of ``count`` inputs. After ``close``, ``take`` returns an empty batch when all are answered."""
 
     def __init__(self, limit: BatchLimit, cost: Cost, max_queue: int, clock: Callable[[], float]) -> None:
         self.closed = False
