@@ -110,7 +110,8 @@ def test_one_client_whose_texts_make_the_model_fail_costs_the_others_little() ->
         world = World(predict=bad).run(20, *singles(63), client)
         assert world.outcomes["bad"].keys() == {"prediction_failed"}
         assert world.outcomes["single"].keys() == {"answered"}
-        assert world.answered("single") >= 0.65 * healthy, f"{world.answered('single')} of {healthy}"
+        least = 0.65 if client is hidden else 0.75
+        assert world.answered("single") >= least * healthy, f"{world.answered('single')} of {healthy}"
 
 
 @pytest.mark.parametrize(("share", "least"), sampled([(0.01, 0.42), (0.05, 0.15), (0.5, 0.04)], [(0.05, 0.15)]))

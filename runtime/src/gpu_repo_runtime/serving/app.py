@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -88,7 +89,13 @@ def _add_predict(app: FastAPI, service: Service) -> dict[str, tuple[Answer, Any]
     if settings.aip_predict_route not in ("", "/predict"):
         add(settings.aip_predict_route, predictions.answer, include_in_schema=False)
     for path, shown in add_v1(app, service).items():
-        add(path, predictions.answer_v1, tags=["V1"], include_in_schema=shown, **documents.predict(PLAIN))
+        add(
+            path,
+            partial(predictions.answer, any_type=True),
+            tags=["V1"],
+            include_in_schema=shown,
+            **documents.predict(PLAIN),
+        )
     if find_spec("numpy"):  # the extra "open-inference"
         from ..open_inference.protocol import add_open_inference
 

@@ -29,21 +29,18 @@ class Predictions:
         self._has_blob = service.interface.blob is not None
         self._client_header = service.settings.client_header.lower().encode()
 
-    async def answer(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body of the answer. Raises ServiceError."""
+    async def answer(self, scope: Scope, receive: Receive, *, any_type: bool = False) -> bytes:
+        """Return the body of the answer. Raises ServiceError.
+
+        ``any_type``: curl -d, as the pages of the protocol V1 show it, declares a form.
+        """
         media_type = _header(scope, b"content-type").partition(b";")[0].strip().lower()
-        if media_type != b"application/json" and not self._is_blob(media_type):
+        is_blob = self._has_blob and (media_type.startswith(b"image/") or media_type == b"application/octet-stream")
+        if media_type != b"application/json" and not is_blob and not any_type:
             image = ", or image/... with one input as the body" if self._has_blob else ""
             raise NotJson(f"send the header Content-Type: application/json{image}")
-        return await self._answer(scope, receive, media_type)
-
-    async def answer_v1(self, scope: Scope, receive: Receive) -> bytes:
-        """The same without a check of the media type: curl -d, as the protocols' own pages show it, declares a form."""
-        return await self._answer(scope, receive, _header(scope, b"content-type").partition(b";")[0].strip().lower())
-
-    async def _answer(self, scope: Scope, receive: Receive, media_type: bytes) -> bytes:
         body = await self.body(scope, receive)
-        asked = self._request.read_one(body) if self._is_blob(media_type) else self._request.read(body)
+        asked = self._request.read_one(body) if is_blob else self._request.read(body)
         del body  # the inputs stay in memory while they wait, not their JSON too
         return b'{"predictions":%b}' % await self.outputs(asked, scope, receive, self._service.json)
 
@@ -81,9 +78,6 @@ class Predictions:
         if encoding not in (b"gzip", b"x-gzip"):
             raise Encoded("send the body as it is, or with Content-Encoding: gzip")
         return _gunzipped(body, self._body_limit)
-
-    def _is_blob(self, media_type: bytes) -> bool:
-        return self._has_blob and (media_type.startswith(b"image/") or media_type == b"application/octet-stream")
 
     def _client(self, scope: Scope) -> Hashable:
         """Return who is quarantined if an input fails: the value of CLIENT_HEADER, else the address."""

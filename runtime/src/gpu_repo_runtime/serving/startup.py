@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import math
 import os
 import time
 from collections.abc import Callable
@@ -143,17 +142,6 @@ def largest(interface: Interface, examples: list[Any], characters: int) -> Any:
 def check(interface: Interface, inputs: list[Any]) -> None:
     """Check the first answers of a model against its contract. Raises StartRefused."""
     try:
-        outputs = interface.checked(interface.call(inputs))
-        content = interface.json(outputs)
+        interface.json(interface.checked(interface.call(inputs)))
     except WrongAnswer as error:
         raise StartRefused(f"{interface.file}: {error}") from error
-    if b"null" in content and not _finite(interface.plain(outputs)):
-        log.warning(
-            "%s: for an example predict returned a number that is not finite: it is sent as null", interface.file
-        )
-
-
-def _finite(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_finite, value.values()))
-    return all(map(_finite, value)) if isinstance(value, list) else not isinstance(value, float) or math.isfinite(value)
