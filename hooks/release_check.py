@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,36 +25,33 @@ import runtime_source  # noqa: F401
 
 # isort: split
 import yaml
+from git_calls import git
 from packaging.version import InvalidVersion
-from releasekit import questions, updates
-from releasekit.answer_sets import answer_sets, has_any, name_of, new_values, render_nearest
-from releasekit.compared import compare, difference, words_of
-from releasekit.findings import (
-    Finding,
-    Report,
-    check_entries,
-    check_unused,
-    check_version,
-    entries_of,
-    new_entries,
-    retired_since,
+from releasekit import findings, updates
+from releasekit.children import Compared, check_settings, compare_child
+from releasekit.files import check_child, check_syntax
+from releasekit.findings import Finding, Report
+from releasekit.template import (
+    Answers,
+    Template,
+    TemplateError,
+    answer_sets,
+    export,
+    name_of,
+    read_template,
+    start,
+    work_tree,
 )
-from releasekit.rendered import check_child, check_syntax
-from releasekit.repository import export, git, tree_of, work_tree
-from releasekit.template import Answers, Template, TemplateError, answers_of, read_template, render
 from releases import HistoryError, current, next_version, released
 
 ROOT = Path(__file__).resolve().parent.parent
 LINES = 8  # of each list in the summary
-
-
-@dataclass(frozen=True)
-class Rendered:
-    """What one answer set gives: its name, what was found, and how its files differ."""
-
-    where: str
-    findings: list[Finding]
-    patches: dict[str, str]
+NEUTRAL = {  # git and Copier without the settings of the person who runs this
+    "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "COPIER_SETTINGS_PATH": os.devnull,
+    **{f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER")
+       for what, text in (("NAME", "Release check"), ("EMAIL", "release-check@example.invalid"))},
+}  # fmt: skip
+Patches = dict[str, dict[str, list[str]]]  # path: patch: the answer sets that get it
 
 
 @contextmanager
@@ -69,118 +65,67 @@ def step(what: str) -> Iterator[list[str]]:
         print(f" {' '.join([*counted, ''])}({time.monotonic() - started:.0f} s)", flush=True)
 
 
-def start_child(template: Template, answers: Answers, folder: Path) -> tuple[Answers | None, list[str]]:
-    """Render the nearest possible answer set; return the answers that it records, and why others were rejected."""
+def start_new(new: Template, answers: Answers, folder: Path) -> Compared:
+    """Render a child with a choice that only the new version has, and check its files."""
     try:
-        reasons = render_nearest(template, answers, folder)
+        recorded = start(new, answers, folder)
     except TemplateError as error:
-        return None, [str(error)]
-    return {name: value for name, value in answers_of(folder).items() if not name.startswith("_")}, reasons
+        return Compared("", [Finding(f"the work tree cannot be rendered: {error}")])
+    return Compared(name_of(recorded, new), [*check_child(folder, (*new.choices, *new.texts))])
 
 
-def compare_child(old: Template, new: Template, answers: Answers, before: Path, after: Path) -> Rendered:
-    """Render the new version with the answers that a child records, and compare it."""
-    where = name_of(answers, old)
-    try:
-        render(new.folder, answers, after)
-    except TemplateError as error:
-        return Rendered(where, [Finding(f"children cannot update: {error}", *lost_answer(answers, before, new))], {})
-    findings = [*compare(before, after, old, new), *check_child(after, tuple(new.questions))]
-    return Rendered(where, findings, difference(before, after))
-
-
-def lost_answer(answers: Answers, child: Path, new: Template) -> tuple[str, str]:
-    """Return kind and name of the choice or image of a child that the new version does not have, or nothing."""
-    for name, value in answers.items():
-        for one in value if isinstance(value, list) else [value]:
-            if name in new.choices and one not in new.choices[name]:
-                return "choice", f"{name}={one}"
-    states = questions.image_states(new.folder)
-    lost = sorted(word for word in words_of(child) if states.get(word) == "retired")
-    return ("image", lost[0]) if lost else ("", "")
-
-
-def compare_children(
-    pool: ProcessPoolExecutor, report: Report, old: Template, new: Template, folder: Path, whole: bool
-) -> dict[str, dict[str, list[str]]]:
-    """Render and compare every answer set; return the patches of each file with the answer sets that get them."""
+def compare_children(pool: ProcessPoolExecutor, report: Report, old: Template, new: Template, folder: Path, whole: bool
+                     ) -> Patches:  # fmt: skip
+    """Render and compare every answer set; return how the files differ."""
     with step("render children of the last release") as counted:
         wanted = [*answer_sets(old, whole)]
         places = [folder / f"{number}-old" for number in range(len(wanted))]
-        made = [*pool.map(start_child, [old] * len(wanted), wanted, places)]
-        distinct: dict[str, tuple[Answers, Path]] = {}
-        for answers, (recorded, reasons), place in zip(wanted, made, places, strict=True):
-            if recorded is None:
-                report.add(
-                    iter([Finding(f"a child of the last release cannot be rendered: {reasons[0]}")]),
-                    name_of(answers, old),
-                )
-            else:
-                distinct.setdefault(repr(sorted(recorded.items())), (recorded, place))
-        impossible = len({reason for _, reasons in made for reason in reasons})
-        counted.append(f"{len(distinct)} answer sets, {impossible} impossible combinations replaced")
+        recorded = pool.map(start, [old] * len(wanted), wanted, places)
+        distinct = {repr(sorted(one.items())): (one, place) for one, place in zip(recorded, places, strict=True)}
+        answers, before = zip(*distinct.values(), strict=True)
+        counted.append(f"{len(answers)} answer sets")
     with step("render them from the work tree and compare") as counted:
-        sets = list(distinct.values())
-        after = [place.with_name(place.name.replace("old", "new")) for _, place in sets]
-        done = [
-            *pool.map(
-                compare_child,
-                [old] * len(sets),
-                [new] * len(sets),
-                [one for one, _ in sets],
-                [p for _, p in sets],
-                after,
-            )
-        ]
-        added = [one for one in answer_sets(new, whole) if has_any(one, new_values(old, new))]
-        more = [folder / f"{len(wanted) + number}-new" for number in range(len(added))]
-        for answers, place, (recorded, reasons) in zip(
-            added, more, pool.map(start_child, [new] * len(added), added, more), strict=True
-        ):
-            error = (
-                [Finding(f"the work tree cannot be rendered: {reasons[0]}")]
-                if recorded is None
-                else check_child(place, tuple(new.questions))
-            )
-            report.add(iter(error), name_of(answers, new))
-        patches: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        after = [place.with_name(place.name.replace("old", "new")) for place in before]
+        n = len(answers)
+        done = [*pool.map(compare_child, [old] * n, [new] * n, answers, before, after)]
+        more = [one for one in answer_sets(new, whole) if is_new(one, old)]
+        added = [folder / f"{len(wanted) + number}-new" for number in range(len(more))]
+        done += pool.map(start_new, [new] * len(more), more, added)
+        patches: Patches = defaultdict(lambda: defaultdict(list))
         for one in done:
-            report.add(iter(one.findings), one.where)
+            report.add(one.findings, one.where)
             for path, patch in one.patches.items():
                 patches[path][patch].append(one.where)
-        counted.append(f"{len(sets)} answer sets, {len(added)} more with new choices, {len(patches)} files differ")
+        counted.append(f"{n} answer sets, {len(more)} more with new choices, {len(patches)} files differ")
     with step("check the syntax of each rendered file"):
-        names = {place.name: one.where for place, one in zip(after, done, strict=True)}
-        names |= {place.name: name_of(answers, new) for answers, place in zip(added, more, strict=True)}
-        for child, finding in check_syntax(folder, [name for name in names if (folder / name).exists()]):
-            report.add(iter([finding]), names[child])
+        names = {place.name: one.where for place, one in zip([*after, *added], done, strict=True) if place.exists()}
+        for child, finding in check_syntax(folder, list(names)):
+            report.add([finding], names[child])
     return patches
 
 
-def update_children(
-    pool: ProcessPoolExecutor,
-    report: Report,
-    repository: Path,
-    known: dict[str, str],
-    tree: str,
-    new: Path,
-    folder: Path,
-) -> None:
+def is_new(answers: Answers, old: Template) -> bool:
+    """Return whether an answer set has a choice that the last release does not offer."""
+    given = [(name, one) for name, value in answers.items() for one in (value if isinstance(value, list) else [value])]
+    return any(name not in old.texts and one not in old.choices.get(name, []) for name, one in given)
+
+
+def update_children(pool: ProcessPoolExecutor, report: Report, repository: Path, known: dict[str, str], tree: str,
+                    folder: Path) -> None:  # fmt: skip
     """Update edited children of the recent releases for real."""
     with step("update edited children") as counted:
-        tag, family, starts = f"v{next_version(repository)}", folder / "family", list[updates.Start]()
+        tag, family, entries = f"v{next_version(repository)}", folder / "family", findings.read_entries(folder / "new")
         updates.make_family(repository, known, tree, tag, family)
+        every = list[updates.Update]()
         for version in updates.recent(known):
             export(repository, known[version], folder / version)
-            retired = retired_since(entries_of(new), version)
-            template = read_template(folder / version)
-            starts += updates.starts(template, version, retired, plain=version == [*known][-1])
-        places = [folder / f"update-{number}" for number in range(len(starts))]
-        results = pool.map(updates.check_one, [family] * len(starts), [tag] * len(starts), starts, places)
-        for start, found in zip(starts, results, strict=True):
-            where = " ".join(map(str, start.answers.values()))
-            report.add((Finding(f"the update of a child of {start.version}: {one.reason}") for one in found), where)
-        counted.append(f"{len(starts)} from {', '.join(updates.recent(known))}")
+            retired = findings.retired_since(entries, version)
+            template, newest = read_template(folder / version), version == [*known][-1]
+            every += updates.updates_of(template, family, tag, version, retired, newest)
+        for one, found in zip(every, pool.map(updates.check_update, every), strict=True):
+            where = " ".join(map(str, one.answers.values()))
+            report.add((Finding(f"{one.name}: {finding.reason}", finding.entries) for finding in found), where)
+        counted.append(f"{len(every)} from {', '.join(updates.recent(known))}")
 
 
 def check(repository: Path, version: str, tree: str, known: dict[str, str], options: argparse.Namespace) -> Report:
@@ -192,49 +137,34 @@ def check(repository: Path, version: str, tree: str, known: dict[str, str], opti
         old, new = folder / "old", folder / "new"
         export(repository, commit, old)
         export(repository, tree, new)
-        report = Report(retired_since(entries_of(new), last))
-        report.add(check_version(new, last, version))
-        report.add(check_entries(old, new, last, version))
+        report = Report(findings.retired_since(findings.read_entries(new), last))
+        report.add(findings.check_version(new, last, version))
+        report.add(findings.check_entries(old, new, last, version))
         if options.passed:
             return report
-        with step("read questions, settings and images"):
-            report.add(questions.check_images(old, new))
-            try:
-                templates = read_template(old), read_template(new)
-            except TemplateError as error:
-                report.add(iter([Finding(f"no child can start with the defaults: {error}")]))
-                return report
-            for look in (questions.check_settings, questions.check_questions):
-                report.add(look(*templates))
-            both = [name for name in templates[0].questions if name in templates[1].questions]
-            for found in pool.map(questions.check_validator, *([one] * len(both) for one in templates), both):
-                report.add(iter(found))
-            report.add(questions.check_start(templates[1]))
-            report.add(questions.check_sources(templates[1]))
-        patches = compare_children(pool, report, *templates, folder, options.whole)
-        report.add(check_unused(report, new_entries(old, new)))
+        try:
+            templates = read_template(old), read_template(new)
+            report.add(check_settings(*templates))
+            patches = compare_children(pool, report, *templates, folder, options.whole)
+        except TemplateError as error:
+            report.add([Finding(f"no child can start with the defaults: {error}")])
+            return report
+        report.add(findings.check_unused(report, findings.new_entries(old, new)))
         if not options.no_updates:
-            update_children(pool, report, repository, known, tree, new, folder)
+            update_children(pool, report, repository, known, tree, folder)
         write_patches(repository / "build" / "release-check.patch", patches)
         return report
 
 
-def write_patches(place: Path, patches: dict[str, dict[str, list[str]]]) -> None:
+def write_patches(place: Path, patches: Patches) -> None:
     """Write the rendered difference, each patch once with the answer sets that get it, and list the files."""
     place.parent.mkdir(exist_ok=True)
     texts = [f"# {some(sets)}\n{patch}" for path in patches.values() for patch, sets in path.items()]
     place.write_text("\n".join(texts), encoding="utf-8")
     lines = [f"  {path}: {sum(map(len, made.values()))} answer sets" for path, made in patches.items()]
     print(f"changed in children: {len(lines)} files, see {place}" if lines else "nothing changes in children")
-    print_some(lines)
-
-
-def print_some(lines: list[str]) -> None:
-    """Print the first lines, and how many there are besides."""
-    print(
-        "\n".join([*lines[:LINES], *([f"  and {len(lines) - LINES} more"] if len(lines) > LINES else [])]),
-        end="\n" * bool(lines),
-    )
+    for line in [*lines[:LINES], *([f"  and {len(lines) - LINES} more"] if len(lines) > LINES else [])]:
+        print(line)
 
 
 def some(sets: list[str]) -> str:
@@ -244,10 +174,10 @@ def some(sets: list[str]) -> str:
 
 def verdict(report: Report, last: str) -> int:
     """Print the reasons and the result; return the exit code."""
-    reasons = [f"  {reason}{f' ({some(sets)})' if sets[0] else ''}" for reason, sets in report.reasons.items()]
+    reasons = [f"{reason}{f' ({some(sets)})' if sets[0] else ''}" for reason, sets in report.reasons.items()]
     sys.stdout.flush()
-    for line in reasons[: 2 * LINES]:
-        print(f"release-check: rejected:{line[1:]}", file=sys.stderr)
+    for reason in reasons[: 2 * LINES]:
+        print(f"release-check: rejected: {reason}", file=sys.stderr)
     if len(reasons) > 2 * LINES:
         print(f"release-check: rejected for {len(reasons) - 2 * LINES} more reasons", file=sys.stderr)
     print(f"release-check: {'rejected' if reasons else 'passed'}, compared with {last}", file=sys.stderr)
@@ -267,15 +197,14 @@ def main() -> int:
     try:
         tree, version = work_tree(repository), options.version or current(repository)
         # On the commit of a release, check that release against the one before.
-        known = {one: commit for one, commit in released(repository).items() if tree_of(repository, commit) != tree}
+        known = {one: commit for one, commit in released(repository).items()
+                 if git(repository, "rev-parse", f"{commit}^{{tree}}").strip() != tree}  # fmt: skip
         if not known:
             print("release-check: there is no release yet, so no children")
             return 0
         last = list(known)[-1]
-        mark, passed = (
-            Path(git(repository, "rev-parse", "--absolute-git-dir").strip(), "release-check"),
-            f"{tree} {last}\n",
-        )
+        mark = Path(git(repository, "rev-parse", "--absolute-git-dir").strip(), "release-check")
+        passed = f"{tree} {last}\n"
         options.passed = options.once and mark.exists() and mark.read_text(encoding="utf-8") == passed
         if options.passed:
             print(f"release-check: {tree[:10]} passed before, only the version is checked")
@@ -289,4 +218,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("GIT_", "COPIER_"))}
+    os.environ.clear()
+    os.environ.update(kept | NEUTRAL)
     sys.exit(main())

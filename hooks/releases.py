@@ -1,4 +1,4 @@
-"""Which versions of the family were released: a release is a tag vX.Y.Z, or else the commit that changes VERSION."""
+"""Which versions of the family were released: a release is the commit that changes VERSION; its tag is vX.Y.Z."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ from pathlib import Path
 from git_calls import git
 from gpu_repo_runtime.update.git import Git
 from gpu_repo_runtime.update.releases import version_commits
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 
 class HistoryError(Exception):
-    """The history does not tell the releases; the message says why and what to do."""
-
-
-def version_of(tag: str) -> Version | None:
-    """Return the version that a tag names, or None."""
-    try:
-        return Version(tag)
-    except InvalidVersion:
-        return None
+    """The history does not contain the releases; the message says why and what to do."""
 
 
 def order(version: str) -> tuple[int, ...]:
-    """Return the numbers of X.Y.Z, X.Y.Z.devN, X.Y.ZrcN or vX.Y.Z, to compare versions by."""
+    """Return the numbers of X.Y.Z, X.Y.Z.devN, X.Y.ZrcN or vX.Y.Z, to compare versions by. Raises InvalidVersion."""
     return (*Version(version).release, 0, 0)[:3]
 
 
@@ -36,36 +28,16 @@ def written(repository: Path) -> dict[Version, str]:
     """Return the commit of each version that VERSION named, pre-releases included, oldest version first.
 
     What VERSION prepares now (X.Y.Z.devN) and what is later than that is not released.
-    Raises HistoryError for a shallow clone, which does not hold every release.
+    Raises HistoryError for a shallow clone, which does not contain every release.
     """
     if git(repository, "rev-parse", "--is-shallow-repository").strip() == "true":
-        raise HistoryError(f"{repository} is a shallow clone and does not hold every release: git fetch --unshallow")
+        raise HistoryError(f"{repository} is a shallow clone without all releases: git fetch --unshallow")
     return version_commits(Git(repository), "HEAD", current(repository))
 
 
-def tags(repository: Path) -> dict[Version, dict[str, str]]:
-    """Return the tags that name a version, and their commits: v1.0.0 comes before 1.0.0."""
-    form = "--format=%(refname:lstrip=2)%09%(objectname)%09%(*objectname)"
-    rows = [line.split("\t") for line in git(repository, "for-each-ref", form, "refs/tags").splitlines()]
-    found: dict[Version, dict[str, str]] = {}
-    for name, outer, inner in sorted(rows, key=lambda row: not row[0].startswith("v")):
-        if version := version_of(name):
-            found.setdefault(version, {})[name] = inner or outer
-    return found
-
-
 def released(repository: Path) -> dict[str, str]:
-    """Return the commit of each released version, oldest version first: that of its tag, else that of VERSION.
-
-    Pre-releases are left out. Raises HistoryError for a shallow clone, which does not hold every release.
-    """
-    tagged = tags(repository)
-    found = {
-        version: next(iter(tagged[version].values())) if version in tagged else commit
-        for version, commit in written(repository).items()
-        if not version.is_prerelease
-    }
-    return {str(version): commit for version, commit in found.items()}
+    """Return the commit of each released version, oldest first, without pre-releases. Raises HistoryError."""
+    return {str(version): commit for version, commit in written(repository).items() if not version.is_prerelease}
 
 
 def next_version(repository: Path) -> str:

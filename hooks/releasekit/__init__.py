@@ -1,1 +1,1 @@
-"""The steps of the release check."""
+"""The release check, step by step: the template, its children, their files, real updates."""

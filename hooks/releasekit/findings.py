@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,22 +13,22 @@ from releases import order
 
 RETIRED = "templates/retired.yml"
 KINDS = ("file", "question", "choice", "image", "validator", "type")
-SEEN = ("file", "question", "choice", "image")  # the rendered children show whether one of these is gone
-Entry = tuple[str, str]
+Entry = tuple[str, str]  # kind and name
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A reason to reject the release; an entry in templates/retired.yml of this kind and name permits it."""
+    """A reason to reject the release; any of these entries in templates/retired.yml permits it."""
 
     reason: str
-    kind: str = ""
-    name: str = ""
+    entries: frozenset[Entry] = frozenset()
 
 
-def gone(kind: str, name: str, what: str) -> Finding:
-    """Return the finding that something is gone."""
-    return Finding(f"{what} is gone: keep it, or list it in {RETIRED} (kind {kind}, name {name})", kind, name)
+def gone(reason: str, *entries: Entry) -> Finding:
+    """Return the finding that something is gone, with the entry that would permit it."""
+    kind, name = entries[0]
+    return Finding(f"{reason}: keep it, or list it in {RETIRED} (kind {kind}, name {name:.60})", frozenset(entries))
 
 
 @dataclass
@@ -39,15 +39,15 @@ class Report:
     reasons: dict[str, list[str]] = field(default_factory=dict)
     used: set[Entry] = field(default_factory=set)
 
-    def add(self, findings: Iterator[Finding], where: str = "") -> None:
+    def add(self, findings: Iterable[Finding], where: str = "") -> None:
         """Record findings; `where` names the answer set."""
         for finding in findings:
-            self.used.add((finding.kind, finding.name))
-            if (finding.kind, finding.name) not in self.retired:
+            self.used |= finding.entries
+            if not finding.entries & self.retired:
                 self.reasons.setdefault(finding.reason, []).append(where)
 
 
-def entries_of(template: Path) -> list[dict[str, Any]]:
+def read_entries(template: Path) -> list[Row]:
     """Return the retirement entries of a template. Raises ValueError if they are not a list of mappings."""
     place = template / RETIRED
     found = yaml.safe_load(place.read_text(encoding="utf-8")) if place.exists() else []
@@ -56,19 +56,16 @@ def entries_of(template: Path) -> list[dict[str, Any]]:
     return found
 
 
-def retired_since(entries: list[dict[str, Any]], version: str) -> set[Entry]:
+def retired_since(rows: list[Row], version: str) -> set[Entry]:
     """Return kind and name of what was taken away after `version`."""
-    return {
-        (str(entry.get("kind")), str(entry.get("name")))
-        for entry in entries
-        if order(str(entry.get("version") or "0.0.0")) > order(version)
-    }
+    later = [row for row in rows if order(str(row.get("version") or "0.0.0")) > order(version)]
+    return {(str(row.get("kind")), str(row.get("name"))) for row in later}
 
 
-def new_entries(old: Path, new: Path) -> list[dict[str, Any]]:
+def new_entries(old: Path, new: Path) -> list[Row]:
     """Return the entries that the last release did not have; another reason does not make a new entry."""
-    known = [{**entry, "reason": ""} for entry in entries_of(old)]
-    return [entry for entry in entries_of(new) if {**entry, "reason": ""} not in known]
+    known = [{**row, "reason": ""} for row in read_entries(old)]
+    return [row for row in read_entries(new) if {**row, "reason": ""} not in known]
 
 
 def following(version: str) -> set[tuple[int, ...]]:
@@ -80,20 +77,17 @@ def following(version: str) -> set[tuple[int, ...]]:
 def check_entries(old: Path, new: Path, last: str, version: str) -> Iterator[Finding]:
     """Find incomplete retirement entries, and new ones of a version other than the next."""
     versions = {order(version)} if version != last else following(last)
-    for entry in entries_of(new):
-        missing = [key for key in ("kind", "name", "version", "reason") if not entry.get(key)]
-        if missing or entry.get("kind") not in KINDS:
-            yield Finding(f"{RETIRED}: {entry} needs name, version, reason, and a kind of {', '.join(KINDS)}")
-    for entry in new_entries(old, new):
+    for row in read_entries(new):
+        if row.get("kind") not in KINDS or not all(row.get(key) for key in ("name", "version", "reason")):
+            yield Finding(f"{RETIRED}: {row} needs name, version, reason, and a kind of {', '.join(KINDS)}")
+    for row in new_entries(old, new):
         try:
-            fits = order(str(entry.get("version"))) in versions
+            fits = order(str(row.get("version"))) in versions
         except InvalidVersion:
             fits = False
         if not fits:
-            yield Finding(
-                f"{RETIRED}: {entry.get('kind')} {entry.get('name')} has version {entry.get('version')}, "
-                f"which does not come next after {last}"
-            )
+            entry = f"{row.get('kind')} {row.get('name')} has version {row.get('version')}"
+            yield Finding(f"{RETIRED}: {entry}, which does not come next after {last}")
 
 
 def check_version(new: Path, last: str, version: str) -> Iterator[Finding]:
@@ -103,14 +97,14 @@ def check_version(new: Path, last: str, version: str) -> Iterator[Finding]:
     if order(version) not in following(last):
         yield Finding(f"VERSION is {version}, which does not follow {last}")
     changelog = new / "CHANGELOG.md"
-    written = not changelog.exists() or f"## {version}" in changelog.read_text(encoding="utf-8")
+    written = not changelog.exists() or f"## {version}\n" in changelog.read_text(encoding="utf-8")
     if not written and not Version(version).is_prerelease:
         yield Finding(f"CHANGELOG.md has no section '## {version}'")
 
 
-def check_unused(report: Report, entries: list[dict[str, Any]]) -> Iterator[Finding]:
+def check_unused(report: Report, rows: list[Row]) -> Iterator[Finding]:
     """Find new entries for things that no child loses: they would excuse a loss later."""
-    for entry in entries:
-        pair = (str(entry.get("kind")), str(entry.get("name")))
-        if pair[0] in SEEN and pair in report.retired - report.used:
-            yield Finding(f"{RETIRED} lists the {pair[0]} {pair[1]}, but no child loses it: remove the entry")
+    for row in rows:
+        entry = (str(row.get("kind")), str(row.get("name")))
+        if entry[0] in ("file", "question", "choice", "image") and entry in report.retired - report.used:
+            yield Finding(f"{RETIRED} lists the {entry[0]} {entry[1]}, but no child loses it: remove the entry")

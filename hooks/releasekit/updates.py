@@ -6,38 +6,44 @@ arrive, and each seed one that must not.
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from git_calls import git
 from gpu_repo_runtime.update.ownership import owners_in
 from releases import order
 
-from releasekit.answer_sets import deciding
+from releasekit.children import ANSWERS, check_answers
 from releasekit.findings import Entry, Finding
-from releasekit.repository import export, git, neutral
-from releasekit.template import NAME, Answers, Template, answers_of, files_of, render
+from releasekit.template import Answers, Template, answers_of, export, files_of, read_answers, render, start
 
 FIX = b"# the template's fix\n"
 LINE = b"# the owner's line\n"
-ANSWERS = ".copier-answers.yml"
-UNREAD = ("tests", "runtime", "docs", "benchmarks", "hooks", "tools")  # no render reads these: Copier clones often
 COMMIT = "The template's commit:"
 UPDATE = Path(__file__).resolve().parents[1] / "safe_update.py"
 
 
 @dataclass(frozen=True)
-class Start:
-    """One child to update: its release, its answers, what was retired since, and whether by plain Copier too."""
+class Update:
+    """One edited child of a release to update to `tag` of `family`: by plain Copier, or by scripts/update."""
 
+    family: Path
+    tag: str
     version: str
     answers: Answers
     retired: frozenset[Entry]
     plain: bool
+
+    @property
+    def name(self) -> str:
+        """Return the update in words."""
+        return f"{'plain copier' if self.plain else 'the'} update of a child of {self.version}"
 
 
 def recent(known: dict[str, str]) -> list[str]:
@@ -47,21 +53,15 @@ def recent(known: dict[str, str]) -> list[str]:
 
 
 def make_family(repository: Path, known: dict[str, str], tree: str, tag: str, folder: Path) -> None:
-    """Make a repository with a tag for each of the `known` releases, and the work tree with fixes as `tag`."""
+    """Clone the template, with a tag for each of the `known` releases, and the work tree with fixes as `tag`."""
     git(repository, "clone", "--quiet", "--no-tags", "--no-checkout", "--", str(repository), str(folder))
-    parent = "HEAD"
-    for version, commit in [*known.items(), (tag, tree)]:
-        for path in folder.iterdir():
-            if path.name != ".git":
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
-        export(repository, commit, folder)
-        for name in UNREAD:
-            shutil.rmtree(folder / name, ignore_errors=True)
-        if version == tag:
-            add_fixes(folder)
-        git(folder, "add", "--all", "--force")
-        parent = git(folder, "commit-tree", git(folder, "write-tree").strip(), "-p", parent, "-m", version).strip()
-        git(folder, "tag", f"v{version.removeprefix('v')}", parent)
+    for version, commit in known.items():
+        git(folder, "tag", f"v{version}", commit)
+    git(folder, "read-tree", "--reset", "-u", tree)
+    add_fixes(folder)
+    git(folder, "add", "--all", "--force")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", tag)
+    git(folder, "tag", tag)
 
 
 def add_fixes(template: Path) -> None:
@@ -69,38 +69,35 @@ def add_fixes(template: Path) -> None:
     settings = (template / "copier.yml").read_text(encoding="utf-8")
     root = next((line.split(":", 1)[1] for line in settings.splitlines() if line.startswith("_subdirectory:")), ".")
     for path in sorted((template / root.strip(" \"'").partition("{")[0]).rglob("*")):
-        inside = ".git" in path.relative_to(template).parts or "answers_file" in path.name
-        if inside or path.is_symlink() or not path.is_file() or b"\0" in (text := path.read_bytes()):
+        if path.is_symlink() or not path.is_file() or b"\0" in (text := path.read_bytes()):
             continue
-        if path.parent != template / "templates" and "wheels" not in path.parts:
+        aside = {".git", "wheels"} & set(path.relative_to(template).parts) or "answers_file" in path.name
+        if not aside and path.parent != template / "templates":
             path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX)
 
 
-def starts(template: Template, version: str, retired: set[Entry], plain: bool) -> Iterator[Start]:
-    """Give a child of one release for each choice of its first question, with other answers in each release."""
-    leading = deciding(template)
-    first = leading[:1]
-    turn = sum(order(version))
-    for value in template.choices[first[0]] if first else [None]:
-        others = {
-            name: values[turn % len(values)]
-            for name, values in template.choices.items()
-            if name not in leading and not template.questions[name].get("multiselect")
-        }
-        yield Start(version, others | ({first[0]: value} if first else {}), frozenset(retired), plain)
+def updates_of(template: Template, family: Path, tag: str, version: str, retired: set[Entry], newest: bool
+               ) -> Iterator[Update]:  # fmt: skip
+    """Give the update of a child for each choice of the first question; other answers vary from release to release.
 
-
-def copy(family: Path, start: Start, child: Path) -> str:
-    """Start a child of a release as a person does; return Copier's error, "" if there is none."""
-    given = [part for name, value in (NAME | start.answers).items() for part in ("--data", f"{name}={value}")]
-    return run(child.parent, "-m", "copier", "copy", "--defaults", "--quiet", "--vcs-ref", f"v{start.version}",
-               *given, str(family), str(child))  # fmt: skip
+    A child with a retired answer stays where it is. Children of the newest release update by plain Copier too.
+    """
+    first, turn = next(iter(template.choices), ""), sum(order(version))
+    for value in template.choices[first] if first else [None]:
+        others = {name: values[turn % len(values)] for name, values in template.choices.items()
+                  if name != first and name not in template.lists}  # fmt: skip
+        with TemporaryDirectory() as folder:
+            chosen = others | ({first: value} if first else {})
+            answers = start(template, chosen, Path(folder, "child"))
+        if not {("choice", f"{name}={value}") for name, value in answers.items()} & retired:
+            for plain in (False, True) if newest else (False,):
+                yield Update(family, tag, version, answers, frozenset(retired), plain)
 
 
 def run(folder: Path, *arguments: str, accepted: tuple[int, ...] = (0,)) -> str:
     """Run a Python program; return the last line of its errors if its exit code is not accepted, else ""."""
     command = [sys.executable, "-W", "ignore", *arguments]
-    done = subprocess.run(command, cwd=folder, env=neutral(), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     lines = [line.strip("│╭╰─ ") for line in done.stderr.splitlines() if line.strip("│╭╰─ ")]
     return "" if done.returncode in accepted else (lines or [f"exit code {done.returncode}"])[-1]
 
@@ -113,73 +110,55 @@ def edit(child: Path) -> str:
         if owners.of(path) == "seed":
             (child / path).write_bytes((child / path).read_bytes() + LINE)
     (child / "own.txt").write_bytes(LINE)
-    for path in texts:
-        if owners.of(path) == "managed" and path not in (ANSWERS, ".copier-ownership.yml"):
-            (child / path).write_bytes(LINE + (child / path).read_bytes())
-            return path
-    return ""
+    edited = next((path for path in texts if owners.of(path) == "managed" and not path.startswith(".copier-")), "")
+    if edited:
+        (child / edited).write_bytes(LINE + (child / edited).read_bytes())
+    return edited
 
 
-def check_update(family: Path, tag: str, start: Start, folder: Path) -> list[Finding]:
-    """Update one edited child, once as its owner does and once by plain Copier, and return what was wrong."""
-    child, plain, new = folder / "child", folder / "plain", folder / "new"
-    rejected = {("choice", f"{name}={value}") for name, value in start.answers.items()} & start.retired
-    if copy(family, start, child) or rejected:  # the comparison of the answer sets reports it
-        return []
-    git(child, "init", "--quiet")
-    git(child, "add", "--all", "--force")
-    git(child, "commit", "--quiet", "--message=Start from the template")
-    if start.plain:
-        git(folder, "clone", "--quiet", str(child), str(plain))
-    edited = edit(child)
-    git(child, "add", "--all", "--force")
-    git(child, "commit", "--quiet", "--message=The owner's edits")
-    git(folder, "clone", "--quiet", str(child), str(folder / "before"))
-    failed = start.plain and run(plain, "-m", "copier", "update", "--defaults", "--vcs-ref", tag)
-    failed = (
-        f"plain copier update fails: {failed}"
-        if failed
-        else run(child, str(UPDATE), "--to", tag, "--no-lock", accepted=(0, 3, 4))
-    )
-    if failed:
-        return [Finding(f"it fails: {failed}")]
-    answers = {name: value for name, value in answers_of(child).items() if not name.startswith("_")}
-    new.mkdir()
-    export(family, tag, new)
-    render(new, answers, folder / "fresh")
-    files = {name for kind, name in start.retired if kind == "file"}
-    return [
-        *check_answers(folder / "before", child, start.retired),
-        *check_result(folder / "before", child, folder / "fresh", edited, files),
-    ]
+def check_update(one: Update) -> list[Finding]:
+    """Start an edited child, update it, and compare it with a new child; return what was wrong."""
+    with TemporaryDirectory() as name:
+        child, before, new, fresh = (Path(name, part) for part in ("child", "before", "new", "fresh"))
+        given = [part for key, value in one.answers.items() for part in
+                 ("--data", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]  # fmt: skip
+        failed = run(child.parent, "-m", "copier", "copy", "--defaults", "--quiet", "--vcs-ref", f"v{one.version}",
+                     *given, str(one.family), str(child))  # fmt: skip
+        if failed:
+            return [Finding(f"a child of {one.version} cannot be started: {failed}")]
+        edited = edit(child)
+        git(child, "init", "--quiet")
+        git(child, "add", "--all", "--force")
+        git(child, "commit", "--quiet", "--message=Start from the template, with the owner's edits")
+        git(child, "clone", "--quiet", str(child), str(before))
+        if one.plain:
+            failed = run(child, "-m", "copier", "update", "--defaults", "--vcs-ref", one.tag)
+        else:
+            failed = run(child, str(UPDATE), "--to", one.tag, "--no-lock", accepted=(0, 3, 4))
+        if failed:
+            return [Finding(f"the update fails: {failed}")]
+        export(one.family, one.tag, new)
+        render(new, answers_of(child), fresh)
+        files = {path for kind, path in one.retired if kind == "file"}
+        return [*check_records(before, child), *check_result(before, child, fresh, edited, files)]
 
 
-def check_answers(before: Path, after: Path, retired: frozenset[Entry]) -> Iterator[Finding]:
-    """Find answers that an update loses or changes."""
-    old, new = answers_of(before), answers_of(after)
+def check_records(before: Path, after: Path) -> Iterator[Finding]:
+    """Find what an update loses of the file that Copier records answers in."""
     for key in ("_commit", "_src_path"):
-        if not isinstance(new.get(key), str):
+        if not isinstance(read_answers(after).get(key), str):
             yield Finding(f"{ANSWERS} has no {key} after it: the child can never update again")
-    texts = [(folder / ANSWERS).read_text(encoding="utf-8") for folder in (before, after)]
-    if COMMIT in texts[0] and COMMIT not in texts[1]:
+    if COMMIT in (before / ANSWERS).read_text("utf-8") and COMMIT not in (after / ANSWERS).read_text("utf-8"):
         yield Finding(f"{ANSWERS} no longer names the template's commit: a moved tag would go unnoticed")
-    for name, value in old.items():
-        if name.startswith("_") or ("question", name) in retired or ("choice", f"{name}={value}") in retired:
-            continue
-        if name not in new:
-            yield Finding(f"the answer {name}={value} is gone after it")
-        elif new[name] != value:
-            yield Finding(f"the answer {name}={value} has become {new[name]}")
+    yield from check_answers(answers_of(before), answers_of(after))
 
 
 def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[str]) -> Iterator[Finding]:
     """Find files that an update loses, overwrites or leaves without the fix."""
     old_owners, new_owners = owners_in(before), owners_in(fresh)
-    for path in sorted(files_of(before) | files_of(fresh)):
+    for path in sorted((files_of(before) | files_of(fresh)) - retired - {ANSWERS}):
         was, now, new = (read(folder / path) for folder in (before, after, fresh))
         owner = new_owners.of(path) if new is not None else old_owners.of(path)
-        if path == ANSWERS or path in retired:
-            continue
         if was is None:
             if owner == "managed" and now is None:
                 yield Finding(f"{path} is new and managed, and does not arrive")
@@ -199,12 +178,3 @@ def read(path: Path) -> bytes | None:
     if path.is_symlink():
         return os.readlink(path).encode()
     return path.read_bytes() if path.is_file() else None
-
-
-def check_one(family: Path, tag: str, start: Start, folder: Path) -> list[Finding]:
-    """Run one update in `folder`, which is removed afterwards."""
-    folder.mkdir(parents=True)
-    try:
-        return check_update(family, tag, start, folder)
-    finally:
-        shutil.rmtree(folder)

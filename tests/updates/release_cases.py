@@ -77,8 +77,8 @@ def settings(old: str, new: str) -> Callable[[Files], Files]:
 LISTS = GOOD["t/.copier-ownership.yml"]
 LIST = "t___dot_copier-ownership_dot_yml"
 ALL_MANAGED = LISTS.replace("seed: {README.md: r}", "seed: {}").replace("{Dockerfile", "{README.md: r, Dockerfile")
-ONE_IMAGE = images(one="supported")
-RETIRED_IMAGE = images(one="supported", two="retired")
+ONE_IMAGE = images(two="supported")
+RETIRED_IMAGE = images(one="retired", two="supported")
 SHORT = 'title: {type: str, default: x, validator: "{% if title | length > 30 %}short{% endif %}"}\n'
 WIDE = 'title: {type: str, default: x, validator: "{% if not title %}x{% endif %}"}\n'
 NO_B = GOOD["copier.yml"].replace("[a, b]", "[a]")
@@ -111,14 +111,14 @@ REFUSED = {
     ),
     "a Copier that children do not have": (
         change(copier_dot_yml='_min_copier_version: "9.19.1"\n' + GOOD["copier.yml"]),
-        "children cannot update: they have Copier 9.18.0, and the template needs 9.19.1",
+        "children cannot update: they have Copier 9.18.0, the template needs 9.19.1",
     ),
     "a managed file becomes a seed": (
         change(**{LIST: LISTS.replace("only-b: b, ", "").replace("{README.md", "{only-b: b, README.md")}),
         "only-b was managed and is a seed now",
     ),
     "another image for the same answers": (
-        change(t__Dockerfile="FROM two\n"), "children go from the image one to two unasked"
+        change(t__Dockerfile="FROM two\n"), "children change from the image one to two: keep it"
     ),
     "a version that is none": (change(VERSION="soon\n"), "Invalid version: 'soon'"),
     "settings that cannot be read": (change(copier_dot_yml="a: [\n"), "no child can start with the defaults: "),
@@ -127,20 +127,24 @@ REFUSED = {
     ),
     "a file is gone": (change(t__scripts__build=None, t__scripts__new="n"), "scripts/build is gone: keep it, or"),
     "a file of one flavour is gone": (change(**{"t__only-b": None}), "only-b is gone: "),
-    "a choice is gone": (change(copier_dot_yml=NO_B), "the choice b of flavour is gone"),
+    "a choice is gone": (change(copier_dot_yml=NO_B), "the answer flavour=b becomes a: keep it, or list it"),
     "a question is gone": (
         change(copier_dot_yml=GOOD["copier.yml"].replace("gpu: {type: bool, default: true}\n", "")),
-        "the question gpu is gone",
+        "the answer gpu is no longer recorded: keep it, or list it",
     ),
-    "an image is gone": (change(**{"base-images__catalog_dot_yml": ONE_IMAGE}), "the image two is gone"),
-    "an image is retired": (change(**{"base-images__catalog_dot_yml": RETIRED_IMAGE}), "the image two is gone"),
-    "a task": (change(copier_dot_yml=GOOD["copier.yml"] + "_tasks: ['true']\n"), "copier.yml has _tasks"),
+    "an image is gone": (change(**{"base-images__catalog_dot_yml": ONE_IMAGE}), "the image one is retired"),
+    "an image is retired": (change(**{"base-images__catalog_dot_yml": RETIRED_IMAGE}), "the image one is retired"),
+    "a task": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_tasks: ['true']\n"),
+        "no child can start with the defaults: Template uses potentially unsafe feature: tasks.",
+    ),
     "a migration": (
         change(copier_dot_yml=GOOD["copier.yml"] + "_migrations: [{version: v1.1.0, command: 'true'}]\n"),
         "copier.yml has _migrations",
     ),
     "an extension": (
-        change(copier_dot_yml=GOOD["copier.yml"] + "_jinja_extensions: [jinja2.ext.do]\n"), "_jinja_extensions"
+        change(copier_dot_yml=GOOD["copier.yml"] + "_jinja_extensions: [jinja2.ext.do]\n"),
+        "no child can start with the defaults: Template uses potentially unsafe feature: jinja_extensions.",
     ),
     "a seed becomes managed": (
         change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}),
@@ -155,17 +159,19 @@ REFUSED = {
     ),
     "a tighter validator": (
         settings(TITLE, SHORT),
-        "the question title accepted 'Find topics: ",
+        "the answer title=Find topics: ",
     ),
     "another type": (settings("title: {type: str", "title: {type: json"), "no child can start with the"),
     "several answers in place of one": (
-        settings("default: a}", "default: [a], multiselect: true}"), "the question flavour has multiselect True"
+        settings("default: a}", "default: [a], multiselect: true}"), "the answer flavour=a becomes ['a']: "
     ),
     "another when": (
-        settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer kept: "
+        settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer recorded: "
     ),
-    "a secret": (settings("gpu: {", "gpu: {secret: true, "), "the question gpu is secret now"),
-    "a secret in the list": (settings("_subdirectory", "_secret_questions: [gpu]\n_subdirectory"), "gpu is secret now"),
+    "a secret": (settings("gpu: {", "gpu: {secret: true, "), "the answer gpu is no longer recorded: "),
+    "a secret in the list": (
+        settings("_subdirectory", "_secret_questions: [gpu]\n_subdirectory"), "the answer gpu is no longer recorded: "
+    ),
     "a new question without a default": (
         settings(TITLE, TITLE + "more: {type: str}\n"), 'Question "more" is required'
     ),
@@ -201,24 +207,20 @@ REFUSED = {
             "copier_dot_yml": GOOD["copier.yml"].replace("[a, b]", "[a, b, c]"),
             "t__README_dot_md": None, "t__README_dot_md_dot_jinja": "readme\n{{ 'x' if flavour != 'c' else 1 / 0 }}\n",
         }),
-        "the work tree cannot be rendered: division by zero (flavour=c",
+        "no child can start with the defaults: division by zero (flavour=c",
     ),
     "another answers file": (settings("_subdirectory", "_answers_file: a.yml\n_subdirectory"), "another _answers_file"),
     "another suffix": (settings("_subdirectory", "_templates_suffix: .j2\n_subdirectory"), "another _templates_suffix"),
-    "texts as HTML": (settings("_subdirectory", "_envops: {autoescape: true}\n_subdirectory"), "autoescape writes"),
     "a message of a copy that cannot be written": (
         settings("_subdirectory", "_message_after_copy: '{% if %}'\n_subdirectory"),
-        "no child can start with the defaults (a): ",
+        "no child can start with the defaults: ",
     ),
     "a default of another type": (
         settings(TITLE, TITLE + "more: {type: int, default: red}\n"), "no child can start with the defaults: "
     ),
     "a default that some cannot have": (
         settings("gpu: {", "gpu: {validator: \"{% if flavour == 'b' and gpu %}none{% endif %}\", "),
-        "no child can start with the defaults (b): ",
-    ),
-    "two sources of one file": (
-        change(t__scripts__build_dot_jinja="other\n"), "build.jinja and build are rendered to the same file"
+        "children cannot update: Validation error for question 'gpu': none",
     ),
     "a last line without its end": (change(t__scripts__build="better"), "end-of-file-fixer: Fixing scripts/build"),
     "an entry for what is still there": (
@@ -229,7 +231,7 @@ REFUSED = {
 HARMFUL_UPDATES = {
     "a message that cannot be written": (
         settings("_subdirectory", "_message_after_update: '{{ _copier_conf.nope.x }}'\n_subdirectory"),
-        "plain copier update fails: ",
+        "plain copier update of a child of 1.0.0: the update fails: ",
     ),
     "a seed that updates overwrite": (settings("    README.md\n", ""), "README.md is the owner's, and it changes it"),
     "a managed file that updates leave out": (
@@ -252,7 +254,7 @@ HARMFUL_UPDATES = {
     ),
     "an answer that is reset": (
         settings(TITLE, "title: {type: str, default: x, validator: \"{% if title == 'mine' %}no{% endif %}\"}\n"),
-        "the answer title=mine has become x",
+        "the answer title=mine becomes x",
     ),
     "an update that fails": (
         change(
@@ -263,7 +265,7 @@ HARMFUL_UPDATES = {
                 + "more: {type: str, default: \"{{ UNSET if _copier_answers._commit is defined else 'x' }}\"}\n"
             },
         ),
-        "it fails: plain copier update fails: ",
+        "the update of a child of 1.0.0: the update fails: ",
     ),
 }
 MADE_BY_HAND = {
@@ -287,7 +289,7 @@ ALLOWED = {
         templates__retired_dot_yml=retire("choice", "flavour=b")
     ),
     "a listed image is retired": change(
-        **{"base-images__catalog_dot_yml": RETIRED_IMAGE, "templates__retired_dot_yml": retire("image", "two")}
+        **{"base-images__catalog_dot_yml": RETIRED_IMAGE, "templates__retired_dot_yml": retire("image", "one")}
     ),
     "the next version": change(VERSION="1.1.0\n", CHANGELOG_dot_md="## 1.1.0\n\n## 1.0.0\n"),
     "the next version in the making": change(VERSION="1.0.1.dev0\n"),

@@ -10,37 +10,37 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
+from git_calls import git
 from gpu_repo_runtime.update.ownership import owners_in
 from pathspec import GitIgnoreSpec
 
 from releasekit.findings import Finding
-from releasekit.repository import git
 from releasekit.template import files_of
 
 ODD_NAME = re.compile(r'[<>:"|?*\\\x00-\x1f]|[. ](/|$)|(?i:(^|/)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|/|$))')
-HOOKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # command: suffixes (none: every text), options
-    "check-ast": ((".py",), ()),
-    "check-json": ((".json",), ()),
-    "check-toml": ((".toml",), ()),
-    "check-yaml": ((".yml", ".yaml"), ("--allow-multiple-documents",)),
-    "check-merge-conflict": ((), ("--assume-in-merge",)),
-    "detect-private-key": ((), ()),
-    "mixed-line-ending": ((), ("--fix=lf",)),
-    "fix-byte-order-marker": ((), ()),
-    "end-of-file-fixer": ((), ()),
-    "shellcheck": ((".sh",), ("--severity=error", "--format=gcc")),
+HOOKS: dict[str, tuple[str, ...]] = {  # the command and its options: suffixes (none: every text)
+    "check-ast": (".py",),
+    "check-json": (".json",),
+    "check-toml": (".toml",),
+    "check-yaml --allow-multiple-documents": (".yml", ".yaml"),
+    "check-merge-conflict --assume-in-merge": (),
+    "detect-private-key": (),
+    "mixed-line-ending --fix=lf": (),
+    "fix-byte-order-marker": (),
+    "end-of-file-fixer": (),
+    "shellcheck --severity=error --format=gcc": (".sh",),
 }
 
 
 def check_child(child: Path, questions: tuple[str, ...]) -> Iterator[Finding]:
     """Find files that no child may contain; `questions` are the names that a template could leave in a text."""
-    owners, paths = owners_in(child), sorted(files_of(child))
-    place = child / ".gitignore"
-    ignored = GitIgnoreSpec.from_lines(place.read_text(errors="replace").splitlines() if place.is_file() else [])
+    owners, paths, ignore = owners_in(child), sorted(files_of(child)), child / ".gitignore"
+    ignored = GitIgnoreSpec.from_lines(ignore.read_text().splitlines() if ignore.is_file() else [])
     names: dict[str, str] = {}
     left = re.compile(rf"\{{%-? *(?:if|for|set|include|end(?:if|for))\b|(?<!\$)\{{\{{ *(?:{'|'.join(questions)})\b")
     for path in paths:
         lists = [owner for owner, spec in owners.specs.items() if spec.match_file(path)]
+        data = (child / path).read_bytes()
         if len(lists) != 1:
             yield Finding(f"{path} is on {'both lists' if lists else 'neither list'} of templates/ownership.yml")
         if ODD_NAME.search(path):
@@ -49,7 +49,6 @@ def check_child(child: Path, questions: tuple[str, ...]) -> Iterator[Finding]:
             yield Finding(f"{path} differs from {names[path.lower()]} in capitals only")
         if ignored.match_file(path):
             yield Finding(f"{path} is ignored by the child's .gitignore: git would not add it")
-        data = (child / path).read_bytes()
         if data.startswith(b"#!") and not os.access(child / path, os.X_OK):
             yield Finding(f"{path} is a script that is not executable: git update-index --chmod=+x")
         if b"\0" not in data and (found := left.search(data.decode(errors="replace"))):
@@ -69,32 +68,26 @@ def check_wheels(child: Path, path: str, lock: str) -> Iterator[Finding]:
 
 
 def check_syntax(folder: Path, children: list[str]) -> Iterator[tuple[str, Finding]]:
-    """Run hooks of pre-commit over each distinct file of the children in `folder`; give child and finding.
+    """Run hooks of pre-commit over each distinct text of the children in `folder`; give child and finding.
 
     Some hooks repair the files that they find. Raises OSError if a hook fails.
     """
     git(folder, "init", "--quiet")  # check-merge-conflict asks git
     distinct: dict[tuple[str, bytes], str] = {}
     for child in children:
-        for path in sorted(files_of(folder / child)):
-            data = (folder / child / path).read_bytes()
-            if b"\0" not in data:
-                distinct.setdefault((path, hashlib.sha256(data).digest()), f"{child}/{path}")
-    shell = {path for path in distinct.values() if (folder / path).read_bytes().startswith(b"#!/usr/bin/env bash")}
-    for hook, (suffixes, options) in HOOKS.items():
-        files = [p for p in distinct.values() if not suffixes or PurePosixPath(p).suffix in suffixes]
-        files += sorted(shell - set(files)) if ".sh" in suffixes else []
+        for path in files_of(folder / child):
+            if b"\0" not in (data := (folder / child / path).read_bytes()):
+                suffix = ".sh" if data.startswith(b"#!/usr/bin/env bash") else PurePosixPath(path).suffix
+                distinct.setdefault((suffix, hashlib.sha256(data).digest()), f"{child}/{path}")
+    for hook, suffixes in HOOKS.items():
+        program, *options = hook.split()
+        files = sorted(place for (suffix, _), place in distinct.items() if not suffixes or suffix in suffixes)
         if not files:
             continue
-        command = [str(Path(sys.executable).with_name(hook)), *options, *files]
+        command = [str(Path(sys.executable).with_name(program)), *options, *files]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-        found = list(lines_of(done.stdout + done.stderr)) if done.returncode else []
+        output = done.stdout + done.stderr
+        found = [*re.finditer(r"(?m)^(.*?)\b(\d+-new)/([^\n]*)", output)] if done.returncode else []
         if done.returncode and not found:
-            raise OSError(f"{hook} failed: {(done.stderr.strip() or 'no message').splitlines()[-1]}")
-        yield from ((child, Finding(f"{hook}: {text}")) for child, text in found)
-
-
-def lines_of(output: str) -> Iterator[tuple[str, str]]:
-    """Give child and text of each line that names a file; the lines that follow continue it."""
-    for found in re.finditer(r"(?m)^.*?\b(\d+-new)/([^\n]*)", output):
-        yield found[1], (output[found.start() : found.start(1)] + found[2]).strip()
+            raise OSError(f"{program} failed: {(output.strip() or 'no message').splitlines()[-1]}")
+        yield from ((one[2], Finding(f"{program}: {one[1]}{one[3]}")) for one in found)
