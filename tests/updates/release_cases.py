@@ -163,7 +163,7 @@ REFUSED = {
     ),
     "another type": (settings("title: {type: str", "title: {type: json"), "no child can start with the"),
     "several answers in place of one": (
-        settings("default: a}", "default: [a], multiselect: true}"), "the answer flavour=a becomes ['a']: "
+        settings("default: a}", "default: [a], multiselect: true}"), "Not a YAML list: 'a'"
     ),
     "another when": (
         settings("gpu: {", "gpu: {when: \"{{ flavour == 'a' }}\", "), "the answer gpu is no longer recorded: "

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import release
 from releases import current
 
 from tests.sampling import every, sampled
@@ -63,8 +62,8 @@ def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
             ("1.1", {}, "1.1 is not a release: it needs X.Y.Z"),
             ("one", {}, "'one' is not a version"),
             ("1.0.0", {}, "1.0.0 is released already"),
-            ("0.9.0", {}, "0.9.0 is older than 1.0.0"),
-            ("1.2.0", {}, "the newest section of CHANGELOG.md is 1.1.0: it needs '## 1.2.0'"),
+            ("0.9.0", {}, "the release check rejects it"),
+            ("1.2.0", {}, "the release check rejects it"),
             ("1.1.0", {"copier.yml": GOOD["copier.yml"] + "_tasks: ['true']\n"}, "the release check rejects it"),
         ],
         every(4),
@@ -139,19 +138,6 @@ def test_a_tag_that_is_elsewhere_is_named(family: Repository) -> None:
     assert "the tag v1.0.0 is not on the commit that changed VERSION" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("changelog", "newest"),
-    [
-        (LOG, "1.1.0"),
-        ("## Unreleased\n\nmore\n\n" + LOG, "1.1.0"),
-        ("## [Unreleased]\n\n## [2.0.0] - 2026-01-01\n", "2.0.0"),
-        ("", ""),
-    ],
-)
-def test_the_newest_section_is_found(changelog: str, newest: str) -> None:
-    assert release.newest_section(changelog) == newest
-
-
 @pytest.mark.slow
 @pytest.mark.needs("the history of git")
 def test_the_demo_shows_a_merge_an_opted_out_file_and_a_solved_conflict(tmp_path: Path, copier: Copier) -> None:
@@ -166,7 +152,6 @@ def test_the_demo_shows_a_merge_an_opted_out_file_and_a_solved_conflict(tmp_path
     assert (child / ".dockerignore").read_text().endswith("# our line\n")
 
 
-def test_the_changelog_of_this_family_agrees_with_its_version() -> None:
-    section = release.newest_section((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
+def test_the_changelog_of_this_family_has_its_version() -> None:
     version = current(ROOT).partition(".dev")[0]
-    assert section == version, "a version was written down and never released, or released and not written down"
+    assert f"\n## {version}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
