@@ -189,7 +189,7 @@ def fleet() -> str:
 
 SMOKE = {
     "walk_cpu_s": ("walk in an image without a GPU, processor time", "{:.2f} s"),
-    "first_line_s": ("start to the first line", "{:.2f} s"),
+    "first_line_cpu_s": ("start to the first line, processor time", "{:.2f} s"),
     "program_mib": ("memory of the program itself", "{:.0f} MiB"),
 }
 
