@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from file_times import set_times
-from pip_settings import uv_environment
+from pip_settings import index_options, uv_environment
 
 SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
 TOOLKIT = Path("/usr/local/cuda")
@@ -26,7 +26,7 @@ OPTIONS = (
 def unpack(requirements: Path, folder: str, kit: Path) -> None:
     """Unpack locked packages into a folder beside the cache."""
     environment = uv_environment() | {"UV_CACHE_DIR": "/srv"}
-    command = [kit / "opt/installer/native", "uv", "pip", "install", *OPTIONS.split()]
+    command = [kit / "opt/installer/native", "uv", "pip", "install", *OPTIONS.split(), *index_options()]
     target = ["--python", "/opt/env/bin/python", "--target", folder, "-r", str(requirements)]
     subprocess.run([*command, *target], check=True, env=environment)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from elf import search_before_environment
 from file_times import FILE_TIME, set_times
-from pip_settings import uv_environment
+from pip_settings import index_options, uv_environment
 
 ENVIRONMENT = Path("/opt/env")
 SITE = next(ENVIRONMENT.glob("lib/python3*/site-packages"))
@@ -42,8 +42,8 @@ def install(plan: Path, kit: Path) -> None:
     ]
     target = ["--python", str(ENVIRONMENT / "bin/python"), "-r", str(plan / "requirements.txt")]
     environment = uv_environment() | {"UV_CACHE_DIR": str(CACHE)}
-    native = kit / "opt/installer/native"
-    subprocess.run([native, "uv", "pip", "install", "--quiet", *options, *target], check=True, env=environment)
+    command = [kit / "opt/installer/native", "uv", "pip", "install", "--quiet", *index_options(), *options, *target]
+    subprocess.run(command, check=True, env=environment)
 
 
 def strip(files: list[Path], kit: Path) -> None:
