@@ -89,8 +89,7 @@ def test_a_second_build_without_a_cache_gives_the_same_image(client: docker.Dock
             for number in range(2):
                 archive = push.save(f"test-same-bytes:{number}", tmp_path)
                 forms.append(pack.layers_of(archive))
-            assert forms[0][0] == forms[1][0]
-            assert forms[0][1]["created"] == forms[1][1]["created"]
+            assert (forms[0][0], forms[0][1]["created"]) == (forms[1][0], forms[1][1]["created"])
     finally:
         for number in range(2):
             client.images.remove(f"test-same-bytes:{number}", force=True)
