@@ -1,0 +1,23 @@
+"""I upload images, send them through a websocket, and log requests: docs/how-to/upload-files-and-log-requests.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.journeys.child import Child
+
+TYPE = "service"
+PAGE = "how-to/upload-files-and-log-requests.md"
+pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow, pytest.mark.needs("curl")]
+
+
+def test_my_image_model_passes_the_starting_tests(child: Child) -> None:
+    child.follow("1. Write the model")
+
+
+def test_uploads_and_websockets_are_answered_and_logged(child: Child) -> None:
+    child.follow("2. Add the routes")
+
+
+def test_lint_accepts_what_the_page_shows(child: Child) -> None:
+    child.sh("scripts/lint", expect="all good")
