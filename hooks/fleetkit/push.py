@@ -101,7 +101,7 @@ def push_child(child: Child, releases: Releases, template: str, to: str) -> Row:
             git.text("reset", "--quiet", "--hard")
             update = make_update(git, releases, Step(old, to))
             stage_conflicts(git)
-            made = commit_index(git, message(update, releases.unpacked(releases.commit(to))))
+            made = commit_index(git, message(update))
             if made != before:
                 push_branch(git, made, branch, before)
                 what, before = ("renewed" if before else "pushed"), made

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from gpu_repo_runtime.update.merge import Update
-from gpu_repo_runtime.update.report import to_act
 
 DRAFT = "Template-Draft: yes"
 LONGEST = 100  # lines of a list
@@ -17,8 +14,8 @@ def listed(title: str, lines: list[str], mark: str) -> list[str]:
     return ["", title, "", *(f"{mark} {line}" for line in lines[:LONGEST] + more)] if lines else []
 
 
-def message(update: Update, template: Path) -> str:
-    """Return the message of an update's commit; `template` has the files of the new release."""
+def message(update: Update) -> str:
+    """Return the message of an update's commit."""
     to_do = [f"{one.path}: {one.note}" for one in update.conflicts] + update.to_do
     notes = [f"{one.path}: {one.note}" for one in update.files if one.kind == "opted out"] + update.notes
     return "\n".join(
@@ -28,7 +25,7 @@ def message(update: Update, template: Path) -> str:
             "Your own changes are kept.",
             *listed("This pull request is a draft until these are done:", to_do, "- [ ]"),
             *listed("Notes:", notes, "-"),
-            *listed("You have to act (from the template's changelog):", to_act(template, update.old, update.new), "-"),
+            *listed("You have to act (from the template's changelog):", update.act, "-"),
             "",
             f"Template-Update: {update.old}..{update.new}",
             *([DRAFT] if to_do else []),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -71,19 +70,3 @@ def test_what_cannot_be_resolved_is_a_to_do_with_the_command(
     assert "requirements.lock: run scripts/setup, then scripts/lock, and commit the locks (uv: " in program.out
     assert "nowhere" in program.out
     assert child.read("requirements.lock") == before
-
-
-def test_every_lock_of_the_family_is_rewritten_without_another_change(tmp_path: Path) -> None:
-    """The entries are put together again as uv sorts them."""
-    from gpu_repo_runtime.update.locks import ENTRY, name_of, with_entries
-
-    root = Path(__file__).parents[2]
-    names = subprocess.run(
-        ["git", "ls-files", "templates/locks", "requirements-dev.lock"],
-        cwd=root, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
-    locks = {name: (root / name).read_text() for name in names if name.endswith(".lock")}
-    for name, lock in locks.items():
-        entries = ENTRY.split(lock)[1:]
-        new = {name_of(entry): entry for entry in entries[:1]}
-        assert with_entries(lock, new) == lock, name

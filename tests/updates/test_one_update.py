@@ -178,6 +178,19 @@ def test_the_output_has_what_owners_must_do_and_ends_with_the_next_command(
     assert program.out.splitlines()[-1] == "next: scripts/setup && scripts/test && git commit"
 
 
+def test_what_owners_of_other_types_must_do_is_not_printed(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    settings = "_exclude: [copier.yml, CHANGELOG.md, .git]\nproject_type: {type: str, default: batch}\n"
+    template.release("v1.0.0", {"a.txt": "a\n"}, settings)
+    child = make_child(template, tmp_path / "child")
+    mine = ["Live services and batch jobs: one.", "Batch: two.", "`x` ends as a service does: three."]
+    entries = "".join(f"- {one}\n" for one in [*mine, "Service: four.", "Libraries: five."])
+    log = f"## 2.0.0\n\n**You have to act**\n{entries}\n**Changed**\n- six\n"
+    template.release("v2.0.0", {"a.txt": "b\n", "CHANGELOG.md": log}, settings)
+    assert program.result(child)["act"] == [f"2.0.0: {one}" for one in mine]
+
+
 def test_own_keys_comments_and_the_template_s_address_stay_in_the_answers(
     template: Template, tmp_path: Path, program: Program
 ) -> None:

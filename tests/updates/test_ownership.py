@@ -32,11 +32,6 @@ def test_a_pattern_begins_at_the_root(path: str, owner: str | None) -> None:
     assert owners(LISTS).of(path) == owner
 
 
-def test_every_matching_entry_is_named() -> None:
-    both = owners({"managed": ["tests/"], "seed": ["tests/*.py"]})
-    assert both.entries_of("tests/a.py") == [("seed", "tests/*.py"), ("managed", "tests/")]
-
-
 @pytest.mark.parametrize("text", [None, "managed:\n  a: b: c\n", "- a\n- b\n", "managed:\nseed:\n", "\xff"])
 def test_a_list_that_cannot_be_read_gives_nothing_to_anybody(tmp_path: Path, text: str | None) -> None:
     if text is not None:

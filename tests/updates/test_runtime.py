@@ -63,26 +63,6 @@ def test_a_child_of_before_goes_on_with_its_own_model_and_tests(
 
 
 @pytest.mark.slow
-def test_an_owners_edit_of_what_the_runtime_does_now_is_kept_and_named(
-    family: Family,  # noqa: F811
-    tmp_path: Path,
-    program: Program,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in family.copier.environment().items():
-        monkeypatch.setenv(name, value)
-    edited = "src/topic_finder/job/inputs.py"
-    child = start(family, tmp_path / "child", BEFORE[-1], BATCH)
-    mine = child.read(edited) + "MINE = 1\n"
-    child.edit({edited: mine})
-    assert program(child, "--to", family.work_tree) == 3, program.out
-    assert f"conflict   {edited}: the template dropped it" in program.out, program.out
-    assert child.read(edited) == mine
-    kept = sorted(path.name for path in (child.path / "src/topic_finder/job").glob("*.py"))
-    assert kept == ["__init__.py", "inputs.py"], kept
-
-
-@pytest.mark.slow
 def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
     family: Family,  # noqa: F811
     tmp_path: Path,

@@ -22,11 +22,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .changelog import link
 from .git import Git, UpdateError
 from .merge import Update, make_update
 from .releases import Releases, find_releases, number
 from .render import Step, read_answers
-from .report import as_data, as_text, changelog, to_act
+from .report import as_data, as_text
 
 AGAIN = "UPDATE_WITH_NEWEST"  # set for the updater of the newer release, so that it does not look for another one
 
@@ -39,6 +40,12 @@ def check_clean(git: Git) -> None:
     if rows:
         names = ", ".join(row[3:] for row in rows[:5]) + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
         raise UpdateError(f"there are uncommitted changes: commit or stash them first ({names})")
+    unseen = [row[2:] for row in git.paths("ls-files", "-v", "-z") if row[0] == "S" or row[0].islower()]
+    if unseen:
+        raise UpdateError(
+            f"git was told not to look at {unseen[0]}: git update-index --no-assume-unchanged "
+            "--no-skip-worktree, and git sparse-checkout disable, show its changes"
+        )
 
 
 def template_of(child: Path, source: str) -> str:
@@ -126,11 +133,10 @@ def run(child: Path, options: argparse.Namespace) -> int:
             ).returncode
         with work_place(git, options.dry_run) as there:
             update = make_update(there, releases, step, lock=not options.no_lock)
-            act = to_act(releases.unpacked(releases.commit(step.new)), step.old, step.new)
-            text = as_text(update, act, changelog(template, step.new), options.dry_run)
+            text = as_text(update, link(template, step.new), options.dry_run)
             if options.diff:
                 text += "\n\n" + there.text("diff", "--binary", "HEAD")
-            return print_result(options, as_data(update, act, exit_code(update), options.dry_run), text)
+            return print_result(options, as_data(update, exit_code(update), options.dry_run), text)
 
 
 def print_result(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:

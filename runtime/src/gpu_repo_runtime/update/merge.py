@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from .changelog import to_act
 from .git import Git, UpdateError, error_line
 from .locks import LOCKS, renew_locks
 from .releases import Releases
@@ -39,10 +40,14 @@ class Change:
 
 @dataclass
 class Update:
-    """One update: its files, what a person has to do before it is complete (`to_do`), and notes."""
+    """One update: its files, what a person has to do before it is complete (`to_do`), and notes.
+
+    `act` is what the changelog requires of the owner.
+    """
 
     old: str
     new: str
+    act: list[str] = field(default_factory=list)
     files: list[Change] = field(default_factory=list)
     to_do: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -77,22 +82,15 @@ def put(git: Git, path: str, text: bytes) -> None:
 
 
 def check_place(git: Git, change: str) -> None:
-    """Raise UpdateError where the update would overwrite a file that git does not track or was told not to look at."""
+    """Raise UpdateError where the update would overwrite a file that git does not track."""
     root = Path(git.text("rev-parse", "--show-toplevel"))
-    touched = set(git.paths("diff", "--name-only", "--no-renames", "-z", f"{change}^", change))
     rendered = set(git.paths("ls-tree", "-r", "--name-only", "--full-tree", "-z", change))
-    tracked = {row[2:]: row[0] for row in git.paths("ls-files", "-v", "--full-name", "-z")}
-    untracked = sorted(path for path in rendered - tracked.keys() if os.path.lexists(root / path))
+    tracked = set(git.paths("ls-files", "--full-name", "-z"))
+    untracked = sorted(path for path in rendered - tracked if os.path.lexists(root / path))
     if untracked:
         raise UpdateError(
             f"the template has {', '.join(untracked[:5])}, which exists here and is not in git (an ignore rule hides "
             "it?): `git add --force` and commit it, or move it away"
-        )
-    marked = sorted(path for path in touched & tracked.keys() if tracked[path] == "S" or tracked[path].islower())
-    if marked := [path for path in marked if os.path.lexists(root / path)]:
-        raise UpdateError(
-            f"git was told not to look at {', '.join(marked[:5])}: run `git update-index --no-skip-worktree "
-            "--no-assume-unchanged` on it, and commit or stash its changes"
         )
 
 
@@ -109,17 +107,19 @@ def resolve_known(git: Git, update: Update) -> None:
             update.to_do.append(f"{path}: it is as you had it: run scripts/lock")
 
 
-def list_files(git: Git, update: Update, change: str) -> None:
-    """List what the index has that the last commit has not, and the conflicts."""
-    conflicts = stages(git)
-    for path, found in sorted(conflicts.items()):
+def list_conflicts(git: Git, update: Update) -> None:
+    """List what a person has to resolve."""
+    root = Path(git.text("rev-parse", "--show-toplevel"))
+    for path, found in sorted(stages(git).items()):
         note = CONFLICTS.get(found, "git cannot merge it")
-        if (
-            "markers" in note
-            and b"<<<<<<< " not in (Path(git.text("rev-parse", "--show-toplevel")) / path).read_bytes()
-        ):
+        if "markers" in note and b"<<<<<<< " not in (root / path).read_bytes():
             note = "both sides changed it and git cannot merge it: yours is kept, add the template's change by hand"
         update.files.append(Change("conflict", path, note))
+
+
+def list_changes(git: Git, update: Update, change: str) -> None:
+    """List what the index has that the last commit has not, except for conflicts."""
+    conflicts = {one.path for one in update.conflicts}
     own = set(git.paths("diff", "--name-only", "--no-renames", "-z", f"{change}^", "HEAD"))
     fields = iter(git.paths("diff", "--cached", "--name-status", "--find-renames", "-z", "HEAD"))
     for letters in fields:
@@ -130,15 +130,17 @@ def list_files(git: Git, update: Update, change: str) -> None:
             continue
         merged = kind == "M" and path in own and os.path.basename(path) not in (*LOCKS, ANSWERS)
         update.files.append(Change("merged" if merged else KINDS.get(kind, "added"), path, before=before))
-    for one in update.files:
-        if (
-            one.kind == "added"
-            and git.run(
-                "check-ignore", "--quiet", "--no-index", "--", f":/{one.path}", env={"GIT_LITERAL_PATHSPECS": "0"}
-            ).returncode
-            == 0
-        ):
-            one.note = "an ignore rule hides it; it is staged: commit it with `git commit`, or `git add --force` it"
+    name_hidden(git, {one.path: one for one in update.files if one.kind == "added"})
+
+
+def name_hidden(git: Git, added: dict[str, Change]) -> None:
+    """Note which of the added files an ignore rule hides from `git add`."""
+    root, env = Git(Path(git.text("rev-parse", "--show-toplevel"))), {"GIT_LITERAL_PATHSPECS": "0"}
+    names = "\0".join(f"./{path}" for path in added).encode("utf-8", "surrogateescape")
+    found = root.run("check-ignore", "--no-index", "-z", "--stdin", stdin=names, env=env).stdout
+    for path in found.decode("utf-8", "surrogateescape").split("\0")[:-1]:
+        one = added[path.removeprefix("./")]
+        one.note = "an ignore rule hides it; it is staged: commit it with `git commit`, or `git add --force` it"
 
 
 def name_package(git: Git, update: Update, before: str, after: str) -> None:
@@ -168,7 +170,8 @@ def make_update(git: Git, releases: Releases, step: Step, lock: bool = True) -> 
 
     Raises UpdateError: before anything is written, or `git reset --hard` gives the last commit back.
     """
-    update, answers = Update(step.old, step.new), read_answers(git)
+    answers, files = read_answers(git), releases.unpacked(releases.commit(step.new))
+    update = Update(step.old, step.new, to_act(files, step.old, step.new, str(answers.get("project_type", ""))))
     change = template_change(git, releases, step)
     check_place(git, change)
     pick = ("cherry-pick", "--no-commit", "-X", "ignore-cr-at-eol", change)
@@ -177,19 +180,17 @@ def make_update(git: Git, releases: Releases, step: Step, lock: bool = True) -> 
     if done.returncode and not stages(git):
         raise UpdateError(f"git cherry-pick: {error_line(done.stderr)}")
     resolve_known(git, update)
-    if git.run("cat-file", "-e", f":0:./{ANSWERS}").returncode == 0:
-        own = git.bytes("cat-file", "-p", f":0:./{ANSWERS}").decode("utf-8", "surrogateescape")
-        text = with_release(own, step.new, releases.commit(step.new), step.source)
-        put(git, ANSWERS, text.encode("utf-8", "surrogateescape"))
-    else:  # a conflict in the answers themselves: the owner resolves the rest
-        place = git.folder / ANSWERS
-        own = place.read_text(encoding="utf-8", errors="surrogateescape")
-        text = with_release(own, step.new, releases.commit(step.new), step.source)
-        place.write_text(text, encoding="utf-8", errors="surrogateescape")
+    place = git.folder / ANSWERS
+    own = place.read_bytes().decode("utf-8", "surrogateescape")
+    text = with_release(own, step.new, releases.commit(step.new), step.source)
+    place.write_bytes(text.encode("utf-8", "surrogateescape"))
+    if not git.text("ls-files", "--unmerged", "--", ANSWERS):  # else the owner resolves the rest
+        git.text("add", "--force", "--", ANSWERS)
     if lock:
         for path, data in renew_locks(git, update.to_do, update.notes).items():
             put(git, path, data)
-    list_files(git, update, change)
+    list_conflicts(git, update)
+    list_changes(git, update, change)
     if not step.given:  # a given answer may change another one
         name_replaced(git, update, answers)
     name_package(git, update, str(answers.get("package_name", "")), str(step.given.get("package_name", "")))
