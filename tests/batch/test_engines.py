@@ -7,7 +7,8 @@ from types import ModuleType
 
 import pytest
 from gpu_repo_runtime.batch.exits import BadConfiguration
-from gpu_repo_runtime.training.engine import Recipe, framework_of, open_engine
+from gpu_repo_runtime.training.engine import Recipe
+from gpu_repo_runtime.training.task import framework_of, open_engine
 
 
 def task(monkeypatch: pytest.MonkeyPatch, imports: tuple[str, ...], *methods: str) -> object:
@@ -23,8 +24,8 @@ def task(monkeypatch: pytest.MonkeyPatch, imports: tuple[str, ...], *methods: st
 @pytest.mark.parametrize(
     ("imports", "method", "framework"),
     [
-        ((), "weights", "plain"),
-        (("torch",), "weights", "plain"),
+        ((), "estimator", "plain"),
+        (("torch",), "estimator", "plain"),
         (("torch",), "network", "torch"),
         (("tensorflow",), "network", "tensorflow"),
         (("jax",), "network", "jax"),
@@ -43,8 +44,12 @@ def test_a_task_of_no_framework_is_refused(monkeypatch):
 
 @pytest.mark.parametrize(
     ("options", "named"),
-    [({"parallel": "fsdp"}, "--parallel fsdp"), ({"gradient_checkpointing": True}, "--gradient-checkpointing")],
+    [
+        ({"parallel": "fsdp"}, "--parallel fsdp"),
+        ({"gradient_checkpointing": True}, "--gradient-checkpointing"),
+        ({"loaders": 2}, "--loaders"),
+    ],
 )
 def test_what_only_torch_has_is_refused_elsewhere(monkeypatch, options, named):
     with pytest.raises(BadConfiguration, match=f"{named} needs the framework torch; this task is for plain"):
-        open_engine(task(monkeypatch, (), "weights"), Recipe("cpu", "auto", 0.1, 1.0, 0, **options))
+        open_engine(task(monkeypatch, (), "estimator"), Recipe(device="cpu", **options))

@@ -26,12 +26,6 @@ def own(job: Job, tmp_path, monkeypatch) -> Job:
     return Job(tmp_path / "child", name)
 
 
-def test_inputs_of_two_options_are_both_read(job, tmp_path, out):
-    first, second = write_jsonl(tmp_path / "a.jsonl", ["x"]), write_jsonl(tmp_path / "b.jsonl", ["y"])
-    assert job("--input", first, "--input", second, "--output", out.path) == 0
-    assert [row["text"] for row in out.rows()] == ["x", "y"]
-
-
 def test_a_complete_output_with_too_many_bad_rows_is_not_done(job, tmp_path, out, capsys):
     (tmp_path / "a.jsonl").write_text('{"text": "x"}\n{}\n')
     given = ("--input", tmp_path / "a.jsonl", "--output", out.path, *ASIDE)
@@ -40,15 +34,6 @@ def test_a_complete_output_with_too_many_bad_rows_is_not_done(job, tmp_path, out
     capsys.readouterr()
     assert job(*given) == 65
     assert "1 of 2 rows are bad, more than --max-bad 0.1 allows" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.csv.zst", "a.txt.bz2", "a.jsonl.lz4"])
-def test_an_archive_of_nothing_is_a_cut_one(job, tmp_path, out, name):
-    write_jsonl(tmp_path / "b.jsonl", ["x"])
-    (tmp_path / name).write_bytes(b"")
-    given = ("--input", tmp_path / name, tmp_path / "b.jsonl", "--output", out.path)
-    assert job(*given, "--column", "text", *ASIDE) == 65
-    assert not out.complete
 
 
 def test_folders_that_do_not_tell_a_column_are_named(job, tmp_path, out, capsys):
@@ -112,18 +97,3 @@ def test_what_the_model_uses_beside_its_file_is_part_of_the_plan(own, tmp_path, 
     capsys.readouterr()
     assert own(*given, "--shard", "1/2") == 78
     assert "changed" in capsys.readouterr().err
-
-
-def test_a_message_with_half_a_character_is_put_aside_too(job, model, tmp_path, out, monkeypatch):
-    """As of a file whose name is no UTF-8."""
-    predict = model.predict
-
-    def fails(self, batch):
-        if "bad" in batch:
-            raise ValueError("no file " + os.fsdecode(b"caf\xe9.png"))
-        return predict(self, batch)
-
-    monkeypatch.setattr(model, "predict", fails)
-    source = write_jsonl(tmp_path / "a.jsonl", ["good", "bad", "good"])
-    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5) == 0
-    assert [row["reason"] for row in out.quarantined()] == ["ValueError: no file caf\\udce9.png"]

@@ -22,7 +22,7 @@ from tests.batch.training import outcome
 from tests.shared import once, shared_folder
 
 SHORT = ("--epochs", "2", "--device", "cpu")
-NEEDS = ("mlflow==3.17.2", "numpy", "pyarrow", "matplotlib", "tqdm", "prometheus-client", "pydantic")
+NEEDS = ("mlflow==3.17.2", "numpy", "pyarrow", "tqdm", "prometheus-client", "pydantic")
 Train = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -65,14 +65,14 @@ def test_a_run_has_the_settings_the_course_and_the_files(train, tmp_path):
     done = train(MLFLOW_TRACKING_URI="http://mlflow.example.com")
     assert done.returncode == 0, done.stderr
     found = calls(tmp_path)
-    assert [one[1] for one in found if one[0] == "create_experiment"] == ["topic_finder"]
-    assert {one[2]: one[3] for one in found if one[0] == "log_param"}["batch_size"] == 64
+    assert [one[1] for one in found if one[0] == "set_experiment"] == ["topic_finder"]
+    assert [one[1]["batch_size"] for one in found if one[0] == "log_params"] == [64]
     course = outcome(tmp_path / "out")["course"]
-    losses = [(one[3], one[-1]["step"]) for one in found if one[0] == "log_metric" and one[2] == "loss"]
+    losses = [(one[1]["loss"], one[-1]["step"]) for one in found if one[0] == "log_metrics"]
     assert losses == [(float(epoch["loss"]), int(epoch["epoch"])) for epoch in course]
-    files = [Path(one[2]).name for one in found if one[0] == "log_artifact"]
-    assert files == ["metrics.csv", "loss.png", "result.json"]
-    assert found[-1][:3] == ["set_terminated", "run-1", "FINISHED"]
+    files = [Path(one[1]).name for one in found if one[0] == "log_artifact"]
+    assert files == ["metrics.csv", "result.json"]
+    assert found[-1][:2] == ["end_run", "FINISHED"]
 
 
 @pytest.mark.slow
@@ -81,12 +81,12 @@ def test_a_training_that_goes_on_is_the_same_run(train, tmp_path):
     (tmp_path / "calls").unlink()
     assert train("--epochs", "2", MLFLOW_TRACKING_URI="http://mlflow.example.com").returncode == 0
     found = calls(tmp_path)
-    assert "create_run" not in [one[0] for one in found]
-    assert {one[-1]["step"] for one in found if one[0] == "log_metric"} == {2}
+    assert [one[-1] for one in found if one[0] == "start_run"] == [{"run_id": "run-1"}]
+    assert {one[-1]["step"] for one in found if one[0] == "log_metrics"} == {2}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fails", "code"), [("create_run", 1), ("log_metric", 0)])
+@pytest.mark.parametrize(("fails", "code"), [("start_run", 1), ("log_metrics", 0)])
 def test_a_server_that_is_gone_ends_no_training_that_has_begun(train, tmp_path, fails, code):
     done = train(MLFLOW_TRACKING_URI="http://mlflow.example.com", FAILS_AT=fails)
     assert done.returncode == code, done.stderr
@@ -164,4 +164,4 @@ def test_a_real_server_holds_the_course(render, server, mlflow_python, tmp_path)
     assert metrics["loss"] == pytest.approx(float(outcome(tmp_path / "out")["course"][-1]["loss"]))
     listed = f"{server}/api/2.0/mlflow/artifacts/list?run_id={run}"
     with urllib.request.urlopen(listed) as answer:
-        assert {one["path"] for one in json.load(answer)["files"]} == {"metrics.csv", "loss.png", "result.json"}
+        assert {one["path"] for one in json.load(answer)["files"]} == {"metrics.csv", "result.json"}

@@ -37,7 +37,6 @@ def test_it_learns_and_writes_what_people_look_at(whole):
     losses = [float(epoch["loss"]) for epoch in course]
     assert losses == sorted(losses, reverse=True), losses
     assert float(course[-1]["accuracy"]) > 2 / 8, "no better than a guess"
-    assert (output / "loss.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     result = json.loads((output / "result.json").read_text())
     assert result["best"]["epoch"] == 3
     assert result["settings"]["accumulate"] == 3
@@ -45,9 +44,9 @@ def test_it_learns_and_writes_what_people_look_at(whole):
     assert not (output / "mlflow_run.txt").exists()
     left = lockfile.read(output / "weights/weights.lock").files()
     assert {path: file.sha256 for path, file in left.items()} == {
-        f"{PACKAGE}/best.npz": lockfile.sha256_of(output / "best.npz")
+        f"{PACKAGE}/best.pkl": lockfile.sha256_of(output / "best.pkl")
     }
-    assert lockfile.sha256_of(output / f"weights/{PACKAGE}/best.npz") == left[f"{PACKAGE}/best.npz"].sha256
+    assert lockfile.sha256_of(output / f"weights/{PACKAGE}/best.pkl") == left[f"{PACKAGE}/best.pkl"].sha256
 
 
 @pytest.mark.release
@@ -62,14 +61,14 @@ def test_stopped_training_reaches_the_same_weights(whole, tmp_path):
 def test_sigterm_saves_and_does_not_end_with_success(whole, tmp_path):
     child, _ = whole
     process = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
-    while not (tmp_path / "out" / "checkpoint.npz").exists():
+    while not (tmp_path / "out" / "checkpoint.pkl").exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    before = (tmp_path / "out" / "checkpoint.npz").read_bytes()
+    before = (tmp_path / "out" / "checkpoint.pkl").read_bytes()
     process.terminate()
     _, said = process.communicate(timeout=30)
     assert process.returncode == 143, said
-    assert (tmp_path / "out" / "checkpoint.npz").read_bytes() != before
+    assert (tmp_path / "out" / "checkpoint.pkl").read_bytes() != before
     assert not (tmp_path / "out" / "result.json").exists()
 
 
@@ -114,7 +113,7 @@ def test_another_training_is_refused(whole, tmp_path, options, said):
 def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
     child, _ = whole
     first = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
-    while not (tmp_path / "out" / "checkpoint.npz").exists():
+    while not (tmp_path / "out" / "checkpoint.pkl").exists():
         assert first.poll() is None, first.communicate()
         time.sleep(0.02)
     second = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
@@ -130,34 +129,10 @@ def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
 
 
 @pytest.mark.release
-def test_stopped_training_with_torch_reaches_the_same_weights(render, tmp_path, torch_build):
-    child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)
-    run(child, "scripts/setup", "--framework", torch_build)
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_stopped_training_with_a_framework_reaches_the_same_weights(render, tmp_path, torch_build, framework):
+    child = own_copy(render, AnswerSet("batch", framework), tmp_path)
+    run(child, "scripts/setup", *(("--framework", torch_build) if framework == "torch" else ()))
     python = str(child / ".venv" / "bin" / "python")
     codes = training.stop_at_random(python, child, "topic_finder", tmp_path, 2)
     assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
-
-
-@pytest.mark.release
-def test_stopped_training_with_jax_reaches_the_same_weights(render, tmp_path):
-    child = own_copy(render, AnswerSet("batch", "jax"), tmp_path)
-    run(child, "scripts/setup")
-    python = str(child / ".venv" / "bin" / "python")
-    codes = training.stop_at_random(python, child, "topic_finder", tmp_path, 2)
-    assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
-
-
-@pytest.mark.release
-def test_torchrun_with_two_processes_learns_what_one_does(render, tmp_path, torch_build):
-    """Two processes with half the batch each see the same examples in a step; dropout differs, so the loss is near."""
-    child = own_copy(render, AnswerSet("batch", "torch"), tmp_path)
-    run(child, "scripts/setup", "--framework", torch_build)
-    options = ("--epochs", "2", "--device", "cpu")
-    module = ("-m", "gpu_repo_runtime.batch", "topic_finder", "train", *options)
-    launch = (".venv/bin/python", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-    own = {"PYTHONPATH": "src", "OMP_NUM_THREADS": "1"}
-    run(child, *launch, *module, "--output", "build/two", "--batch-size", "32", **own)
-    run(child, ".venv/bin/python", *module, "--output", "build/one", "--batch-size", "64", **own)
-    [one, two] = [training.outcome(child / "build" / name)["course"] for name in ("one", "two")]
-    assert [epoch["steps"] for epoch in one] == [epoch["steps"] for epoch in two]
-    assert [float(epoch["loss"]) for epoch in two] == pytest.approx([float(epoch["loss"]) for epoch in one], rel=0.02)

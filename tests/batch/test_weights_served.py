@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.serving.app import create_app
@@ -21,11 +21,9 @@ from tests.batch import training
 from tests.batch.conftest import RUNTIME
 
 MODEL = """
-import re
-import zlib
+import pickle
 from pathlib import Path
 
-import numpy as np
 from pydantic import BaseModel
 
 Input = str
@@ -41,16 +39,13 @@ class Model:
     tolerance = 1e-4
 
     def load(self, device: str, weights: Path) -> None:
-        with np.load(weights / "chapters" / "best.npz") as stored:
-            self.words, self.scores, self.bias = stored["words"], stored["scores"], stored["bias"]
+        self.estimator = pickle.loads((weights / "chapters" / "best.pkl").read_bytes())
 
     def predict(self, batch: list[Input]) -> list[Output]:
-        answers = []
-        for text in batch:
-            found = [1 + zlib.crc32(w.encode()) % (len(self.words) - 1) for w in re.findall(r"\\w+", text.lower())]
-            scores = self.words[found].sum(axis=0) / max(1, len(found)) @ self.scores + self.bias
-            answers.append(Output(chapter=int(scores.argmax()), score=float(scores.max())))
-        return answers
+        from topic_finder.chapters import word_ids
+
+        chances = self.estimator.predict_proba(word_ids(batch))
+        return [Output(chapter=int(row.argmax()), score=float(row.max())) for row in chances]
 """
 
 
@@ -88,10 +83,8 @@ def test_trained_pushed_and_served(render, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(str(batch / "src"))
     chapters = importlib.import_module("topic_finder.chapters")
     texts = [text for text, _ in chapters.lines_of_chapters()[::40]]
-    with np.load(tmp_path / "out/best.npz") as stored:
-        ids = chapters.word_ids(texts)
-        means = stored["words"][ids].sum(axis=1) / np.maximum((ids > 0).sum(axis=1, keepdims=True), 1)
-        expected = (means @ stored["scores"] + stored["bias"]).argmax(axis=1).tolist()
+    estimator = pickle.loads((tmp_path / "out/best.pkl").read_bytes())
+    expected = estimator.predict_proba(chapters.word_ids(texts)).argmax(axis=1).tolist()
     model = importlib.import_module("chapters.model").Model()
     with TestClient(create_app(model, Settings(device="cpu", max_texts=len(texts)))) as client:
         answers = client.post("/predict", json={"instances": texts}).json()["predictions"]

@@ -99,7 +99,7 @@ def test_a_framework_takes_the_five_files_of_its_guide(repository: Path) -> None
     insert(table, "images:\n  - name", f"{ENTRY}  - name")
     shutil.copy(repository / "templates/frameworks/plain.jinja", template)
     shutil.copy(device.with_name("with_cupy.py"), device)
-    shutil.copy(training.with_name("with_numpy.py"), training)
+    shutil.copy(training.with_name("with_plain.py"), training)
     shutil.copy(smoke.with_name("framework_torch.py"), smoke)
     locks_of(repository, "*-plain-*", r"\1-nimbus-on-plain-\2")
     assert changed_by_hand(repository) == set(files)

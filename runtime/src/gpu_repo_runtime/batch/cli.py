@@ -210,9 +210,7 @@ def _add_merge(commands: Any) -> None:
 def _add_train(commands: Any) -> None:
     train = commands.add_parser("train", help="train the task of src/<package>/task.py", formatter_class=_Help)
     train.set_defaults(start=_train)
-    train.add_argument(
-        "--output", required=True, type=address, metavar="FOLDER", help="checkpoints, best weights, metrics, plot"
-    )
+    train.add_argument("--output", required=True, type=address, metavar="FOLDER", help="checkpoints, weights, metrics")
     train.add_argument("--epochs", type=positive, default=20)
     train.add_argument("--batch-size", type=positive, default=64, help="examples of one pass on one GPU")
     train.add_argument("--accumulate", type=positive, default=1, help="batches for one change of the weights")
@@ -232,6 +230,7 @@ def _add_train(commands: Any) -> None:
     )
     train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
     train.add_argument("--seed", type=whole, default=0)
+    train.add_argument("--loaders", type=whole, default=0, help="processes that read the data ahead (torch)")
     _add_device(train)
 
 
@@ -297,8 +296,8 @@ def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
-    # Only now: the framework looks for its GPU when it is imported.
-    from ..training.job import TrainOptions, train_job
+    from ..training.job import train_job
+    from ..training.loop import TrainOptions
     from .output import FinishedElsewhere
 
     try:

@@ -74,17 +74,6 @@ def take_back(network: nn.Module, optimizer: torch.optim.Optimizer, state: dict[
 
     Raises errors of torch for the state of another network.
     """
-    moments = _by_name(network, state["optimizer"])
-    set_state_dict(network, optimizer, model_state_dict=state["network"], optim_state_dict=moments, options=WHOLE)
-
-
-def _by_name(network: nn.Module, moments: dict[str, Any]) -> dict[str, Any]:
-    """Return the optimizer's state by the names of the weights: up to 0.3 checkpoints had their numbers."""
-    names = [name for name, _ in network.named_parameters()]
-    groups = moments["param_groups"]
-    if not all(isinstance(one, int) for group in groups for one in group["params"]):
-        return moments
-    return {
-        "state": {names[number]: state for number, state in moments["state"].items()},
-        "param_groups": [{**group, "params": [names[number] for number in group["params"]]} for group in groups],
-    }
+    set_state_dict(
+        network, optimizer, model_state_dict=state["network"], optim_state_dict=state["optimizer"], options=WHOLE
+    )

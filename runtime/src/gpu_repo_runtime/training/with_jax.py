@@ -1,9 +1,6 @@
 """One step of training with JAX: one process, one device, mixed precision in bfloat16, the optimizer AdamW."""
 
-import io
-import json
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -11,45 +8,33 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..batch.exits import BadConfiguration
-from .engine import Recipe
+from . import engine
+from .engine import Recipe, from_npz, loss_and_metrics, to_npz
 
-Batch = tuple[np.ndarray, ...]
 DECAY = 0.01
 FIRST, SECOND, TINY = 0.9, 0.999, 1e-8
 
 
-class Engine:
-    """Holds weights and the optimizer's state. rank and world are 0 and 1: it computes on one device.
-
-    precision: "float32", "bfloat16", or "auto" for bfloat16 on GPUs that have it and float32 elsewhere.
-    learning_rate and clip: of AdamW, and the largest norm of all gradients together.
-    """
-
-    suffix = ".npz"
-    rank, world = 0, 1
+class Engine(engine.Engine):
+    """Contains weights and the state of AdamW."""
 
     def __init__(self, task: Any, recipe: Recipe) -> None:
+        super().__init__(task)
         if recipe.precision == "float16":
             raise BadConfiguration("--precision float16 is for torch; JAX has float32 and bfloat16 here")
         self._device = jax.devices(recipe.device)[0]
         self.precision = _precision(self._device) if recipe.precision == "auto" else recipe.precision
-        self._task, self._rate, self._clip = task, recipe.learning_rate, recipe.clip
+        self._rate, self._clip = recipe.learning_rate, recipe.clip
         with jax.default_device(self._device):
             weights = task.network(recipe.seed)
         zeros = jax.tree.map(np.zeros_like, weights)
         self._state = self._moved({"weights": weights, "means": zeros, "squares": zeros})
         self._steps = 0
-        self._loss: Any = 0.0
         self._gradients = jax.jit(jax.value_and_grad(self._loss_of))
         self._losses = jax.jit(self._losses_of)
         self._changed = jax.jit(self._adam)
 
-    def collate(self, examples: list[Any]) -> Batch:
-        """Return examples as arrays."""
-        batch: Batch = self._task.collate(examples)
-        return batch
-
-    def step(self, batches: Sequence[Batch], seed: int) -> None:
+    def step(self, batches: Sequence[Any], seed: int) -> None:
         """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
         total: Any = None
         for number, batch in enumerate(batches):
@@ -60,57 +45,31 @@ class Engine:
         self._steps += 1
         self._state = self._changed(self._state, total, 1.0 / len(batches), self._steps)
 
-    def take_loss(self) -> float:
-        """Return the sum of the losses of all steps since the last call."""
-        total, self._loss = float(self._loss), 0.0
-        return total
-
-    def is_lost(self) -> bool:
-        """Tell whether a loss since the last call of take_loss is not a number."""
-        return math.isnan(float(self._loss))
-
-    def evaluate(self, batches: Iterator[tuple[int, Batch]]) -> tuple[float, float]:
-        """Return mean loss and share of right answers over (size, batch)."""
-        loss_sum = right_sum = count = 0.0
-        for size, batch in batches:
-            loss, right = self._losses(self._state["weights"], self._moved(batch))
-            loss_sum, right_sum, count = loss_sum + float(loss) * size, right_sum + float(right), count + size
-        return loss_sum / max(1, count), right_sum / max(1, count)
-
-    def any(self, flag: bool) -> bool:
-        """Tell whether the flag is set."""
-        return flag
+    def validate(self, batch: Any) -> Any:
+        """Return loss and metrics of a batch."""
+        return self._losses(self._state["weights"], self._moved(batch))
 
     def weights(self) -> bytes:
         """Return the weights alone."""
-        return _to_bytes(_named(self._state["weights"]))
+        return to_npz(_named(self._state["weights"]))
 
     def dump(self, extra: dict[str, Any]) -> bytes:
         """Return everything that the next step depends on, and `extra`."""
-        notes = json.dumps({"steps": self._steps, "loss": float(self._loss), "extra": extra})
-        return _to_bytes(_named(self._state) | {"notes": np.frombuffer(notes.encode(), np.uint8)})
+        return to_npz(_named(self._state), {"steps": self._steps, "loss": float(self._loss), "extra": extra})
 
     def restore(self, content: bytes) -> dict[str, Any]:
-        """Take back what `dump` returned; return its `extra`."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            found = {name: stored[name] for name in _named(self._state)}
-            notes = json.loads(stored["notes"].tobytes())
-        for name, value in _named(self._state).items():
-            if found[name].shape != value.shape:
-                raise ValueError(f"{name} had the shape {found[name].shape}, now {value.shape}")
+        """Load what `dump` returned; return its `extra`."""
+        found, notes = from_npz(content, _named(self._state))
         self._state = self._moved(jax.tree.unflatten(jax.tree.structure(self._state), found.values()))
         self._steps, self._loss = notes["steps"], notes["loss"]
         extra: dict[str, Any] = notes["extra"]
         return extra
 
-    def close(self) -> None:
-        """Do nothing: there is no group of processes to leave."""
-
     def _moved(self, tree: Any) -> Any:
         return jax.device_put(tree, self._device)
 
     def _loss_of(self, weights: Any, batch: Any, key: Any) -> Any:
-        loss, _ = self._task.loss(self._in_precision(weights), self._in_precision(batch), key)
+        loss, _ = loss_and_metrics(self._task.loss(self._in_precision(weights), self._in_precision(batch), key), 1)
         return loss.astype(jnp.float32)
 
     def _losses_of(self, weights: Any, batch: Any) -> Any:
@@ -145,10 +104,3 @@ def _named(tree: Any) -> dict[str, Any]:
     """Return the arrays of a tree by the way to them, in the tree's order."""
     paths = jax.tree_util.tree_flatten_with_path(tree)[0]
     return {jax.tree_util.keystr(path, simple=True, separator="-"): value for path, value in paths}
-
-
-def _to_bytes(arrays: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    found: dict[str, Any] = {name: np.asarray(array) for name, array in arrays.items()}
-    np.savez(buffer, **found)
-    return buffer.getvalue()

@@ -1,11 +1,5 @@
-"""One step of training with TensorFlow: several GPUs by tf.distribute, mixed precision by a policy of Keras.
+"""One step of training with TensorFlow: all GPUs of a machine by tf.distribute, mixed precision by Keras."""
 
-The GPUs of one machine are one process; several machines are told of each other by TF_CONFIG.
-"""
-
-import io
-import json
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,22 +7,18 @@ import numpy as np
 import tensorflow as tf
 
 from ..batch.exits import BadConfiguration
+from . import engine
 from .cluster import tensorflow_cluster
-from .engine import Recipe
+from .engine import Recipe, from_npz, loss_and_metrics, to_npz
 
 Batch = tuple[np.ndarray, ...]
 
 
-class Engine:
-    """Holds network, optimizer and their state. `rank` and `world` are this process's number and the count of all.
-
-    precision: "float32", "bfloat16", or "auto" for bfloat16 on GPUs that have it and float32 elsewhere.
-    learning_rate and clip: of AdamW, and the largest norm of all gradients together.
-    """
-
-    suffix = ".npz"
+class Engine(engine.Engine):
+    """Contains the network of Keras and its optimizer AdamW."""
 
     def __init__(self, task: Any, recipe: Recipe) -> None:
+        super().__init__(task)
         if recipe.precision == "float16":
             raise BadConfiguration("--precision float16 is for torch; TensorFlow has float32 and bfloat16 here")
         cluster = tensorflow_cluster()
@@ -39,7 +29,6 @@ class Engine:
         policy = "mixed_bfloat16" if self.precision == "bfloat16" else "float32"
         tf.keras.mixed_precision.set_global_policy(policy)
         tf.keras.utils.set_random_seed(recipe.seed)
-        self._task = task
         with self._strategy.scope():
             self._network = task.network()
             self._optimizer = tf.keras.optimizers.AdamW(recipe.learning_rate, global_clipnorm=recipe.clip)
@@ -47,14 +36,8 @@ class Engine:
         # What Keras counts among the variables but not among the weights: the states of dropout and the like.
         weights = {id(variable) for variable in self._network.weights}
         self._generators = [v for v in self._network.variables if id(v) not in weights]
-        self._loss = 0.0
         self._gradients = tf.function(self._gradients_of, reduce_retracing=True)
         self._losses = tf.function(self._losses_of, reduce_retracing=True)
-
-    def collate(self, examples: list[Any]) -> Batch:
-        """Return examples as arrays."""
-        batch: Batch = self._task.collate(examples)
-        return batch
 
     def step(self, batches: Sequence[Batch], seed: int) -> None:
         """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
@@ -67,30 +50,18 @@ class Engine:
             total = gradients if total is None else self._strategy.run(_add, (total, gradients))
         self._strategy.run(self._apply, (total, 1.0 / len(batches)))
 
-    def take_loss(self) -> float:
-        """Return the sum of the losses of all steps since the last call, the mean over all GPUs."""
-        total, self._loss = self._loss, 0.0
-        return total
+    def validate(self, batch: Batch) -> Any:
+        """Return loss and metrics of a batch."""
+        return self._losses(batch)
 
-    def is_lost(self) -> bool:
-        """Tell whether a loss since the last call of take_loss is not a number."""
-        return math.isnan(self._loss)
-
-    def evaluate(self, batches: Iterator[tuple[int, Batch]]) -> tuple[float, float]:
-        """Return mean loss and share of right answers over (size, batch) of all processes."""
-        loss_sum = right_sum = count = 0.0
-        for size, batch in batches:
-            loss, right = self._losses(batch)
-            loss_sum, right_sum, count = (
-                loss_sum + float(loss) * size,
-                right_sum + float(right) * bool(size),
-                count + size,
-            )
-        if self.world > 1:
-            # One answer for all, so that all stop at the same epoch.
-            own = self._strategy.run(lambda: tf.constant([loss_sum, right_sum, count], tf.float64))
-            loss_sum, right_sum, count = self._strategy.reduce(tf.distribute.ReduceOp.SUM, own, axis=None).numpy()
-        return float(loss_sum / max(1, count)), float(right_sum / max(1, count))
+    def _sums(self, batches: Iterator[tuple[int, Batch]]) -> tuple[dict[str, float], int]:
+        own, count = super()._sums(batches)
+        if self.world == 1:
+            return own, count
+        # One answer for all, so that all stop at the same epoch.
+        sums = self._strategy.run(lambda: tf.constant([*own.values(), count], tf.float64))
+        *totals, whole = self._strategy.reduce(tf.distribute.ReduceOp.SUM, sums, axis=None).numpy()
+        return dict(zip(own, totals, strict=True)), int(whole)
 
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set in any process; all have to ask."""
@@ -101,39 +72,38 @@ class Engine:
 
     def weights(self) -> bytes:
         """Return the weights alone."""
-        return _to_bytes({f"weights-{n}": value for n, value in enumerate(self._network.get_weights())})
+        return to_npz(self._arrays("weights", self._network.weights))
 
     def dump(self, extra: dict[str, Any]) -> bytes:
         """Return everything that the next step depends on, and `extra`."""
-        state = {f"weights-{n}": value for n, value in enumerate(self._network.get_weights())}
-        state |= {f"optimizer-{n}": v.numpy() for n, v in enumerate(self._optimizer.variables)}
-        notes = json.dumps({"loss": self._loss, "extra": extra})
-        return _to_bytes(state | {"notes": np.frombuffer(notes.encode(), np.uint8)})
+        return to_npz(self._state(), {"loss": self._loss, "extra": extra})
 
     def restore(self, content: bytes) -> dict[str, Any]:
-        """Take back what `dump` returned; return its `extra`."""
-        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
-            self._network.set_weights([stored[f"weights-{n}"] for n in range(len(self._network.get_weights()))])
-            for n, variable in enumerate(self._optimizer.variables):
-                variable.assign(stored[f"optimizer-{n}"])
-            notes = json.loads(stored["notes"].tobytes())
+        """Load what `dump` returned; return its `extra`."""
+        found, notes = from_npz(content, self._state())
+        for name, variables in {"weights": self._network.weights, "optimizer": self._optimizer.variables}.items():
+            for n, variable in enumerate(variables):
+                variable.assign(found[f"{name}-{n}"])
         self._loss = notes["loss"]
         extra: dict[str, Any] = notes["extra"]
         return extra
 
-    def close(self) -> None:
-        """Do nothing: TensorFlow leaves its cluster when the process ends."""
+    def _state(self) -> dict[str, Any]:
+        own = self._arrays("weights", self._network.weights)
+        return own | self._arrays("optimizer", self._optimizer.variables)
+
+    def _arrays(self, name: str, variables: list[Any]) -> dict[str, Any]:
+        return {f"{name}-{n}": variable.numpy() for n, variable in enumerate(variables)}
 
     def _gradients_of(self, batch: Any) -> tuple[Any, list[Any]]:
         with tf.GradientTape() as tape:
-            loss, _ = self._task.loss(self._network, batch, True)
+            loss, _ = loss_and_metrics(self._task.loss(self._network, batch, True), 1)
         # As tensors: gradients of an embedding come as slices, which cannot be added up.
         gradients = tape.gradient(loss, self._network.trainable_variables)
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
-    def _losses_of(self, batch: Any) -> tuple[Any, Any]:
-        loss, right = self._task.loss(self._network, batch, False)
-        return loss, right
+    def _losses_of(self, batch: Any) -> Any:
+        return self._task.loss(self._network, batch, False)
 
     def _apply(self, gradients: list[Any], factor: float) -> None:
         replicas = tf.distribute.get_replica_context()
@@ -172,9 +142,3 @@ def _precision(device: str) -> str:
 
 def _add(left: list[Any], right: list[Any]) -> list[Any]:
     return [a + b for a, b in zip(left, right, strict=True)]
-
-
-def _to_bytes(arrays: dict[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
-    return buffer.getvalue()

@@ -2,27 +2,52 @@
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.utils.data import DataLoader, default_collate
 
 from ..batch.exits import BadConfiguration
-from .engine import Recipe
+from . import engine
+from .data import begin_random, seed_of
+from .engine import Recipe, loss_and_metrics
 from .sharding import blocks_of, compute_again, shard, state_of, take_back
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-class Engine:
+class Examples:
+    """The owner's Dataset, in which the random numbers of a batch depend on the seed and its first index alone.
+
+    So augmentation is the same in each process that reads, and after a restart.
+    """
+
+    def __init__(self, examples: Any, seed: str) -> None:
+        self._examples, self._seed = examples, seed
+
+    def __len__(self) -> int:
+        return len(self._examples)
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """Return the examples of one batch; DataLoader calls it."""
+        begin_random(seed_of(self._seed, indices[0]))
+        if hasattr(self._examples, "__getitems__"):
+            return list(self._examples.__getitems__(indices))
+        return [self._examples[index] for index in indices]
+
+
+class Engine(engine.Engine):
     """Holds network, optimizer and their state. `rank` and `world` are this process's number and the count of all."""
 
     suffix = ".pt"
 
     def __init__(self, task: Any, recipe: Recipe) -> None:
+        super().__init__(task)
         device, precision = recipe.device, recipe.precision
         self.rank, self.world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         if self.world > 1 and not distributed.is_initialized():
@@ -37,7 +62,7 @@ class Engine:
         if self._sharded and precision == "float16":
             raise BadConfiguration("--parallel fsdp has bfloat16 and float32: leave --precision float16 out")
         self.precision = precision
-        self._task, self._clip = task, recipe.clip
+        self._clip, self._loaders = recipe.clip, recipe.loaders
         torch.manual_seed(recipe.seed)
         self._plain = task.network().to(self._device)
         blocks = blocks_of(task, self._plain)
@@ -47,29 +72,54 @@ class Engine:
             shard(self._plain, blocks, PRECISIONS[precision])
         replicated = self.world > 1 and not self._sharded
         self._network = DistributedDataParallel(self._plain) if replicated else self._plain
-        self._optimizer = torch.optim.AdamW(self._plain.parameters(), lr=recipe.learning_rate)
+        own = getattr(task, "optimizer", lambda network, rate: torch.optim.AdamW(network.parameters(), lr=rate))
+        self._optimizer: torch.optim.Optimizer = own(self._plain, recipe.learning_rate)
+        self._schedule: LRScheduler | None = None
         self._scaler = torch.amp.GradScaler(device, enabled=precision == "float16")
         self._loss = torch.zeros((), device=self._device)
 
-    def collate(self, examples: list[Any]) -> tuple[torch.Tensor, ...]:
-        """Return examples as tensors, ready to be copied to the GPU."""
-        tensors = self._task.collate(examples)
-        return tuple(t.pin_memory() for t in tensors) if self._device.type == "cuda" else tensors
+    def schedule(self, steps: int) -> bool:
+        """Create the task's schedule of the learning rate for so many steps; return whether it has one."""
+        if not hasattr(self._task, "schedule"):
+            return False
+        self._schedule = self._task.schedule(self._optimizer, steps)
+        if isinstance(self._schedule, ReduceLROnPlateau) or not isinstance(self._schedule, LRScheduler):
+            raise BadConfiguration(
+                f"schedule() of task.py: expected a scheduler of torch.optim.lr_scheduler that advances each step; got "
+                f"{type(self._schedule).__name__}"
+            )
+        return True
 
-    def step(self, batches: Sequence[tuple[torch.Tensor, ...]], seed: int) -> None:
+    def collate(self, examples: list[Any]) -> Any:
+        """Return examples as tensors: by the task's `collate`, else as DataLoader does."""
+        return getattr(self._task, "collate", default_collate)(examples)
+
+    def load(self, examples: Any, batches: list[list[int]], seed: str) -> Generator[Any]:
+        """Yield a batch for each list of indices; `loaders` processes read them ahead."""
+        yield from DataLoader(
+            Examples(examples, seed),
+            batch_sampler=batches,
+            collate_fn=self.collate,
+            num_workers=self._loaders,
+            pin_memory=self._device.type == "cuda",
+        )
+
+    def step(self, batches: Sequence[Any], seed: int) -> None:
         """Add up the gradients of the batches, clip them, change the weights once. seed: for dropout and the like."""
         torch.manual_seed(seed)
         self._network.train()
         for number, batch in enumerate(batches):
             with self._exchanging(number == len(batches) - 1):
                 with self._autocast():
-                    loss, _ = self._task.loss(self._network, self._moved(batch))
+                    loss, _ = loss_and_metrics(self._task.loss(self._network, self._moved(batch)), 1)
                 self._scaler.scale(loss / len(batches)).backward()
             self._loss += loss.detach().float() / len(batches)
         self._scaler.unscale_(self._optimizer)
         torch.nn.utils.clip_grad_norm_(self._plain.parameters(), self._clip)
         self._scaler.step(self._optimizer)
         self._scaler.update()
+        if self._schedule:
+            self._schedule.step()
         self._optimizer.zero_grad(set_to_none=True)
 
     def take_loss(self) -> float:
@@ -82,19 +132,27 @@ class Engine:
         """Tell whether a loss since the last call of take_loss is not a number; all processes have to ask."""
         return bool(self._mean_loss().isnan().item())
 
-    def evaluate(self, batches: Iterator[tuple[int, tuple[torch.Tensor, ...]]]) -> tuple[float, float]:
-        """Return mean loss and share of right answers over (size, batch) of all processes, which have as many each."""
+    def validate(self, batch: Any) -> Any:
+        """Return what the task's `loss` returns for a batch, without training."""
+        return self._task.loss(self._plain, self._moved(batch))
+
+    def evaluate(self, batches: Iterator[tuple[int, Any]]) -> dict[str, float]:
+        """Return the mean loss and metrics over (size, batch) of all processes, which have as many batches each."""
         self._network.eval()
         wide = torch.float32 if self._device.type == "mps" else torch.float64  # Metal has no float64
-        sums = torch.zeros(3, dtype=wide, device=self._device)
+        names: list[str] = []
+        sums = torch.zeros(0, dtype=wide, device=self._device)
         # What FSDP gathers in inference mode could not be trained with afterwards.
         with torch.no_grad() if self._sharded else torch.inference_mode(), self._autocast():
             for size, batch in batches:
-                loss, right = self._task.loss(self._plain, self._moved(batch))
-                counted = right.to(sums) * bool(size)
-                sums += torch.stack([loss.to(sums) * size, counted, torch.tensor(float(size)).to(sums)])
-        loss_sum, right_sum, count = self._sum(sums).tolist()
-        return loss_sum / max(1, count), right_sum / max(1, count)
+                loss, metrics = loss_and_metrics(self.validate(batch), size)
+                found = {"loss": loss, **metrics}
+                names = names or list(found)
+                means = [torch.as_tensor(found[name]).to(sums) for name in names]
+                counted = torch.stack([*means, torch.ones_like(means[0])]) * size
+                sums = sums + counted if len(sums) else counted
+        *totals, count = self._sum(sums).tolist()
+        return {name: total / max(1, count) for name, total in zip(names, totals, strict=True)}
 
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set in any process; all have to ask."""
@@ -109,13 +167,17 @@ class Engine:
     def dump(self, extra: dict[str, Any]) -> bytes:
         """Return everything that the next step depends on, and `extra`; all processes have to call it."""
         state = state_of(self._plain, self._optimizer)
-        return _to_bytes(state | {"scaler": self._scaler.state_dict(), "loss": self._mean_loss(), "extra": extra})
+        schedule = self._schedule.state_dict() if self._schedule else None
+        own = {"scaler": self._scaler.state_dict(), "schedule": schedule}
+        return _to_bytes(state | own | {"loss": self._mean_loss(), "extra": extra})
 
     def restore(self, content: bytes) -> dict[str, Any]:
         """Take back what `dump` returned; return its `extra`."""
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         take_back(self._plain, self._optimizer, state)
         self._scaler.load_state_dict(state["scaler"])
+        if self._schedule:
+            self._schedule.load_state_dict(state["schedule"])
         self._loss = state["loss"].to(self._device)
         extra: dict[str, Any] = state["extra"]
         return extra
@@ -141,8 +203,15 @@ class Engine:
         enabled = self.precision != "float32"
         return torch.autocast(self._device.type, PRECISIONS[self.precision], enabled=enabled)
 
-    def _moved(self, batch: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-        return tuple(tensor.to(self._device, non_blocking=True) for tensor in batch)
+    def _moved(self, batch: Any) -> Any:
+        """Return a batch of any shape with its tensors on the device."""
+        if isinstance(batch, torch.Tensor):
+            return batch.to(self._device, non_blocking=True)
+        if isinstance(batch, Mapping):
+            return {name: self._moved(value) for name, value in batch.items()}
+        if isinstance(batch, tuple | list):
+            return type(batch)(map(self._moved, batch)) if type(batch) in (tuple, list) else batch
+        return batch
 
     def _sum(self, value: torch.Tensor) -> torch.Tensor:
         if self.world > 1:
