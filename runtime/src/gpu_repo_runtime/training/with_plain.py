@@ -25,6 +25,7 @@ class Engine(engine.Engine):
             raise BadConfiguration("--clip does not apply to an estimator: set it in estimator() of task.py")
         begin_random(recipe.seed)
         self._estimator = task.estimator(recipe.learning_rate)
+        self._fit = getattr(task, "fit", lambda estimator, batch: estimator.partial_fit(*batch))
 
     def load(self, examples: Any, batches: list[list[int]], seed: str) -> Generator[Any]:
         """Yield a batch for each list of indices. No thread: the estimator may use NumPy's random numbers."""
@@ -34,7 +35,7 @@ class Engine(engine.Engine):
         """Learn the batches one after the other. seed: for the estimator's random numbers."""
         begin_random(seed)
         for batch in batches:
-            self._task.fit(self._estimator, batch)
+            self._fit(self._estimator, batch)
             loss, _ = loss_and_metrics(self.validate(batch), 1)
             self._loss += float(loss) / len(batches)
 
