@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gpu_repo_runtime.inputs import InvalidInput
 
 from tests.batch.conftest import PACKAGE, texts, write_jsonl
 from tests.runtime.standin_model import lose_device
@@ -126,6 +127,21 @@ def test_answers_that_cannot_be_used(job, model, tmp_path, out, monkeypatch, cap
     source = write_jsonl(tmp_path / "a.jsonl", ["x"])
     assert job("--input", source, "--output", out.path) == code
     assert said in capsys.readouterr().err
+
+
+def test_an_input_that_the_model_rejects_is_put_aside_with_its_message(job, model, tmp_path, out, monkeypatch):
+    predict = model.predict
+
+    def rejects(self, batch):
+        if "blurred" in batch:
+            raise InvalidInput("the image\nis blurred")
+        return predict(self, batch)
+
+    monkeypatch.setattr(model, "predict", rejects)
+    source = write_jsonl(tmp_path / "a.jsonl", ["sharp", "blurred", "sharp"])
+    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5) == 0
+    assert [(row["row"], row["reason"]) for row in out.quarantined()] == [(1, "the image is blurred")]
+    assert [row["row"] for row in out.rows()] == [0, 2]
 
 
 def test_an_answer_that_is_none_later_is_the_models_mistake(job, model, tmp_path, out, monkeypatch, capsys):

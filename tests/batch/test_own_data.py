@@ -73,8 +73,18 @@ def train(torch_python: Path, tmp_path: Path) -> Train:
             task = task.replace(old, new)
         (package / "task.py").write_text(task)
         own = {"PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{RUNTIME}", "OMP_NUM_THREADS": "1"}
-        start = "import sys; from gpu_repo_runtime.batch.cli import main; sys.exit(main('own', sys.argv[1:]))"
-        command = [torch_python, "-c", start, "train", "--device", "cpu", "--output", tmp_path / output, *options]
+        command = [
+            torch_python,
+            "-m",
+            "gpu_repo_runtime.batch",
+            "own",
+            "train",
+            "--device",
+            "cpu",
+            "--output",
+            tmp_path / output,
+            *options,
+        ]
         environment = os.environ | own
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 

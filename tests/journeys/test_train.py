@@ -55,9 +55,8 @@ def test_the_task_of_the_page_trains_with_pytorch(child: Child, torch_python: Pa
     (tmp_path / "sine").mkdir()
     (tmp_path / "sine" / "__init__.py").touch()
     (tmp_path / "sine" / "task.py").write_text(task)
-    start = "import sys; from gpu_repo_runtime.batch.cli import main; sys.exit(main('sine', sys.argv[1:]))"
     options = ("--epochs", "5", "--batch-size", "16", "--loaders", "1", "--device", "cpu", "--patience", "0")
-    command = [torch_python, "-c", start, "train", "--output", tmp_path / "out", *options]
+    command = [torch_python, "-m", "gpu_repo_runtime.batch", "sine", "train", "--output", tmp_path / "out", *options]
     own = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{RUNTIME}"}
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr

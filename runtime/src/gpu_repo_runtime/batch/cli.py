@@ -218,16 +218,10 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--clip", type=above_zero, default=1.0, help="the largest norm of the gradients")
     precisions = ["auto", "float32", "bfloat16", "float16"]
     train.add_argument("--precision", choices=precisions, default="auto", help="auto: bfloat16 where the GPU has it")
-    parallel = {"choices": ["ddp", "fsdp"], "default": "ddp"}
-    train.add_argument("--parallel", help="fsdp: each GPU holds a share of the network (torch)", **parallel)
-    train.add_argument(
-        "--gradient-checkpointing",
-        action="store_true",
-        help="compute activations again: less memory, more time (torch)",
-    )
-    train.add_argument(
-        "--patience", type=whole, default=3, help="stop after so many epochs without a better one; 0: no"
-    )
+    train.add_argument("--parallel", choices=["ddp", "fsdp"], default="ddp", help="fsdp: GPUs share a network (torch)")
+    again = "compute activations again: less memory, more time (torch)"
+    train.add_argument("--gradient-checkpointing", action="store_true", help=again)
+    train.add_argument("--patience", type=whole, default=3, help="epochs without a better one; 0: no limit")
     train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
     train.add_argument("--seed", type=whole, default=0)
     train.add_argument("--loaders", type=whole, default=0, help="processes that read the data ahead (torch)")

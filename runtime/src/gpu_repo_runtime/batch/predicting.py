@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import device
+from ..inputs import InvalidInput
 from .calling import Caller
 from .columns import UNFIT
 from .exits import RETRY, BadConfiguration, JobError
@@ -111,6 +112,8 @@ class Predictor:
             answers, unfit = self._caller.answers(inputs[:])
         except BadConfiguration:
             raise
+        except InvalidInput as error:
+            reason = " ".join(str(error).split())
         # Ctrl-C raises nothing here, see stop.py: what comes is the model's own, sys.exit() too.
         except BaseException as error:
             if device.is_device_lost(error):
