@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import decimal
 import json
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -97,33 +95,6 @@ SIZED = {
     "numbers": (pa.array([[1.0], [1.0, 2.0], []]), [8, 16, 0]),
     "decimal": (pa.array([decimal.Decimal("1.5"), None], pa.decimal128(5, 1)), [16, 16]),
 }
-
-
-def test_values_are_picked_out_of_chunks(job):
-    picked = job.module("ordering")._picked
-    values = pa.chunked_array([["a", "b"], [], ["c"], ["d", "e", "f"]])
-    for places in ([], [3], [5, 0, 2, 2, 1], list(range(6))):
-        assert picked(values, np.array(places, np.int64)).to_pylist() == ["abcdef"[n] for n in places]
-
-
-def test_what_is_large_is_not_read_far_ahead(job):
-    begun: list[int] = []
-
-    def items():
-        for number in range(4):
-            begun.append(number)
-            yield number
-
-    ahead = job.module("ahead").ahead(items(), 1, lambda item: True)
-    for number in range(4):
-        assert next(ahead) == number
-        deadline = time.monotonic() + 5
-        while len(begun) < min(4, number + 2) and time.monotonic() < deadline:
-            time.sleep(0.001)
-        time.sleep(0.01)
-        assert begun == list(range(min(4, number + 2))), "it is read beside two others"
-    assert list(ahead) == []
-    assert not any(thread.name == "reader" for thread in threading.enumerate())
 
 
 def test_pages_of_the_result_are_small(job, tmp_path, out):

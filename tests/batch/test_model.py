@@ -283,7 +283,7 @@ def test_provenance_tells_how_to_make_it_again(job, tmp_path, out, monkeypatch):
     assert job(*arguments, "--shard", "0/2") == 0
     assert job(*arguments, "--shard", "1/2") == 0
     story = out.read_json("_provenance.json")
-    assert story["command"].startswith(f"python -m {PACKAGE}.job run --input {source}")
+    assert story["command"].startswith(f"python -m gpu_repo_runtime.batch {PACKAGE} run --input {source}")
     assert (story["rows"], story["written"], story["bad"]) == (30, 30, 0)
     assert (story["input"]["files"], story["input"]["bytes"]) == (1, source.stat().st_size)
     assert story["versions"]["pyarrow"]

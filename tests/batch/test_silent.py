@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,13 +144,6 @@ def test_a_time_of_numpy_is_a_time_or_refused(job, model, tmp_path, out, monkeyp
         assert np.datetime64(out.rows()[0]["at"]) == value
 
 
-@pytest.mark.parametrize("name", ["a.TXT.GZ", "a.txt.Gz"])
-def test_the_case_of_a_suffix_does_not_matter(job, tmp_path, out, name):
-    (tmp_path / name).write_bytes(gzip.compress(b"one\ntwo\nthree\n", 0))
-    assert job("--input", tmp_path / name, "--output", out.path) == 0
-    assert [row["text"] for row in out.rows()] == ["one", "two", "three"]
-
-
 BROKEN = {
     "a.txt.gz": b"plain\n",
     "b.jsonl.gz": gzip.compress(b'{"text": "x"}\n')[:-3] + b"xyz",
@@ -170,12 +162,6 @@ def test_an_archive_that_breaks_at_once_is_bad_input(job, tmp_path, out, name):
     all_of_them = Output(tmp_path / "all")
     assert "fine" in [row["text"] for row in all_of_them.rows()]
     assert [row["file"] for row in all_of_them.quarantined()] == [name]
-
-
-def test_a_header_that_ends_as_on_an_old_mac(job, tmp_path, out, capsys):
-    (tmp_path / "a.csv").write_bytes(b"text,k\rb,2\r")
-    assert job("--input", tmp_path / "a.csv", "--output", out.path) == 65
-    assert "the header cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("device", "code"), [("", 0), ("tpu", 78)])
@@ -207,30 +193,12 @@ def test_the_output_in_the_folder_of_the_input(job, tmp_path, capsys):
     assert pq.read_table(tmp_path / "data")["file"].to_pylist() == ["a.jsonl"]
 
 
-def test_a_name_that_is_no_utf8(job, tmp_path, out, capsys):
-    (tmp_path / "in").mkdir()
-    Path(f"{tmp_path}/in/\udcff.txt").write_text("x")
-    assert job("--input", tmp_path / "in", "--output", out.path) == 78
-    assert "name that is not UTF-8" in capsys.readouterr().err
-
-
 def test_a_file_that_is_not_in_the_encoding_that_was_said(job, tmp_path, out, capsys):
     source = write_jsonl(tmp_path / "a.jsonl", texts(5))
     assert job("--input", source, "--output", out.path, "--encoding", "utf-16") == 65
     said = capsys.readouterr().err
     assert "a.jsonl, row 0: an unknown number of rows" in said
     assert "tream does not start with BOM" in said
-
-
-@pytest.mark.slow
-def test_a_locale_that_cannot_say_a_name_is_named(job, tmp_path, out):
-    write_jsonl(tmp_path / "ü.jsonl", texts(3))
-    arguments = ("--input", str(tmp_path), "--output", str(out.path))
-    own = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    process = job.start_anew(*arguments, **own)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 78, said
-    assert r"\xfc.jsonl; set PYTHONUTF8=1" in said
 
 
 def test_training_into_the_result_of_a_batch_job(job, tmp_path, out, capsys):
@@ -317,18 +285,3 @@ def test_a_name_does_not_write_lines_of_its_own(job, tmp_path, out, capsys, name
     assert name.encode("unicode_escape").decode() in said
     assert job("--input", tmp_path / name, "--output", tmp_path / "other", *PUT_ASIDE, "--max-bad", 1) == 0
     assert Output(tmp_path / "other").quarantined()[0]["file"] == name
-
-
-def test_a_key_that_is_no_text_is_no_column(job, tmp_path, out):
-    (tmp_path / "a.jsonl").write_text('{"text": "x", "\\ud800": 1, "k": 2}\n')
-    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", "k") == 0
-    assert out.rows()[0]["k"] == 2
-
-
-@pytest.mark.parametrize(("key", "value", "code"), [("__input__", 1, 78)])
-def test_what_no_output_holds_is_said_in_one_line(job, tmp_path, out, capsys, key, value, code):
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "x", key: value}) + "\n")
-    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", key) == code
-    said = capsys.readouterr().err
-    assert "Traceback" not in said
-    assert key in said.splitlines()[-1]

@@ -59,10 +59,3 @@ def test_numbers_as_python_alone_writes_them_are_none(made, tmp_path, out):
         "column 'share' holds '1_0.5', which is not a number",
     ]
     assert [row["count"] for row in out.rows()] == [10]
-
-
-def test_a_view_of_bytes_is_bytes(job, model, tmp_path, out, monkeypatch):
-    monkeypatch.setattr(model, "predict", lambda self, batch: [{"raw": memoryview(text.encode())} for text in batch])
-    (tmp_path / "a.jsonl").write_text(json.dumps({"text": "ab"}) + "\n")
-    assert job("--input", tmp_path / "a.jsonl", "--output", out.path) == 0
-    assert [row["raw"] for row in out.rows()] == [b"ab"]
