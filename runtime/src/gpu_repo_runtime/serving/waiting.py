@@ -50,6 +50,9 @@ class Waiting:
         asyncio.get_running_loop().call_later(min(TICK_SECONDS, self._seconds), self._tick)
 
     def _tick(self) -> None:
+        self._ticking = bool(self._calls)
+        if self._ticking:
+            self._tick_later()
         now = time.perf_counter()
         for call, receive in self._calls.items():
             seconds = now - call.queued_at
@@ -59,9 +62,6 @@ class Waiting:
                 self._drop(call, DeadlineExceeded(f"no answer within {self._seconds:g} s"))
             elif receive and call not in self._watchers and (call.waiting or seconds > WATCH_IN_MODEL_SECONDS):
                 self._watchers[call] = asyncio.create_task(self._watch(call, receive))
-        self._ticking = bool(self._calls)
-        if self._ticking:
-            self._tick_later()
 
     async def _watch(self, call: Call, receive: Receive) -> None:
         # Once: a middleware that has read the body may return it again and again without waiting.
