@@ -36,6 +36,7 @@ class AnswerSet:
     ci: tuple[str, ...] = ("jenkins",)
     framework_version: str = "newest"
     layout: int = 2
+    training: bool = False
 
     @property
     def id(self) -> str:
@@ -46,7 +47,7 @@ class AnswerSet:
         systems = "" if self.ci == ("jenkins",) else f"-ci_{'_'.join(self.ci)}"
         parts = "".join(f"-{part}" for part in self.components)
         version = "" if self.framework_version == "newest" else f"-{self.framework_version}"
-        layout = "" if self.layout == 2 else f"-layout_{self.layout}"
+        layout = ("" if self.layout == 2 else f"-layout_{self.layout}") + ("-training" if self.training else "")
         names = f"{self.project_type}-{self.framework}{version}-{self.gpu_driver}"
         return f"{names}{cluster}{tools}{parts}{systems}{layout}{special}"
 
@@ -59,10 +60,9 @@ class AnswerSet:
         """Return the answers to the questions that are asked for this type."""
         lists = {name: list(getattr(self, name)) for name in ("pipeline", "components", "ci")}
         answers: dict[str, object] = asdict(self) | lists
-        if self.framework_version == "newest":
-            del answers["framework_version"]
-        if self.layout == 2:
-            del answers["layout"]
+        for name, usual in (("framework_version", "newest"), ("layout", 2), ("training", False)):
+            if answers[name] == usual:
+                del answers[name]
         if self.project_type != "batch" or not self.kubernetes:
             del answers["pipeline"]
         if self.project_type == "library" or not self.kubernetes:
@@ -82,7 +82,8 @@ def every_answer_set() -> list[AnswerSet]:
         if kubernetes or (project_type != "library" and driver == DRIVERS[0])  # neither knows of the other
     ]
     sets += [AnswerSet(t, one, driver, framework_version=version) for t in TYPES for one, version, driver in STAYING]
-    sets += [AnswerSet("batch", framework, pipeline=("pachyderm", "flyte", "kubeflow")) for framework in KUBEFLOW]
+    tools = {one: ("pachyderm", "flyte", *(["kubeflow"] if one in KUBEFLOW else [])) for one in FRAMEWORKS}
+    sets += [AnswerSet("batch", one, pipeline=tools[one], training=True) for one in FRAMEWORKS]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
     sets += [
         AnswerSet("service", "plain", components=COMPONENTS),

@@ -14,6 +14,7 @@ from gpu_repo_runtime.training.cluster import tensorflow_cluster
 
 from tests.answers import AnswerSet
 
+KUBEFLOW = "deploy/pipelines/kubeflow.yaml"
 PACHYDERM = """
 import json, sys
 import betterproto
@@ -51,12 +52,12 @@ get_serializable(OrderedDict(), settings, flyte_task.predict_all)
 @pytest.fixture(scope="module")
 def folder(render) -> Path:
     """Return the folder with the pipelines of a torch child."""
-    return render(AnswerSet("batch", "torch", pipeline=("pachyderm", "flyte"))) / "deploy" / "pipelines"
+    return render(AnswerSet("batch", "torch", pipeline=("pachyderm", "flyte"), training=True)) / "deploy" / "pipelines"
 
 
 @pytest.mark.parametrize("tools", [(), ("flyte",), ("pachyderm", "kubeflow")], ids="+".join)
 def test_only_the_files_of_the_tools_that_were_asked_for(render, tools):
-    folder = render(AnswerSet("batch", "torch", pipeline=tools)) / "deploy" / "pipelines"
+    folder = render(AnswerSet("batch", "torch", pipeline=tools, training=True)) / "deploy" / "pipelines"
     names = {"flyte": "flyte_task.py", "pachyderm": "pachyderm.json", "kubeflow": "kubeflow.yaml"}
     expected = {names[tool] for tool in tools} | ({"README.md"} if tools else set())
     assert {file.name for file in folder.glob("*")} == expected, f"pipeline={list(tools)}"
@@ -109,7 +110,7 @@ def test_pachyderm_asks_for_a_gpu_and_keeps_files_apart(folder):
     ("framework", "kinds"), [("torch", ["TrainingRuntime", "TrainJob"]), ("tensorflow", ["Service", "Job"])]
 )
 def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
-    file = render(AnswerSet("batch", framework, pipeline=("kubeflow",))) / "deploy" / "pipelines" / "kubeflow.yaml"
+    file = render(AnswerSet("batch", framework, pipeline=("kubeflow",), training=True)) / KUBEFLOW
     objects = list(yaml.safe_load_all(file.read_text()))
     assert [o["kind"] for o in objects] == kinds
     assert "topic_finder" in str(objects[-1])
@@ -118,7 +119,7 @@ def test_kubeflow_trains_with_the_same_command(render, framework, kinds):
 
 def test_the_pods_of_a_tensorflow_training_find_each_other(render, monkeypatch):
     """Kubernetes names a pod of an Indexed Job JOB-INDEX, below the subdomain of its headless service."""
-    file = render(AnswerSet("batch", "tensorflow", pipeline=("kubeflow",))) / "deploy" / "pipelines" / "kubeflow.yaml"
+    file = render(AnswerSet("batch", "tensorflow", pipeline=("kubeflow",), training=True)) / KUBEFLOW
     service, job = yaml.safe_load_all(file.read_text())
     spec, pod = job["spec"], job["spec"]["template"]["spec"]
     assert service["spec"]["clusterIP"] == "None"

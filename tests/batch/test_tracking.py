@@ -35,7 +35,7 @@ def environment(child: Path, *more: Path, **own: str) -> dict[str, str]:
 @pytest.fixture
 def train(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Train:
     """Return a function that trains in a plain child, beside a stand-in for MLflow."""
-    child = render(AnswerSet("batch", "plain"))
+    child = render(AnswerSet("batch", "plain", training=True))
     shutil.copy(Path(__file__).with_name("mlflow_standin.py"), tmp_path / "mlflow.py")
 
     def run(*options: str, **own: str) -> subprocess.CompletedProcess[str]:
@@ -151,7 +151,7 @@ def _answers(url: str) -> bool:
 
 @pytest.mark.release
 def test_a_real_server_holds_the_course(render, server, mlflow_python, tmp_path):
-    child = render(AnswerSet("batch", "plain"))
+    child = render(AnswerSet("batch", "plain", training=True))
     given = environment(child, MLFLOW_TRACKING_URI=server)
     command = [mlflow_python, *JOB, "train", "--output", tmp_path / "out", *SHORT]
     done = subprocess.run(command, env=given, capture_output=True, text=True, check=False, timeout=300)

@@ -22,7 +22,7 @@ PACKAGE = "topic_finder"
 @pytest.fixture(scope="module")
 def whole(render, tmp_path_factory) -> tuple[Path, Path]:
     """Return a rendered plain child, and the output of a training in it that nobody stopped."""
-    child = render(AnswerSet("batch", "plain"))
+    child = render(AnswerSet("batch", "plain", training=True))
     output = tmp_path_factory.mktemp("training") / "whole"
     process = training.start(sys.executable, child, PACKAGE, output)
     _, said = process.communicate()
@@ -131,7 +131,7 @@ def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
 @pytest.mark.release
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_stopped_training_with_a_framework_reaches_the_same_weights(render, tmp_path, torch_build, framework):
-    child = own_copy(render, AnswerSet("batch", framework), tmp_path)
+    child = own_copy(render, AnswerSet("batch", framework, training=True), tmp_path)
     run(child, "scripts/setup", *(("--framework", torch_build) if framework == "torch" else ()))
     python = str(child / ".venv" / "bin" / "python")
     codes = training.stop_at_random(python, child, "topic_finder", tmp_path, 2)

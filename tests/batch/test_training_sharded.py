@@ -65,7 +65,7 @@ print(json.dumps(result))
 @pytest.fixture(scope="session")
 def train(render: Callable[[AnswerSet], Path], torch_python: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that trains the task of a torch child on so many processes."""
-    child = render(AnswerSet("batch", "torch"))
+    child = render(AnswerSet("batch", "torch", training=True))
     own = {"PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "OMP_NUM_THREADS": "1"}
     environment = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE")} | own
 

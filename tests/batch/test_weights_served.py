@@ -60,7 +60,7 @@ def weights(child: Path, cache: Path, *arguments: str) -> str:
 
 @pytest.mark.slow  # its parts are quick in tests/runtime/test_weights.py and test_training.py
 def test_trained_pushed_and_served(render, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = render(AnswerSet("batch", "plain"))
+    batch = render(AnswerSet("batch", "plain", training=True))
     process = training.start(
         sys.executable, batch, "topic_finder", tmp_path / "out", "--epochs", "1", "--device", "cpu"
     )

@@ -135,7 +135,7 @@ def test_the_slow_commands_of_a_page(template: Path, runner, tmp_path: Path, pag
 )
 def test_the_commands_of_a_page_in_a_child(render, runner, tmp_path: Path, page: str, kind: str) -> None:  # type: ignore[no-untyped-def]
     child = tmp_path / kind
-    shutil.copytree(render(AnswerSet(kind, "plain")), child)
+    shutil.copytree(render(AnswerSet(kind, "plain", training=kind == "batch")), child)
     git(child, "init", "--quiet", "--initial-branch=main")
     git(child, "add", "--all")
     git(child, "commit", "--quiet", "--message=Start from the template")
@@ -150,7 +150,7 @@ def test_the_commands_of_a_page_in_a_child(render, runner, tmp_path: Path, page:
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_first_commands_of_a_childs_own_readme(render, runner, tmp_path: Path, kind: str) -> None:  # type: ignore[no-untyped-def]
     child = tmp_path / kind
-    shutil.copytree(render(AnswerSet(kind, "plain")), child)
+    shutil.copytree(render(AnswerSet(kind, "plain", training=kind == "batch")), child)
     text = (child / "README.md").read_text(encoding="utf-8").partition("## Put in your own model")[0]
     blocks = blocks_of(text, f"README.md of a {kind}")
     assert len(blocks) >= 2, f"a {kind}'s README.md does not begin with commands"

@@ -42,7 +42,9 @@ def set_up(render: Callable[[AnswerSet], Path], shared: Path) -> Callable[[str, 
 
     def of(kind: str, framework: str) -> Path:
         def make(folder: Path) -> None:
-            shutil.copytree(render(AnswerSet(kind, framework, project_name=NAMES[kind])), folder)
+            shutil.copytree(
+                render(AnswerSet(kind, framework, project_name=NAMES[kind], training=kind == "batch")), folder
+            )
             Child(folder).sh(f"{COMMIT} && scripts/setup")
 
         return once(shared / "journeys" / framework / NAMES[kind], make)

@@ -48,8 +48,6 @@ def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
     assert "|| 'acme-gpu' }}" in (child / ".github/workflows/ci.yml").read_text()
     assert "GPU_TAG: acme-gpu\n" in (child / ".gitlab-ci.yml").read_text()
     script = 'source scripts/lib.sh; echo "$UV_DEFAULT_INDEX"'
-    done = subprocess.run(["bash", "-c", script], cwd=child, check=True, capture_output=True, text=True)
-    assert done.stdout == f"{OWN['package_index']}\n"
+    assert subprocess.check_output(["bash", "-c", script], cwd=child, text=True) == f"{OWN['package_index']}\n"
     shown = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(TEMPLATE)", "shown"]
-    told = subprocess.run(shown, cwd=copy, check=True, capture_output=True, text=True).stdout
-    assert told == f"{OWN['registry']} {OWN['updates']}\n"
+    assert subprocess.check_output(shown, cwd=copy, text=True) == f"{OWN['registry']} {OWN['updates']}\n"

@@ -99,7 +99,7 @@ def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, 
     A repository from before there was a choice keeps the layout of then, and a service every component.
     """
     unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
-    unasked["layout"] = 1
+    unasked |= {"layout": 1, "training": True}
     unasked["components"] = list(COMPONENTS) if now["project_type"] == "service" else []
     return {name: default for name, default in unasked.items() if name in now and name not in before}
 
