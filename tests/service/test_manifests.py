@@ -136,7 +136,7 @@ def test_time_to_stop_is_enough_for_pre_stop_and_drain(base: dict[str, Any]) -> 
 def test_replicas_survive_a_node_and_need_no_spare_gpu(base: dict[str, Any]) -> None:
     spec = base["Deployment"]["spec"]
     assert spec["replicas"] >= 2
-    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": "50%"}
     keys = {spread["topologyKey"] for spread in spec["template"]["spec"]["topologySpreadConstraints"]}
     assert "kubernetes.io/hostname" in keys
     assert base["PodDisruptionBudget"]["spec"]["maxUnavailable"] == 1
