@@ -11,7 +11,7 @@ from tests.answers import AnswerSet
 from tests.templates.sizes import size_of
 
 # Files, lines, the owner's share of all lines. Who adds to a child makes room here, or puts it into the runtime.
-LIMITS = {"library": (28, 965, 0.27), "batch": (38, 1210, 0.31), "service": (41, 1270, 0.21)}
+LIMITS = {"library": (28, 965, 0.27), "batch": (37, 1195, 0.29), "service": (41, 1270, 0.21)}
 CASES = [*((project_type, "plain") for project_type in LIMITS), ("service", "torch"), ("service", "tensorflow")]
 
 
