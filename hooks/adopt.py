@@ -11,12 +11,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import runtime_source  # noqa: F401
 
@@ -73,24 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
         return failed(f"git {' '.join(error.cmd[-3:])}: {last_line(error.stderr)}; nothing was changed", options.json)
     except OSError as error:
         return failed(f"{error.filename or options.repository}: {error.strerror}; nothing was changed", options.json)
-    except KeyboardInterrupt:
-        return failed("stopped; nothing was changed", options.json) + signal.SIGINT + 127
     print(as_json(done, options.dry_run) if options.json else as_text(done, options.dry_run))
     return 3 if done.to_do else 0
 
 
-def stop(number: int, frame: FrameType | None) -> NoReturn:
-    """End as by Ctrl-C, so that temporary folders are removed."""
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    for name in [
-        name for name in os.environ if name.startswith("GIT_") and name not in ("GIT_SSH_COMMAND", "GIT_CONFIG_GLOBAL")
-    ]:
-        if not name.startswith(
-            ("GIT_AUTHOR", "GIT_COMMITTER")
-        ):  # those of a hook that runs this name another repository
-            os.environ.pop(name)
-    signal.signal(signal.SIGTERM, stop)
     sys.exit(main())

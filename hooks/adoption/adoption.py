@@ -80,15 +80,9 @@ def adopt(wish: Wish, dry_run: bool) -> Adoption:
             done.entries = [entry for entry in done.entries if entry.path != said.path] + [said]
         elif said:
             done.to_do.append(said)
-        done.entries.append(
-            placing.Entry(
-                baseline.NAME,
-                "new",
-                baseline.write_baseline(clone, tree, [path for path in new if path.endswith(".py")]),
-            )
-        )
+        why = baseline.write_baseline(clone, tree, [path for path in new if path.endswith(".py")])
+        done.entries.append(placing.Entry(baseline.NAME, "new", why))
         placing.unignore(clone, new)
-        done.to_do += placing.attributes_to_do(clone, new)
         commit(done, clone, before)
         if not dry_run:
             repository.publish(clone, wish.repository, wish.branch)

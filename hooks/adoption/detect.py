@@ -13,7 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from adoption.packages import IMPORTS, Packaging
 from adoption.repository import AdoptError
-from adoption.tree import ASIDE, Layout, Tree, layout_of
+from adoption.tree import Layout, Tree, layout_of
 
 WEB = {
     "fastapi", "flask", "starlette", "litserve", "bentoml", "sanic", "aiohttp", "tornado", "falcon", "django", "quart",
@@ -28,12 +28,9 @@ BRINGS = {  # packages that require a framework
     },
     "tensorflow": {"ktrain"},
 }  # fmt: skip
-CUDA = [  # how files name a version of CUDA
-    re.compile(pattern) for pattern in (
-        r"\bcu(\d{2})\d\b", r"\bcupy-cuda(\d{2})", r"\bnvidia-[a-z-]+-cu(\d{2})\b", r"\bjax\w*\[[^\]]*cuda(\d{2})",
-        r"(?:cuda-?toolkit|cuda-version|pytorch-cuda)\s*[=<>~]+\s*(\d+)", r"nvidia/cuda:(\d+)", r":\S*cuda(\d{2})\.",
-    )
-]  # fmt: skip
+CUDA = re.compile(  # how files name a version of CUDA
+    r"(?:\bcu|cupy-cuda|-cu|cuda-?toolkit\s*[=<>~]+\s*|(?:cuda-version|pytorch-cuda)\s*[=<>~]+\s*|nvidia/cuda:|cuda)(\d{2})"
+)
 CUDA_FILES = re.compile(r"Dockerfile|ya?ml$|pyproject\.toml$|setup\.(py|cfg)$|requirements[\w.-]*\.(txt|in)$|Pipfile$")
 CI = {"jenkins": "Jenkinsfile", "github": ".github/workflows/", "gitlab": ".gitlab-ci.yml"}
 
@@ -138,12 +135,7 @@ def gpu_driver(tree: Tree) -> Answer:
     for path in tree.paths:
         if CUDA_FILES.search(path):
             text = re.sub(r"(?m)(^|\s)#.*$", r"\1", tree.text(path))
-            found += [
-                (int(match[1]), path)
-                for pattern in CUDA
-                for match in pattern.finditer(text)
-                if 9 <= int(match[1]) <= 13
-            ]
+            found += [(int(number), path) for number in CUDA.findall(text) if 10 <= int(number) <= 13]
     if not found or min(found)[0] >= 13:
         return Answer("580", f"{min(found)[1]} names CUDA 13" if found else "no file names a version of CUDA")
     return Answer("525", f"{min(found)[1]} names CUDA {min(found)[0]}, so its nodes may have an older driver")
@@ -162,9 +154,7 @@ def description(packaging: Packaging, tree: Tree) -> Answer:
     text, reason = packaging.description, "from its packaging"
     if not text.strip():
         page = next((tree.text(path) for path in tree.paths if re.fullmatch(r"(?i)readme\.\w+", path)), "")
-        lines = [
-            line.strip() for line in page.splitlines() if re.match(r"\s*[A-Za-z]", line) and len(line.strip()) > 20
-        ]
+        lines = [line.strip() for line in page.splitlines() if re.match(r"\s*[A-Za-z].{20}", line)]
         text, reason = (lines[0], "the first line of its README") if lines else ("", "nothing describes it")
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text)
     line = re.sub(r"[\s\x00-\x1f\x7f-\x9f\u2028\u2029]+", " ", re.sub(r"[`*]", "", text)).strip()
@@ -183,29 +173,12 @@ def new_package(base: str, kind: str, taken: Iterable[str]) -> str:
 def left_to_do(tree: Tree, packaging: Packaging) -> list[str]:
     """Return what no answer can settle."""
     found = list(packaging.to_do)
-    odd = sorted(path for path in tree.paths if path.endswith(".py") and path not in tree.python)
-    if odd := [path.encode(errors="surrogateescape").decode(errors="backslashreplace") for path in odd]:
-        found.append(
-            f"{', '.join(odd[:5])}: the image leaves these out; rename them (git mv): letters, digits and . _ + - only"
-        )
-    folders = {
-        path.rpartition("/")[0] for path in tree.paths if re.search(r"/(setup\.py|setup\.cfg|pyproject\.toml)$", path)
-    }
-    own = sorted(name for name in folders if not ASIDE & set(name.lower().split("/")) and name.count("/") < 3)
-    if not packaging.makers and len(own) > 1:
-        found.append(
-            f"{', '.join(own[:8])} are separate projects; to adopt one alone: git subtree split --prefix={own[0]}"
-        )
     try:
         fits = not packaging.python or "3.13.5" in SpecifierSet(packaging.python)
     except InvalidSpecifier:
         fits = False
     if not fits:
         found.append(f"requires-python is {packaging.python}, and the image has 3.13: try it there, and widen it")
-    if ".cruft.json" in tree.paths:
-        found.append(
-            ".cruft.json: two templates would own the same files; delete it if that one brings no more updates"
-        )
     if tree.submodules:
         found.append(f"submodules ({', '.join(tree.submodules)}) stay as they are: CI has to check them out")
     return found

@@ -25,12 +25,7 @@ HEAD = {
     "-gpu": "# What scripts/lock adds for a GPU (requirements-gpu.lock). Yours to edit.\n",
     "-dev": "# The tools of development and tests (requirements-dev.lock). Yours to edit.\n",
 }
-SAME_AS = {
-    "tensorflow-gpu": "tensorflow",
-    "tensorflow-cpu": "tensorflow",
-    "tf-nightly": "tensorflow",
-    "pytorch": "torch",
-}
+SAME_AS = {"tensorflow-gpu": "tensorflow", "tensorflow-cpu": "tensorflow", "pytorch": "torch"}
 
 
 @dataclass

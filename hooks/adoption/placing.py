@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from git_calls import call, git
+from git_calls import call
 
 from adoption.packages import Packaging
 from adoption.repository import AdoptError
@@ -46,20 +46,11 @@ def own_settings(tree: Tree) -> dict[str, str]:
         tool = tomllib.loads(tree.text("pyproject.toml")).get("tool", {})
     except tomllib.TOMLDecodeError:
         tool = {}
-    found = {"pytest.ini": "pyproject.toml"} if "pytest" in tool else {}
-    for name, head in (
-        ("setup.cfg", "tool:pytest"),
-        ("tox.ini", "pytest"),
-        (".pytest.ini", "pytest"),
-        ("pytest.toml", ""),
-    ):
-        if tree.text(name) and re.search(rf"(?m)^\[{re.escape(head)}", tree.text(name)):
+    found = {f"{name}.{end}": "pyproject.toml" for name, end in (("pytest", "ini"), ("ruff", "toml")) if name in tool}
+    for name, section in (("setup.cfg", "[tool:pytest]"), ("tox.ini", "[pytest]")):
+        if section in tree.text(name):
             found.setdefault("pytest.ini", name)
-    return (
-        found
-        | ({"ruff.toml": "pyproject.toml"} if "ruff" in tool else {})
-        | ({"ruff.toml": ".ruff.toml"} if ".ruff.toml" in tree.paths else {})
-    )
+    return found | ({"ruff.toml": ".ruff.toml"} if ".ruff.toml" in tree.paths else {})
 
 
 def kept_paths(tree: Tree, rendered: list[str]) -> dict[str, str]:
@@ -109,11 +100,8 @@ def entries_of(tree: Tree, render: Path, kept: dict[str, str]) -> list[Entry]:
 
 def requirements_prefix(tree: Tree) -> str:
     """Return how the names of the files begin that scripts/lock reads."""
-    return (
-        "image-requirements"
-        if any(re.fullmatch(r"requirements(-gpu|-dev)?\.in", path) for path in tree.paths)
-        else "requirements"
-    )
+    taken = any(re.fullmatch(r"requirements(-gpu|-dev)?\.in", path) for path in tree.paths)
+    return "image-requirements" if taken else "requirements"
 
 
 def answer_of(tree: Tree, layout: Layout, kept: dict[str, str], asks: bool) -> dict[str, Any]:
@@ -165,24 +153,13 @@ def unignore(clone: Path, paths: list[str]) -> None:
             file.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def attributes_to_do(clone: Path, paths: list[str]) -> list[str]:
-    """Return what is left to do where the owner's .gitattributes change files of the template."""
-    given = "".join(f"{path}\0" for path in paths)
-    rows = git(clone, "check-attr", "-z", "--stdin", "filter", "eol", stdin=given).split("\0")
-    caught = [path for path, value in zip(rows[::3], rows[2::3], strict=False) if value in ("lfs", "crlf")]
-    names = f"{', '.join(caught[:3])}{' and others' if len(caught) > 3 else ''}"
-    return [f".gitattributes changes {names}: exclude them (-filter, eol=lf)"] if caught else []
-
-
 def fit_files(clone: Path, tree: Tree, layout: Layout, package: str, new: list[str]) -> None:
     """Name the owner's code in the template's model.py, and their tests in its pytest.ini."""
     model = clone / "src" / package / "model.py"
-    names = [name for name in layout.packages or [Path(path).stem for path in layout.modules] if name.isidentifier()][
-        :6
-    ]
+    names = [name for name in layout.packages or [Path(path).stem for path in layout.modules] if name.isidentifier()]
     head, quotes, rest = model.read_text(encoding="utf-8").partition('"""\n')
     if names and quotes:
-        note = f"# Your code from before can be imported here: {', '.join(names)}.\n"
+        note = f"# Your code from before can be imported here: {', '.join(names[:6])}.\n"
         model.write_text(f"{head}{quotes}\n{note}{rest}", encoding="utf-8")
     if "pytest.ini" in new:
         file = clone / "pytest.ini"
@@ -191,10 +168,8 @@ def fit_files(clone: Path, tree: Tree, layout: Layout, package: str, new: list[s
 
 def test_settings(tree: Tree, text: str) -> str:
     """Return pytest.ini with the folders and the marks of the owner's tests."""
-    folders = {re.sub(r"((^|/)(tests?|testing))/.*", r"\1", str(Path(path).parent)) for path in tree.tests} - {
-        "tests",
-        ".",
-    }
+    folders = {re.sub(r"((^|/)(tests?|testing))/.*", r"\1", str(Path(path).parent)) for path in tree.tests}
+    folders -= {"tests", "."}
     asides = re.compile(r"(^|/)(third_party|examples?|docs?|evals|tools|notebooks?)(/|$)")
     outer = {name for name in folders if not any(name.startswith(f"{other}/") for other in {*folders, "tests"})}
     more = sorted(name for name in outer if not asides.search(name)) + sorted(p for p in tree.tests if "/" not in p)
@@ -202,10 +177,8 @@ def test_settings(tree: Tree, text: str) -> str:
         text = text.replace("testpaths = tests\n", f"testpaths = tests {' '.join(more)}\n")
     if "__init__.py" in tree.paths and "conftest.py" not in tree.paths:  # else pytest imports the root for each test
         text = text.replace("addopts = ", "addopts = --confcutdir=tests ")
-    marks = {
-        mark for path in tree.tests for mark in re.findall(r"pytest\.mark\.([A-Za-z_]\w*)", tree.text(path))
-    } - MARKS
-    lines = [f"    {mark}: of the tests that were here before the template\n" for mark in sorted(marks)]
+    marks = {mark for path in tree.tests for mark in re.findall(r"pytest\.mark\.([A-Za-z_]\w*)", tree.text(path))}
+    lines = [f"    {mark}: of the tests that were here before the template\n" for mark in sorted(marks - MARKS)]
     return text + ("markers =\n" + "".join(lines) if lines else "")
 
 

@@ -12,8 +12,6 @@ from tempfile import TemporaryDirectory
 
 from git_calls import call, git, last_line
 
-WITHOUT_LFS = ("-c", "filter.lfs.required=false", "-c", "filter.lfs.smudge=", "-c", "filter.lfs.process=")
-
 
 class AdoptError(Exception):
     """The repository is not adopted; the message says why and what to do. It is as it was."""
@@ -34,12 +32,9 @@ def check(repository: Path, branch: str) -> None:
         )
     if call(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").returncode:
         raise AdoptError(f"{repository} has no commit yet: make new TO=... starts a repository")
-    if call(repository, "check-ref-format", "--branch", branch).returncode:
-        raise AdoptError(f"{branch!r} is not the name of a branch: for example TO=adopt-template")
-    heads = git(repository, "for-each-ref", "--format=%(refname:lstrip=2)", "refs/heads/").splitlines()
-    if other := next((n for n in heads if f"{n}/".startswith(f"{branch}/") or branch.startswith(f"{n}/")), ""):
+    if not call(repository, "rev-parse", "--verify", "--quiet", f"refs/heads/{branch}").returncode:
         raise AdoptError(
-            f"{repository} has a branch {other} already: git branch -D {other} there, or another name with TO=..."
+            f"{repository} has a branch {branch} already: git branch -D {branch} there, or another name with TO=..."
         )
     if changed := git(repository, "status", "--porcelain", "--ignore-submodules=dirty").splitlines():
         raise AdoptError(f"{repository} has uncommitted work ({changed[0][3:]}): commit or stash it first")
@@ -48,10 +43,6 @@ def check(repository: Path, branch: str) -> None:
             f"git does not know who commits in {repository}: git config user.name NAME and user.email ADDRESS there"
         )
     files = git(repository, "ls-files", "-z").split("\0")
-    if any(path.startswith(".venv/") for path in files):
-        raise AdoptError(
-            f"{repository} tracks .venv, where the scripts make their environment: git rm -r --cached .venv, and commit"
-        )
     if answers := next((path for path in files if re.fullmatch(r"\.copier-answers(\.[\w-]+)?\.ya?ml", path)), ""):
         raise AdoptError(
             f"{repository} follows a template of Copier already ({answers}). If it is this one, scripts/update brings "
@@ -72,21 +63,10 @@ def cloned(repository: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="adopt-") as folder:
         clone = Path(folder) / (re.sub(r"[^A-Za-z0-9._-]", "-", repository.resolve().name) or "repository")
         try:
-            git(
-                repository,
-                *WITHOUT_LFS,
-                "clone",
-                "--quiet",
-                "--shared",
-                "--no-tags",
-                str(repository.resolve()),
-                str(clone),
-            )
+            git(repository, "clone", "--quiet", "--shared", "--no-tags", str(repository.resolve()), str(clone),
+                more={"GIT_LFS_SKIP_SMUDGE": "1"})  # fmt: skip
         except subprocess.CalledProcessError as error:
             raise AdoptError(f"{repository} cannot be cloned: {last_line(error.stderr)}") from error
-        for setting in WITHOUT_LFS[1::2]:
-            git(clone, "config", *setting.split("=", 1))
-        git(clone, "config", "filter.lfs.clean", "")
         yield clone
 
 
@@ -108,15 +88,8 @@ def commit(clone: Path, repository: Path, subject: str, paths: list[str]) -> Non
 def publish(clone: Path, repository: Path, branch: str) -> None:
     """Let the branch appear in the repository: the only change there. Raises AdoptError."""
     try:
-        git(
-            repository,
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-write-fetch-head",
-            str(clone),
-            f"HEAD:refs/heads/{branch}",
-        )
+        into = f"HEAD:refs/heads/{branch}"
+        git(repository, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", str(clone), into)
     except subprocess.CalledProcessError as error:
         raise AdoptError(
             f"the branch {branch} cannot be written into {repository}: {last_line(error.stderr)}"

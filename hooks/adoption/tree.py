@@ -17,18 +17,7 @@ ASIDE = {  # folders next to the code: what they import says little about what t
     "notebooks", "demo", "demos", "paper", "legacy", "tutorials", "evals",
 }  # fmt: skip
 BUILD = {"setup.py", "conftest.py", "noxfile.py", "hubconf.py"}
-APPS = {
-    "FastAPI",
-    "Flask",
-    "Starlette",
-    "LitServer",
-    "Sanic",
-    "Quart",
-    "Litestar",
-    "Blocks",
-    "Interface",
-    "ChatInterface",
-}
+APPS = {"FastAPI", "Flask", "Starlette", "LitServer", "Quart", "Litestar", "Blocks", "Interface", "ChatInterface"}
 PLAIN = re.compile(r"\w[\w.+-]*")  # a name that a shell script and a Dockerfile can contain
 TEST = re.compile(r"(^|/)(test_[^/]*|[^/]*_test)\.py$")
 LARGEST = 1_000_000  # bytes; a larger file is not code that a person wrote

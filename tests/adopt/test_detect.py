@@ -75,7 +75,6 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
         {"layout": "several", "code": ["data/", "nets/", "train.py"]},
     ),
     "a CI": ({"a.py": "", ".github/workflows/a.yml": "on: push\n"}, {"ci": ["github"]}),
-    "another template": ({"a.py": "", ".cruft.json": "{}"}, {"to_do": "two templates would own"}),
     "no CI": ({"a.py": ""}, {"ci": ["jenkins"]}),
     "extensions": (
         {"setup.py": "setup(name='x', ext_modules=x)\n", "x/__init__.py": ""},
