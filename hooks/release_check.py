@@ -119,7 +119,7 @@ def update_children(pool: ProcessPoolExecutor, report: Report, repository: Path,
         every = list[updates.Update]()
         for version in updates.recent(known):
             export(repository, known[version], folder / version)
-            retired = findings.retired_since(entries, version)
+            retired = findings.retired_since(entries, version, [*known][-1])
             template, newest = read_template(folder / version), version == [*known][-1]
             every += updates.updates_of(template, family, tag, version, retired, newest)
         for one, found in zip(every, pool.map(updates.check_update, every), strict=True):
@@ -137,9 +137,9 @@ def check(repository: Path, version: str, tree: str, known: dict[str, str], opti
         old, new = folder / "old", folder / "new"
         export(repository, commit, old)
         export(repository, tree, new)
-        report = Report(findings.retired_since(findings.read_entries(new), last))
+        report = Report(findings.retired_since(findings.read_entries(new), last, last))
         report.add(findings.check_version(new, last, version))
-        report.add(findings.check_entries(old, new, last, version))
+        report.add(findings.check_entries(new))
         if options.passed:
             return report
         try:
@@ -149,7 +149,6 @@ def check(repository: Path, version: str, tree: str, known: dict[str, str], opti
         except TemplateError as error:
             report.add([Finding(f"no child can start with the defaults: {error}")])
             return report
-        report.add(findings.check_unused(report, findings.new_entries(old, new)))
         if not options.no_updates:
             update_children(pool, report, repository, known, tree, folder)
         write_patches(repository / "build" / "release-check.patch", patches)

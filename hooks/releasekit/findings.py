@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 from releases import order
 
 RETIRED = "templates/retired.yml"
@@ -37,12 +37,10 @@ class Report:
 
     retired: set[Entry]
     reasons: dict[str, list[str]] = field(default_factory=dict)
-    used: set[Entry] = field(default_factory=set)
 
     def add(self, findings: Iterable[Finding], where: str = "") -> None:
         """Record findings; `where` names the answer set."""
         for finding in findings:
-            self.used |= finding.entries
             if not finding.entries & self.retired:
                 self.reasons.setdefault(finding.reason, []).append(where)
 
@@ -56,16 +54,11 @@ def read_entries(template: Path) -> list[Row]:
     return found
 
 
-def retired_since(rows: list[Row], version: str) -> set[Entry]:
-    """Return kind and name of what was taken away after `version`."""
-    later = [row for row in rows if order(str(row.get("version") or "0.0.0")) > order(version)]
+def retired_since(rows: list[Row], version: str, last: str) -> set[Entry]:
+    """Return kind and name of what was taken away after `version`, up to the version that follows `last`."""
+    newest = max(following(last))
+    later = [row for row in rows if order(version) < order(str(row.get("version") or "0.0.0")) <= newest]
     return {(str(row.get("kind")), str(row.get("name"))) for row in later}
-
-
-def new_entries(old: Path, new: Path) -> list[Row]:
-    """Return the entries that the last release did not have; another reason does not make a new entry."""
-    known = [{**row, "reason": ""} for row in read_entries(old)]
-    return [row for row in read_entries(new) if {**row, "reason": ""} not in known]
 
 
 def following(version: str) -> set[tuple[int, ...]]:
@@ -74,20 +67,11 @@ def following(version: str) -> set[tuple[int, ...]]:
     return {(major, minor, patch + 1), (major, minor + 1, 0), (major + 1, 0, 0)}
 
 
-def check_entries(old: Path, new: Path, last: str, version: str) -> Iterator[Finding]:
-    """Find incomplete retirement entries, and new ones of a version other than the next."""
-    versions = {order(version)} if version != last else following(last)
+def check_entries(new: Path) -> Iterator[Finding]:
+    """Find incomplete retirement entries."""
     for row in read_entries(new):
         if row.get("kind") not in KINDS or not all(row.get(key) for key in ("name", "version", "reason")):
             yield Finding(f"{RETIRED}: {row} needs name, version, reason, and a kind of {', '.join(KINDS)}")
-    for row in new_entries(old, new):
-        try:
-            fits = order(str(row.get("version"))) in versions
-        except InvalidVersion:
-            fits = False
-        if not fits:
-            entry = f"{row.get('kind')} {row.get('name')} has version {row.get('version')}"
-            yield Finding(f"{RETIRED}: {entry}, which does not come next after {last}")
 
 
 def check_version(new: Path, last: str, version: str) -> Iterator[Finding]:
@@ -100,11 +84,3 @@ def check_version(new: Path, last: str, version: str) -> Iterator[Finding]:
     written = not changelog.exists() or f"## {version}\n" in changelog.read_text(encoding="utf-8")
     if not written and not Version(version).is_prerelease:
         yield Finding(f"CHANGELOG.md has no section '## {version}'")
-
-
-def check_unused(report: Report, rows: list[Row]) -> Iterator[Finding]:
-    """Find new entries for things that no child loses: they would excuse a loss later."""
-    for row in rows:
-        entry = (str(row.get("kind")), str(row.get("name")))
-        if entry[0] in ("file", "question", "choice", "image") and entry in report.retired - report.used:
-            yield Finding(f"{RETIRED} lists the {entry[0]} {entry[1]}, but no child loses it: remove the entry")

@@ -175,17 +175,13 @@ REFUSED = {
     "a new question without a default": (
         settings(TITLE, TITLE + "more: {type: str}\n"), 'Question "more" is required'
     ),
-    "an entry of a version before": (
-        change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "1.0.0")}),
-        "file only-b has version 1.0.0, which does not come next after 1.0.0",
-    ),
     "a file is gone by an entry of a version before": (
         change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "0.9.0")}),
         "only-b is gone: ",
     ),
     "an entry of a version far ahead": (
-        change(templates__retired_dot_yml=retire("file", "only-b", "3.0.0")),
-        "has version 3.0.0, which does not come next after",
+        change(**{"t__only-b": None, "templates__retired_dot_yml": retire("file", "only-b", "3.0.0")}),
+        "only-b is gone: ",
     ),
     "a retired choice excuses no other": (
         change(
@@ -223,9 +219,6 @@ REFUSED = {
         "children cannot update: Validation error for question 'gpu': none",
     ),
     "a last line without its end": (change(t__scripts__build="better"), "end-of-file-fixer: Fixing scripts/build"),
-    "an entry for what is still there": (
-        change(templates__retired_dot_yml=retire("file", "scripts/build")), "lists the file scripts/build, but no child"
-    ),
     "an entry without a reason": (change(templates__retired_dot_yml="[{kind: file, name: x}]\n"), "needs name"),
 }  # fmt: skip
 HARMFUL_UPDATES = {
