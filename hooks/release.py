@@ -83,7 +83,7 @@ def cut(repository: Path, text: str, push: bool) -> None:
     check(repository, version)
     write(repository, version)
     print(f"released {version}: {git(repository, 'rev-parse', '--short', 'HEAD').strip()}, tag v{version}")
-    command = ("push", "--atomic", "origin", branch or "HEAD", f"v{version}")
+    command = ("push", "--atomic", "origin", "HEAD", f"v{version}")
     if not push:
         print(f"push it: git {' '.join(command)}")
         return

@@ -48,6 +48,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LINES = 8  # of each list in the summary
 NEUTRAL = {  # git and Copier without the settings of the person who runs this
     "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "COPIER_SETTINGS_PATH": os.devnull,
+    "GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*",  # CI checks out as root
     **{f"GIT_{role}_{what}": text for role in ("AUTHOR", "COMMITTER")
        for what, text in (("NAME", "Release check"), ("EMAIL", "release-check@example.invalid"))},
 }  # fmt: skip
