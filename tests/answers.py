@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from itertools import product
-from pathlib import Path
 
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.shared import ROOT
 
 TYPES = tuple(one["name"] for one in yaml.safe_load((ROOT / "templates" / "types.yml").read_text(encoding="utf-8")))
 CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encoding="utf-8"))

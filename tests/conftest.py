@@ -18,10 +18,9 @@ from copier import run_copy
 from tests.answers import AnswerSet
 from tests.needs import pytest_itemcollected, pytest_runtest_setup  # noqa: F401 - hooks of pytest
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
-from tests.shared import once, shared_folder, without_shims
+from tests.shared import ROOT, once, shared_folder, without_shims
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
-ROOT = Path(__file__).resolve().parent.parent
 OURS = ("hooks", "tools", "runtime/src", "base-images")
 PROGRAMS = ROOT / "build" / "bin"  # last on the PATH of the tests: kubectl, for a machine that has none
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]

@@ -11,13 +11,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from tests.jenkins import jvm
-
-ROOT = Path(__file__).resolve().parent.parent
+from tests.shared import ROOT
 
 
 def _namespaces() -> bool:

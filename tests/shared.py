@@ -1,4 +1,4 @@
-"""What is made once for all workers of a run."""
+"""Where things are, and what is made once for all workers of a run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RUNTIME = ROOT / "runtime" / "src"
 
 
 def without_shims(path: str) -> str:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.shared import ROOT
 
 
 def test_an_environment_behind_a_link_is_not_emptied(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ import pytest
 from tests.batch import standin_model
 from tests.conftest import ROOT
 from tests.processes import Process
+from tests.shared import RUNTIME
 
 PACKAGE = "row_counter"
-RUNTIME = ROOT / "runtime" / "src"
 JOB = ("-m", "gpu_repo_runtime.batch", "topic_finder")  # the command of a rendered child
 WAY = ROOT / "templates" / "batch" / "src" / "{{package_name}}" / "job" / "__init__.py"
 

@@ -151,26 +151,26 @@ def test_a_blank_address(job, tmp_path, out, capsys, monkeypatch, options):
     assert not out.path.exists()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ("run", "--grace", "nan"),
-        ("run", "--grace", "-1"),
-        ("run", "--max-bad", "nan"),
-        ("run", "--part-rows", "1" + "0" * 30),
-        ("train", "--learning-rate", "nan"),
-        ("train", "--learning-rate", "inf"),
-        ("train", "--learning-rate", "0"),
-        ("train", "--clip", "-1"),
-        ("train", "--patience", "-1"),
-        ("train", "--seed", "-1"),
-        ("train", "--seed", "4294967296"),
-    ],
-)
-def test_a_number_that_makes_no_sense(job, tmp_path, out, capsys, options):
-    command, option, value = options
-    given = ["--input", write_jsonl(tmp_path / "a.jsonl", ["x"])] if command == "run" else []
-    assert job.main(command, *given, "--output", out.path, option, value) == 78
-    said = capsys.readouterr().err
-    assert f"argument {option}: '{value}' is not a " in said, said
-    assert not out.path.exists()
+SENSELESS = [
+    ("run", "--grace", "nan"),
+    ("run", "--grace", "-1"),
+    ("run", "--max-bad", "nan"),
+    ("run", "--part-rows", "1" + "0" * 30),
+    ("train", "--learning-rate", "nan"),
+    ("train", "--learning-rate", "inf"),
+    ("train", "--learning-rate", "0"),
+    ("train", "--clip", "-1"),
+    ("train", "--patience", "-1"),
+    ("train", "--seed", "-1"),
+    ("train", "--seed", "4294967296"),
+]
+
+
+def test_a_number_that_makes_no_sense(job, tmp_path, out, capsys) -> None:
+    for options in SENSELESS:
+        command, option, value = options
+        given = ["--input", write_jsonl(tmp_path / "a.jsonl", ["x"])] if command == "run" else []
+        assert job.main(command, *given, "--output", out.path, option, value) == 78, options
+        said = capsys.readouterr().err
+        assert f"argument {option}: '{value}' is not a " in said, said
+        assert not out.path.exists(), options

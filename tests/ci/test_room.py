@@ -42,15 +42,3 @@ def test_each_step_asks_before_it_starts(step: str, tmp_path: Path) -> None:
     assert room(tmp_path, {"*": 12}, step).returncode == 1
     recipes = "".join((ROOT / file).read_text() for file in ("Makefile", "base-images/images.mk", "hooks/updates.mk"))
     assert re.search(rf"(?m)^{step}: .*\n\t@\.ci/room {step}\n", recipes), f"make {step} does not ask for room first"
-
-
-@pytest.mark.parametrize("name", ["IMAGE", "DROP_IMAGES"])
-def test_images_that_are_built_one_at_a_time_need_less(name: str, tmp_path: Path) -> None:
-    assert room(tmp_path, {"*": 15_000}, "test-images").returncode == 1
-    assert room(tmp_path, {"*": 15_000}, "test-images", **{name: "plain-cu13"}).returncode == 0
-
-
-def test_each_line_of_the_whole_run_says_the_free_room(tmp_path: Path) -> None:
-    assert room(tmp_path, {"/temporary": 61_234, ".": 900_000}).stdout == "61 GB free\n"
-    [say] = re.findall(r"(?m)^say\(\) \{.*", (ROOT / ".ci/run").read_text())
-    assert "$(.ci/room)" in say

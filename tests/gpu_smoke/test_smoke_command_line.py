@@ -72,20 +72,6 @@ def test_nothing_half_written(machine: Machine) -> None:
     assert not leftovers
 
 
-@pytest.mark.parametrize("form", ["zipapp", "folder"])
-def test_one_file_form(machine: Machine, form: str) -> None:
-    target = PACKAGE
-    if form == "zipapp":
-        target = machine.home / "gpu-smoke.pyz"
-        zipapp.create_archive(PACKAGE, target)
-    machine.good()
-    env = {**machine.environment(), "PYTHONPATH": str(machine.python_path[0])}
-    command = [sys.executable, str(target), "--require", "framework", "--json", "out.json"]
-    done = subprocess.run(command, env=env, cwd=machine.home, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert json.loads((machine.home / "out.json").read_text())["verdict"] == "pass"
-
-
 def test_a_report_on_standard_output_is_alone_there(machine: Machine) -> None:
     command = [sys.executable, "-m", "gpu_smoke", "--require", "gpu", "--json", "-"]
     environment = machine.good().environment()

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from gpu_smoke import numbers
 from gpu_smoke.explain import explain, markdown
-from gpu_smoke.findings import catalogue, lookup
+from gpu_smoke.findings import catalogue
 from gpu_smoke.reports.text import WIDTH
 
 from docs.figures.site_lists import on_page_markdown
@@ -73,12 +73,6 @@ def test_site_lists_every_code_and_every_injected_failure() -> None:
     assert markdown().strip() in made, "the site lacks the texts of the codes"
     rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
     assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
-
-
-def test_a_code_belongs_to_one_file_and_is_found_by_its_layer() -> None:
-    for code, entry in catalogue().items():
-        assert lookup(code) == entry, code
-    assert lookup("GS999") is None
 
 
 MACHINES = {

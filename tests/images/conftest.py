@@ -19,8 +19,6 @@ from tests.shared import once
 
 from .small_image import Bench, make_base
 
-ROOT = Path(__file__).resolve().parents[2]
-
 CATALOG = read_catalog()
 WANTED = os.environ.get("IMAGE", "")
 # A row that stays is built by the same recipe as the one that follows the newest. It is tested where IMAGE names it;

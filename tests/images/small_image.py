@@ -16,7 +16,8 @@ from typing import Any
 
 import packaging
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.shared import ROOT
+
 SOURCE = ROOT / "base-images" / "recipe" / "finish" / "base_install"
 PIP_SETTINGS = ROOT / "base-images" / "pip_settings.py"
 UV = Path(sys.executable).with_name("uv")

@@ -236,12 +236,12 @@ def test_a_pipeline_without_a_token_is_told_before_the_work(keys: Path) -> None:
 NOBODY = ["", "[]", "{", "identity: a\n", "identity: a\nissuer: 7\n", "identity: ''\nissuer: b\n"]
 
 
-@pytest.mark.parametrize("text", [*NOBODY, "identity: a\nissuer: b\nregexp: .*\n"])
-def test_a_file_that_names_nobody_is_refused(keys: Path, text: str) -> None:
-    path = keys / "keys" / "staging.yml"
-    path.write_text(text)
-    with pytest.raises(ImageError, match=r"staging.yml: (expected `identity` and `issuer`|cannot read who signs)"):
-        signing.signer("staging", str(keys / "staging.token"))
+def test_a_file_that_names_nobody_is_refused(keys: Path) -> None:
+    for text in (*NOBODY, "identity: a\nissuer: b\nregexp: .*\n"):
+        path = keys / "keys" / "staging.yml"
+        path.write_text(text)
+        with pytest.raises(ImageError, match=r"staging.yml: (expected `identity` and `issuer`|cannot read who signs)"):
+            signing.signer("staging", str(keys / "staging.token"))
 
 
 def test_a_role_has_a_key_or_an_identity(keys: Path) -> None:

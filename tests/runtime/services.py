@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.conftest import ROOT
+from tests.shared import RUNTIME
 
 PACKAGE = "topic_finder"
-RUNTIME = ROOT / "runtime" / "src"
 
 
 class Process:

@@ -53,16 +53,16 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_a_refusal_names_field_and_reason_and_repeats_nothing(client: TestClient, case: str) -> None:
-    body, status, field, reason = REFUSED[case]
-    response = client.post("/predict", content=body, headers=JSON)
-    problem = response.json()
-    assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json")
-    assert problem["code"] == "invalid_request"
-    assert any(error["field"] == field and reason in error["reason"] for error in problem["errors"]), problem
-    assert SECRET not in response.text
-    assert len(response.content) < 2000
+def test_a_refusal_names_field_and_reason_and_repeats_nothing(client: TestClient) -> None:
+    for case in REFUSED:
+        body, status, field, reason = REFUSED[case]
+        response = client.post("/predict", content=body, headers=JSON)
+        problem = response.json()
+        assert (response.status_code, response.headers["content-type"]) == (status, "application/problem+json"), case
+        assert problem["code"] == "invalid_request", case
+        assert any(error["field"] == field and reason in error["reason"] for error in problem["errors"]), problem
+        assert SECRET not in response.text, case
+        assert len(response.content) < 2000, case
 
 
 def test_a_large_body_is_refused_by_its_length_and_while_it_comes(client: TestClient) -> None:

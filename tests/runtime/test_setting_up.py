@@ -114,13 +114,13 @@ def test_where_one_lock_cannot_be_resolved_none_changes(
         ("own==1.0; python_version > '3'", ""),
     ],
 )
-@pytest.mark.parametrize("table", ["project", "project.optional-dependencies", "dependency-groups"])
 def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
-    child: Path, capsys: pytest.CaptureFixture[str], table: str, asked: str, said: str
+    child: Path, capsys: pytest.CaptureFixture[str], asked: str, said: str
 ) -> None:
-    (child / "pyproject.toml").write_text(f"[{table}]\ndependencies = [{json.dumps(asked)}]\n")
-    assert locking.main(["--image", "plain-cu13", "--"]) == (1 if said else 0)
-    assert (said in capsys.readouterr().err, bool(calls(child))) == (True, not said)
+    for table in ("project", "project.optional-dependencies", "dependency-groups"):
+        (child / "pyproject.toml").write_text(f"[{table}]\ndependencies = [{json.dumps(asked)}]\n")
+        assert locking.main(["--image", "plain-cu13", "--"]) == (1 if said else 0), table
+        assert (said in capsys.readouterr().err, bool(calls(child))) == (True, not said), table
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["one", "by marker"])

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-RUNTIME = Path(__file__).resolve().parent.parent.parent / "runtime" / "src"
+from tests.shared import RUNTIME
+
 SLOW_UV = "#!/bin/sh\ntouch begun\nexec sleep 60\n"
 
 

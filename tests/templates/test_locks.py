@@ -26,19 +26,19 @@ def tools_of(name: str) -> Path:
     return own if own.exists() else shared_tools(type_of(name))
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_the_development_tools_fit_the_packages_beside_them(name: str) -> None:
+def test_the_development_tools_fit_the_packages_beside_them() -> None:
     """scripts/setup installs both into one environment."""
-    tools = checks.requirements(tools_of(name).read_text())
-    assert tools.keys() >= {"pytest", "ruff"}, tools_of(name)
-    for lock in sorted((LOCKS / name).glob("requirements*.lock")):
-        pins = checks.requirements(lock.read_text())
-        other = {
-            package: (pins[package], tools[package])
-            for package in tools
-            if pins.get(package, tools[package]) != tools[package]
-        }
-        assert other == {}, f"{lock}: other versions than in {tools_of(name)}: make locks"
+    for name in SETS:
+        tools = checks.requirements(tools_of(name).read_text())
+        assert tools.keys() >= {"pytest", "ruff"}, tools_of(name)
+        for lock in sorted((LOCKS / name).glob("requirements*.lock")):
+            pins = checks.requirements(lock.read_text())
+            other = {
+                package: (pins[package], tools[package])
+                for package in tools
+                if pins.get(package, tools[package]) != tools[package]
+            }
+            assert other == {}, f"{lock}: other versions than in {tools_of(name)}: make locks"
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.shared import ROOT
+
 GIT_SETTINGS = """\
 [init]
 defaultBranch = main

@@ -28,12 +28,12 @@ def lines(text: str) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "version", [pytest.param(v, marks=[] if v == BEFORE[-1] else pytest.mark.slow) for v in BEFORE]
+    "version", [pytest.param(v, marks=[] if v == BEFORE[-1] else pytest.mark.release) for v in BEFORE]
 )
 @pytest.mark.parametrize(
     ("answers", "own_test", "gone"),
     [
-        pytest.param(BATCH, "tests/test_job.py", "job/store.py", marks=pytest.mark.slow),
+        (BATCH, "tests/test_job.py", "job/store.py"),
         (SERVICE, "tests/test_service.py", "serving/batcher.py"),
     ],
     ids=["batch", "service"],
