@@ -21,7 +21,7 @@ def runs(evidence: Path) -> list[dict[str, Any]]:
 def place(run: dict[str, Any]) -> str:
     """Return where a run was measured."""
     about = run["machine"]
-    where = f"{about['gpu']} beside {about['cores']} CPU cores"
+    where = f"{about['gpu']} next to {about['cores']} CPU cores"
     return f"{where}, PyTorch {about['torch']},\n{run['measured']} (`{run['path']}`)"
 
 

@@ -13,7 +13,6 @@ from tests.conftest import ROOT
 
 
 def targets() -> set[str]:
-    """Return the targets of the Makefile."""
     files = [ROOT / "Makefile", *ROOT.glob("*/*.mk"), *ROOT.glob("*/*/*.mk")]
     return {name for file in files for name in re.findall(r"(?m)^([a-z-]+):", file.read_text(encoding="utf-8"))}
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.result_files import as_json
 from docs.figures import measured, plots
 from docs.figures.__main__ import MAKERS
 from docs.figures.blocks import BLOCK, fill, pages
@@ -70,18 +69,6 @@ def test_a_result_describes_its_machine_and_names_no_place_on_it() -> None:
         for machine in found:
             assert {"cpu", "cores", "memory_gib"} <= machine.keys(), f"{name(result)}: {machine}"
         assert not re.search(r'"/(?:home|root|work|tmp|usr)/', text), f"{name(result)}: a path of the machine"
-
-
-def test_a_result_file_has_a_line_for_each_row() -> None:
-    result = {
-        "machine": {"cores": 2},
-        "rounds": 3,
-        "cells": [{"rate": n, "name": "x" * 99} for n in range(4)],
-        "none": [],
-    }
-    text = as_json(result)
-    assert json.loads(text) == result
-    assert text.count("\n") == 10, text
 
 
 def test_a_gpu_is_in_the_figures_if_there_is_evidence(tmp_path: Path) -> None:
