@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import plumbum
 from copier.__main__ import CopierApp
 
-PROGRAMS = {name: importlib.import_module(name) for name in ("fleet", "new", "release")}
+PROGRAMS = {name: importlib.import_module(name) for name in ("fleet", "new", "release", "safe_update")}
 
 
 def be_program(request: dict[str, Any]) -> NoReturn:
