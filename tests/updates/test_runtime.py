@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,11 +12,9 @@ import pytest
 from tests.answers import AnswerSet
 from tests.templates.test_child import run
 from tests.updates.family import Family
-from tests.updates.program import Program
 from tests.updates.test_update import RELEASED, family, start  # noqa: F401 - a fixture
 
 BATCH, SERVICE = AnswerSet("batch", "plain"), AnswerSet("service", "plain")
-VERSION = re.compile(r'(?m)^version = "[^"]+"')
 BEFORE = [version for version in RELEASED if version < "v0.3.0"]
 
 
@@ -60,44 +57,6 @@ def test_a_child_of_before_goes_on_with_its_own_model_and_tests(
     moved = lines(before["requirements.lock"]) - lines(child.read("requirements.lock"))
     assert not moved, f"{version}: the lock moved more than the runtime: {moved}"
     assert "running scripts/lock" not in run(child.path, "scripts/setup"), "a second time nothing is to be done"
-
-
-@pytest.mark.slow
-def test_another_version_of_it_brings_its_packages_and_moves_nothing_else(
-    family: Family,  # noqa: F811
-    tmp_path: Path,
-    program: Program,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for name, value in family.copier.environment().items():
-        monkeypatch.setenv(name, value)
-    child = start(family, tmp_path / "child", family.work_tree, SERVICE)
-    before = child.read("requirements.lock")
-
-    other = Family(tmp_path / "other", family.copier, [], family.work_tree)
-    family.git("clone", "--quiet", str(family.path), str(other.path))
-    other.git("checkout", "--quiet", family.work_tree)
-    other.change("runtime/pyproject.toml", lambda text: VERSION.sub('version = "9.9.9"', text))
-    other.change("runtime/pyproject.toml", lambda text: text.replace("serving = [\n", 'serving = [\n  "six>=1.16",\n'))
-    subprocess.run([sys.executable, "tools/build_wheel.py"], cwd=other.path, check=True, capture_output=True)
-    other.release("v9.9.9")
-    answers = child.path / ".copier-answers.yml"
-    answers.write_text(answers.read_text().replace(str(family.path), str(other.path)))
-    child.commit("Follow another copy of the template")
-
-    assert program(child, "--no-lock") == 0, program.err
-    wheel = "wheels/gpu_repo_runtime-9.9.9-py3-none-any.whl"
-    assert child.has(wheel)
-    assert child.read("requirements.lock") == before
-    child.git("reset", "--quiet", "--hard")
-
-    assert program(child) == 0, program.err
-    assert f"requirements.lock: {Path(wheel).name}, six " in program.out
-    assert [path.name for path in (child.path / "wheels").glob("*.whl")] == [Path(wheel).name]
-    after = lines(child.read("requirements.lock"))
-    assert {line.split(" ")[0].split("==")[0] for line in after - lines(before)} == {"gpu-repo-runtime", "six"}
-    assert f"gpu-repo-runtime @ file:{wheel} \\" in after
-    assert wheel in child.git("ls-files"), "git would not keep the wheel"
 
 
 @pytest.mark.slow
