@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import yaml
 from git_calls import git
 from gpu_repo_runtime.update.ownership import owners_in
 from releases import order
@@ -137,20 +138,27 @@ def check_update(one: Update) -> list[Finding]:
             failed = run(child, str(UPDATE), "--to", one.tag, "--no-lock", accepted=(0, 3, 4))
         if failed:
             return [Finding(f"the update fails: {failed}")]
+        records = [*check_records(before, child)]
+        if any(not finding.entries for finding in records):  # the answers cannot be read
+            return records
         export(one.family, one.tag, new)
         render(new, answers_of(child), fresh)
         files = {path for kind, path in one.retired if kind == "file"}
-        return [*check_records(before, child), *check_result(before, child, fresh, edited, files)]
+        return [*records, *check_result(before, child, fresh, edited, files)]
 
 
 def check_records(before: Path, after: Path) -> Iterator[Finding]:
     """Find what an update loses of the file that Copier records answers in."""
+    try:
+        now = read_answers(after)
+    except yaml.YAMLError:  # plain `copier update` leaves conflicts in it
+        now = {}
     for key in ("_commit", "_src_path"):
-        if not isinstance(read_answers(after).get(key), str):
+        if not isinstance(now.get(key), str):
             yield Finding(f"{ANSWERS} has no {key} after it: the child can never update again")
     if COMMIT in (before / ANSWERS).read_text("utf-8") and COMMIT not in (after / ANSWERS).read_text("utf-8"):
         yield Finding(f"{ANSWERS} no longer names the template's commit: a moved tag would go unnoticed")
-    yield from check_answers(answers_of(before), answers_of(after))
+    yield from check_answers(answers_of(before), now)
 
 
 def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[str]) -> Iterator[Finding]:

@@ -246,7 +246,11 @@ HARMFUL_UPDATES = {
         ".copier-answers.yml has no _commit after it: the child can never update again",
     ),
     "an answer that is reset": (
-        settings(TITLE, "title: {type: str, default: x, validator: \"{% if title == 'mine' %}no{% endif %}\"}\n"),
+        settings(
+            TITLE,
+            "title: {type: str, default: x, validator: "
+            "\"{% if title == 'mine' and _copier_operation == 'update' %}no{% endif %}\"}\n",
+        ),
         "the answer title=mine becomes x",
     ),
     "an update that fails": (
