@@ -147,7 +147,8 @@ def as_text(done: Adoption, dry_run: bool) -> str:
     """Return what was found, planned and done."""
     lines = [f"{done.wish.repository}, as the template {done.version} sees it:", ""]
     width = max(map(len, [*done.answers, *done.facts]))
-    lines += [f"  {name:{width}}  {as_words(one.value)}  ({one.reason})" for name, one in done.answers.items()]
+    answers = {n: v if isinstance(v := one.value, str) else json.dumps(v) for n, one in done.answers.items()}
+    lines += [f"  {name:{width}}  {answers[name]}  ({one.reason})" for name, one in done.answers.items()]
     lines += ["", *(f"  {name:{width}}  {text}" for name, text in done.facts.items()), ""]
     lines += [f"  {one.kind:7} {one.path}  ({one.how})" for kind in ("merged", "beside", "kept")
               for one in done.entries if one.kind == kind]  # fmt: skip
@@ -165,11 +166,6 @@ def as_text(done: Adoption, dry_run: bool) -> str:
         "  scripts/test && scripts/lint",
     ]
     return masked("\n".join(lines))
-
-
-def as_words(value: object) -> str:
-    """Return an answer for people."""
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def as_json(done: Adoption, dry_run: bool) -> str:

@@ -7,7 +7,6 @@ arrive, and each seed one that must not.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,7 +25,6 @@ from releasekit.template import Answers, Template, answers_of, export, files_of,
 
 FIX = b"# the template's fix\n"
 LINE = b"# the owner's line\n"
-COMMIT = "The template's commit:"
 UPDATE = Path(__file__).resolve().parents[1] / "safe_update.py"
 
 
@@ -156,8 +154,6 @@ def check_records(before: Path, after: Path) -> Iterator[Finding]:
     for key in ("_commit", "_src_path"):
         if not isinstance(now.get(key), str):
             yield Finding(f"{ANSWERS} has no {key} after it: the child can never update again")
-    if COMMIT in (before / ANSWERS).read_text("utf-8") and COMMIT not in (after / ANSWERS).read_text("utf-8"):
-        yield Finding(f"{ANSWERS} no longer names the template's commit: a moved tag would go unnoticed")
     yield from check_answers(answers_of(before), now)
 
 
@@ -182,7 +178,5 @@ def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: s
 
 
 def read(path: Path) -> bytes | None:
-    """Return a file's bytes, a link's target, or None if nothing is there."""
-    if path.is_symlink():
-        return os.readlink(path).encode()
+    """Return a file's bytes, or None if nothing is there."""
     return path.read_bytes() if path.is_file() else None

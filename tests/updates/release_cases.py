@@ -231,10 +231,6 @@ HARMFUL_UPDATES = {
         settings("    README.md\n", "    README.md\n    scripts/build\n"),
         "scripts/build is managed, and no fix of it arrives",
     ),
-    "answers that name no commit": (
-        change(**{ANSWERS_FILE.replace("/", "__").replace(".", "_dot_"): "{{ _copier_answers | to_nice_yaml }}"}),
-        ".copier-answers.yml no longer names the template's commit",
-    ),
     "answers without _commit": (
         lambda good: (
             good
