@@ -15,8 +15,6 @@ import numpy as np
 from ..batch.ahead import ahead
 from .data import collated
 
-NOTES = "notes"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
@@ -136,7 +134,7 @@ def to_npz(arrays: Mapping[str, Any], notes: dict[str, Any] | None = None) -> by
     """Return arrays, and notes that JSON can express, as the content of an .npz file."""
     found = {name: np.asarray(array) for name, array in arrays.items()}
     if notes is not None:
-        found[NOTES] = np.frombuffer(json.dumps(notes).encode(), np.uint8)
+        found["notes"] = np.frombuffer(json.dumps(notes).encode(), np.uint8)
     buffer = io.BytesIO()
     np.savez(buffer, **found)  # type: ignore[arg-type]
     return buffer.getvalue()
@@ -146,7 +144,7 @@ def from_npz(content: bytes, now: Mapping[str, Any]) -> tuple[dict[str, np.ndarr
     """Return the arrays that have the names of `now`, and the notes. Raises ValueError where a shape differs."""
     with np.load(io.BytesIO(content), allow_pickle=False) as stored:
         found = {name: stored[name] for name in now}
-        notes: dict[str, Any] = json.loads(stored[NOTES].tobytes())
+        notes: dict[str, Any] = json.loads(stored["notes"].tobytes())
     for name, value in now.items():
         if found[name].shape != tuple(value.shape):
             raise ValueError(f"{name} had the shape {found[name].shape}, now {tuple(value.shape)}")

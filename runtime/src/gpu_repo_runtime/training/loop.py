@@ -138,6 +138,7 @@ class Training:
         with closing(self._engine.load(self._examples, self._batches("rehearsal", self._steps - 1), "")) as loaded:
             self._engine.step(list(loaded), 0)
         self._validate(1)
+        self._engine.weights()
         self._engine.restore(before)
 
     def _stale(self) -> bool:

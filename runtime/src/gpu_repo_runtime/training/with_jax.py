@@ -62,8 +62,7 @@ class Engine(engine.Engine):
         found, notes = from_npz(content, _named(self._state))
         self._state = self._moved(jax.tree.unflatten(jax.tree.structure(self._state), found.values()))
         self._steps, self._loss = notes["steps"], notes["loss"]
-        extra: dict[str, Any] = notes["extra"]
-        return extra
+        return dict(notes["extra"])
 
     def _moved(self, tree: Any) -> Any:
         return jax.device_put(tree, self._device)

@@ -1,5 +1,6 @@
 """Training without a framework for GPUs: an estimator that learns batch by batch, like scikit-learn's partial_fit."""
 
+import io
 import pickle
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -45,8 +46,12 @@ class Engine(engine.Engine):
 
     def weights(self) -> bytes:
         """Return the estimator as pickle."""
-        # Twice: what an estimator shares inside has no influence on the bytes then.
-        return pickle.dumps(pickle.loads(pickle.dumps(self._estimator)))
+        # Without references between its parts: which of them share an object changes with a restart.
+        content = io.BytesIO()
+        pickler = pickle.Pickler(content)
+        pickler.fast = True
+        pickler.dump(self._estimator)
+        return content.getvalue()
 
     def dump(self, extra: dict[str, Any]) -> bytes:
         """Return everything that the next step depends on, and `extra`."""
@@ -56,8 +61,7 @@ class Engine(engine.Engine):
         """Load what `dump` returned; return its `extra`."""
         state = pickle.loads(content)
         self._estimator, self._loss = state["estimator"], state["loss"]
-        extra: dict[str, Any] = state["extra"]
-        return extra
+        return dict(state["extra"])
 
     def is_whole(self, weights: Path) -> bool:
         """Return whether a file contains an estimator."""

@@ -85,8 +85,7 @@ class Engine(engine.Engine):
             for n, variable in enumerate(variables):
                 variable.assign(found[f"{name}-{n}"])
         self._loss = notes["loss"]
-        extra: dict[str, Any] = notes["extra"]
-        return extra
+        return dict(notes["extra"])
 
     def _state(self) -> dict[str, Any]:
         own = self._arrays("weights", self._network.weights)

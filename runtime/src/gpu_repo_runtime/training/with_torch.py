@@ -179,8 +179,7 @@ class Engine(engine.Engine):
         if self._schedule:
             self._schedule.load_state_dict(state["schedule"])
         self._loss = state["loss"].to(self._device)
-        extra: dict[str, Any] = state["extra"]
-        return extra
+        return dict(state["extra"])
 
     def close(self) -> None:
         """Leave the group of processes."""
