@@ -24,7 +24,7 @@ from git_calls import call, git
 Answers = dict[str, Any]
 NAME = {"project_name": "topic-finder"}
 TEXTS = (  # free-text answers that existing children may have; each is given to every question that accepts it
-    "a", "x1", "topic_finder", "a-b-c", "Find topics: \"5 × 3\" & 'more' \\n 🙂", "localhost:5000/a_b/c-d",
+    "a", "x1", "topic_finder", "a-b-c", "Find topics: \"5 × 3\" & 'more' \\n é", "localhost:5000/a_b/c-d",
     "registry.example.com/" + "a" * 179, "nvidia.com/mig-1g.10gb", "z" * 40, "z" * 200,
 )  # fmt: skip
 

@@ -245,7 +245,7 @@ HARMFUL_UPDATES = {
         settings(
             TITLE,
             "title: {type: str, default: x, validator: "
-            "\"{% if title == 'mine' and _copier_operation == 'update' %}no{% endif %}\"}\n",
+            "\"{% if title == 'mine' and _copier_answers._commit is defined %}no{% endif %}\"}\n",
         ),
         "the answer title=mine becomes x",
     ),
@@ -258,7 +258,7 @@ HARMFUL_UPDATES = {
                 + "more: {type: str, default: \"{{ UNSET if _copier_answers._commit is defined else 'x' }}\"}\n"
             },
         ),
-        "the update of a child of 1.0.0: the update fails: ",
+        "update of a child of 1.0.0: the update fails: ",
     ),
 }
 MADE_BY_HAND = {
