@@ -34,7 +34,7 @@ def test_its_links_lead_somewhere():
 
 def test_the_table_of_types_is_that_of_the_question():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    head = "| type | what it is |\n|---|---|\n"
+    head = "| type | what you get |\n|---|---|\n"
     table = re.findall(r"(?m)^\| ([a-z]+) \|", text.partition(head)[2].partition("\n\n")[0])
     assert sorted(table) == sorted(TYPES), "README.md: types"
 
