@@ -75,9 +75,7 @@ def _folder(output: str) -> Output:
 
 @contextmanager
 def _alone(output: str) -> Iterator[None]:
-    """Keep other trainings out of this folder. Raises JobError when there is one. Does nothing on disks without locks,
-    for example some network file systems.
-    """
+    """Keep other trainings out of this folder, if its disk has locks. Raises JobError when there is one."""
     folder = os.open(output, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -134,6 +134,10 @@ class Training:
         """Before the first step, do one, validate a batch and go back: a mistake there does not cost an epoch."""
         if self._position.epochs or self._position.step:
             return
+        if self._engine.world > 1:
+            # Only the first process has the whole state to go back to.
+            self._validate(1)
+            return
         before = self._engine.dump({})
         with closing(self._engine.load(self._examples, self._batches("rehearsal", self._steps - 1), "")) as loaded:
             self._engine.step(list(loaded), 0)

@@ -22,10 +22,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": t
 
 
 class Examples:
-    """The owner's Dataset, in which the random numbers of a batch depend on the seed and its first index alone.
-
-    So augmentation is the same in each process that reads, and after a restart.
-    """
+    """The owner's Dataset; augmentation depends on the seed and the first index of a batch, in whichever process."""
 
     def __init__(self, examples: Any, seed: str) -> None:
         self._examples, self._seed = examples, seed
