@@ -68,6 +68,7 @@ def read_template(folder: Path) -> Template:
         worker = render(folder, NAME, Path(place, "child"), pretend=True)
     known, data = worker.answers.combined, worker.template.questions_data
     asked = {name: question for name, question in data.items() if question.get("when") is not False}
+    asked = dict(sorted(asked.items(), key=lambda item: item[1].get("ask") is False))  # the project type is first
     choices = {}
     for name, question in asked.items():
         offered = question.get("choices", [])
