@@ -40,8 +40,8 @@ def test_a_release_changes_version_alone_and_is_tagged_and_pushed(family: Reposi
     done = run(family, "cut", "1.1.0", "--push")
     assert done.returncode == 0, done.stderr
     assert family.git("show", "--format=%s", "--name-only", "HEAD").split("\n\n") == ["Release 1.1.0", "VERSION\n"]
-    assert family.git("rev-parse", "v1.1.0") == family.git("rev-parse", "HEAD")
-    there = family.git("ls-remote", "origin", "main", "v1.1.0").split()
+    assert family.git("rev-parse", "v1.1.0^{commit}") == family.git("rev-parse", "HEAD")
+    there = family.git("ls-remote", "origin", "main", "v1.1.0^{}").split()
     assert there[0] == there[2] == family.git("rev-parse", "HEAD").strip()
     assert run(family, "tags").stdout == "tagged v1.0.0\n"
     assert run(family, "tags").stdout == "every release has its tag\n"
