@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -50,4 +51,5 @@ def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
     script = 'source scripts/lib.sh; echo "$UV_DEFAULT_INDEX"'
     assert subprocess.check_output(["bash", "-c", script], cwd=child, text=True) == f"{OWN['package_index']}\n"
     shown = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(TEMPLATE)", "shown"]
-    assert subprocess.check_output(shown, cwd=copy, text=True) == f"{OWN['registry']} {OWN['updates']}\n"
+    alone = {"PATH": os.environ["PATH"]}  # without the variables of the make that runs this test
+    assert subprocess.check_output(shown, cwd=copy, env=alone, text=True) == f"{OWN['registry']} {OWN['updates']}\n"
