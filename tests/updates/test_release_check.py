@@ -76,14 +76,8 @@ def test_what_only_the_file_system_shows_is_refused(
 @pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(9)))
 def test_an_update_that_harms_an_edited_child_is_refused(
-    case: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if case in ("answers without _commit", "an answer that is reset"):
-        request.applymarker(pytest.mark.xfail(reason="not yet: plain copier update words it otherwise (issue 42)"))
     apply, reason = HARMFUL_UPDATES[case]
     monkeypatch.setitem(template.NAME, "title", "mine")
     assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
