@@ -16,7 +16,7 @@ endif
 endif
 export ANSWERS DATA
 
-FIRST := new demo adopt test lint docs images fleet-plan fleet-apply help-all
+FIRST := new demo adopt test lint docs images fleet-status fleet-push help-all
 .PHONY: help help-all
 help: ## list the first ten targets
 	@for name in $(FIRST); do grep -hE "^$$name:.*## " $(MAKEFILE_LIST); done | sed -E 's/:.*## /\t/; s/ \(.*//; s/: make .*//' | expand -t 20
