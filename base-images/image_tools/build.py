@@ -88,7 +88,10 @@ def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
 def warn_of_roots(tag: str) -> None:
     """Warn of each root certificate for which `make promote` will reject an image."""
     command = ["docker", "run", "--rm", "--network=none", "--entrypoint", "cat", tag, "/opt/base/image.json"]
-    facts = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    told = ""
+    while not told:  # a busy engine may lose what a short command prints
+        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    facts = json.loads(told)
     for root in unknown_roots(facts["certificates"]):
         named = f"{root['subject'] or 'a root'} (sha256 {root['sha256']})"
         print(
@@ -109,18 +112,8 @@ def smoke(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     platform = asked(arguments)
     for row in rows_on(catalog, arguments.image, platform):
         tag = local_tag(catalog, row["name"], arguments.registry, platform)
+        on = ["--network=none", "--platform", platform, tag]
         run(
-            [
-                "docker",
-                "run",
-                "--rm",
-                "--network=none",
-                "--platform",
-                platform,
-                tag,
-                "/usr/local/bin/gpu-smoke",
-                "--mode",
-                "image",
-            ],
+            ["docker", "run", "--rm", *on, "/usr/local/bin/gpu-smoke", "--mode", "image"],
             f"{tag}: the smoke test failed or the image is not here; build it with `make images IMAGE={row['name']}`",
         )
