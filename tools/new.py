@@ -39,7 +39,8 @@ class NewError(Exception):
 
 def questions(template: Path) -> list[str]:
     """Return the names of the questions that a person is asked, in their order."""
-    return list(asked_questions(yaml.safe_load((template / "copier.yml").read_text(encoding="utf-8"))))
+    asked = asked_questions(yaml.safe_load((template / "copier.yml").read_text(encoding="utf-8")))
+    return [name for name in asked if name != "layout"]
 
 
 def check_answers(answers: list[str], known: list[str]) -> None:

@@ -108,7 +108,7 @@ def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path
 
 ANSWERS: dict[str, tuple[Any, int, str]] = {
     "one too few": (lambda batch: [{"a": 1}] * (len(batch) - 1), 78, "has to give one for each"),
-    "a column that is there": (lambda batch: [{"text": "x"}] * len(batch), 78, "the key 'text'"),
+    "a column that is there": (lambda batch: [{"text": "x"}] * len(batch), 78, "a column 'text' already"),
     "nothing": (lambda batch: [{}] * len(batch), 78, "empty"),
     "an object": (lambda batch: [{"a": object()}] * len(batch), 78, "cannot be a column 'a'"),
     "None": (lambda batch: None, 78, "predict gave NoneType"),

@@ -19,7 +19,9 @@ from tests.jenkins.runner import check
 
 EXAMPLE = ROOT / "docs" / "jenkins"
 PIPELINES = [ROOT / "Jenkinsfile", ROOT / "hooks" / "fleet.Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"]
+COMPANY = yaml.safe_load((ROOT / "company.yml").read_text())["runners"]
 TEXT = "\n".join(file.read_text() for file in PIPELINES)
+TEXT = re.sub(r"\{\{ company\.runners\.(\w+) \}\}", lambda found: str(COMPANY[found[1]]), TEXT)
 KINDS = {"usernamePassword": "usernamePassword", "string": "string", "file": "file"}
 ROOTS = {  # what each part of the configuration is read by
     "jenkins": "configuration-as-code",

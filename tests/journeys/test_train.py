@@ -61,4 +61,4 @@ def test_the_task_of_the_page_trains_with_pytorch(child: Child, torch_python: Pa
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader((tmp_path / "out/metrics.csv").open()))
-    assert float(rows[-1]["mean_error"]) < 0.5 * float(rows[0]["mean_error"]), rows
+    assert float(rows[-1]["mean_error"]) < 0.8 * float(rows[0]["mean_error"]), rows

@@ -27,7 +27,6 @@ ENTRY = """\
     gpu: cupy-cudaNNx[ctk]>=14; sys_platform == 'linux'
     imports: [nimbus]
     packages: [nimbus]
-images:
 """
 STREAM = """\
 - name: stream
@@ -96,7 +95,7 @@ def test_a_framework_takes_the_five_files_of_its_guide(repository: Path) -> None
     files = [match[1].replace("<name>", "nimbus") for match in named if match]
     assert len(files) == len(named) == 5
     table, template, device, training, smoke = (repository / name for name in files)
-    insert(table, "images:\n  - name", f"{ENTRY}  - name")
+    insert(table, "images: #", f"{ENTRY}images: #")
     shutil.copy(repository / "templates/frameworks/plain.jinja", template)
     shutil.copy(device.with_name("with_cupy.py"), device)
     shutil.copy(training.with_name("with_plain.py"), training)
