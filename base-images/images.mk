@@ -57,4 +57,5 @@ scan: $(READY) ## look for known vulnerabilities in built images with Trivy (IMA
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
 	@.ci/room test-images
 	@$(PYTHON) -m tests.needs test-images docker
-	@PYTHONPATH=base-images $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service $(ARGS)
+	@PYTHONPATH=base-images $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service \
+	    $(if $(filter-out plain-cu13,$(IMAGE)),,tests/journeys) $(ARGS)

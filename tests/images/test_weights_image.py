@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,4 @@ def test_pushed_and_named_by_a_service(project: Project, tmp_path: Path, monkeyp
         project(f'[m]\nsource = "oci://{host}/models/nothing"\nrevision = "9"\n')
         done("lock", code=3)
         assert f"oci://{host}/models/nothing: " in capsys.readouterr().err
+        subprocess.run(["docker", "image", "rm", "--force", f"{host}/models/topic:1"], check=True)

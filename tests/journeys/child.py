@@ -15,7 +15,7 @@ import pytest
 
 from tests.journeys.blocks import Block, blocks, edited
 
-NOT_A_USERS = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "RUN_IN")
+NOT_A_USERS = ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "RUN_IN", "IMAGE", "BASE_IMAGE")
 SNIPPET = re.compile(r"(?ms)^```(\w+)\n(.*?)^```$")
 
 
