@@ -38,8 +38,8 @@ demo: $(READY) ## render a child into build/demo, test it, run it (TYPE=batch FR
 	@$(PYTHON) tools/demo.py --started $(STARTED) --type $(TYPE) --framework $(FRAMEWORK) $(if $(FRAMEWORK_BUILD),--framework-build $(FRAMEWORK_BUILD))
 
 .PHONY: new
-new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from)
-	@$(PYTHON) tools/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)")
+new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="question=answer ..." answers without asking, TEMPLATE=address: where updates come from; VERSION=HEAD: unreleased commits)
+	@$(PYTHON) tools/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)") $(call given,VERSION,version)
 
 .PHONY: adopt
 adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." DRY_RUN=1 JSON=1 VERSION=)

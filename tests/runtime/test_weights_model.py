@@ -147,6 +147,16 @@ def test_no_lock_and_no_files_are_told(owner: Make, tmp_path: Path, monkeypatch)
         weights.load(model_of(package), "cpu")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("weights/words/label.txt", "later"), ("weights.toml", '[words]\nsource = "elsewhere"\n')]
+)
+def test_a_change_that_is_not_locked_is_never_served(owner: Make, tmp_path: Path, name: str, text: str) -> None:
+    package = owner(place="weights/words")
+    (tmp_path / "owner" / name).write_text(text)
+    with pytest.raises(weights.WeightsError, match=r"is out of date: .*: run scripts/weights lock"):
+        weights.load(model_of(package), "cpu")
+
+
 def test_the_service_says_which_weights_it_has(owner: Make) -> None:
     package = owner()
     lock = lockfile.read(Path("weights.lock"))

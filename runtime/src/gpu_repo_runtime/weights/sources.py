@@ -83,7 +83,11 @@ def _part(source: Source, wanted: Wanted) -> Source:
 def _folder(place: Path, asked: str) -> Source:
     """Return the files of a folder, without hidden ones. A link to a file counts as the file."""
     if not place.is_dir():
-        raise WeightsError(f"there is no folder {asked}", AWAY)
+        raise WeightsError(
+            f"there is no folder {asked}: put the weights into the repository, as weights/NAME, or where everybody "
+            "reaches them (scripts/weights push), and name that place in weights.toml",
+            AWAY,
+        )
     found = {}
     for path in sorted(place.rglob("*")):
         below = path.relative_to(place)

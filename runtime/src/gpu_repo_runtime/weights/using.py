@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import store
+from . import store, wanted
 from .lockfile import LOCK, Lock, misses, read
 from .problems import WeightsError
 
@@ -48,6 +48,8 @@ def find(package: str) -> Folder | None:
     own = place.parent if place.parent.name == FOLDER else place.parent / FOLDER
     if given := os.environ.get(PLACE):
         return Folder(_held(Path(given), lock), lock)
+    if place.parent.name != FOLDER:
+        _check_checkout(place, own, lock)
     if not misses(own, lock):
         return Folder(own, lock)
     cached = store.place_of(lock)
@@ -57,6 +59,16 @@ def find(package: str) -> Folder | None:
         f"the weights of {place} are neither in {own} ({misses(own, lock)}) nor in {cached}: run "
         f"scripts/weights fetch, or let {PLACE} name their folder"
     )
+
+
+def _check_checkout(place: Path, own: Path, lock: Lock) -> None:
+    """Raise WeightsError where the owner changed weights.toml, or weights that are in git, and did not lock them."""
+    asked = place.parent / wanted.WANTED
+    reason = wanted.stale(wanted.read(asked), lock) if asked.is_file() else ""
+    if not reason and any((own / one.name).is_dir() for one in lock.weights) and (wrong := store.damaged(own, lock)):
+        reason = f"{own / wrong[0]} is another file than the one that was locked"
+    if reason:
+        raise WeightsError(f"{place} is out of date: {reason}: run scripts/weights lock")
 
 
 def takes(load: Callable[..., Any]) -> bool:
