@@ -230,7 +230,9 @@ def main() -> int:
     for warning in end_of_image(target):
         print(f"new: {warning}", file=sys.stderr)
     print(f"{target} is ready.{note} Go on with:\n")
-    print(f'  cd {target} && git init -b main && git add -A && git commit -m "Start from the template"')
+    print(
+        f'  cd {shlex.quote(str(target))} && git init -b main && git add -A && git commit -m "Start from the template"'
+    )
     print("  scripts/setup\n  scripts/test")
     if shared := shared_address(options.template):
         print(f"\nIts updates come from {options.template}, which only this machine has. Where others work on it too:")

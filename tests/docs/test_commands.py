@@ -151,7 +151,7 @@ def test_the_commands_of_a_page_in_a_child(render, runner, tmp_path: Path, page:
 def test_the_first_commands_of_a_childs_own_readme(render, runner, tmp_path: Path, kind: str) -> None:  # type: ignore[no-untyped-def]
     child = tmp_path / kind
     shutil.copytree(render(AnswerSet(kind, "plain", training=kind == "batch")), child)
-    text = (child / "README.md").read_text(encoding="utf-8").partition("## Put in your own model")[0]
+    text = (child / "README.md").read_text(encoding="utf-8").partition("## Add your own model")[0]
     blocks = blocks_of(text, f"README.md of a {kind}")
     assert len(blocks) >= 2, f"a {kind}'s README.md does not begin with commands"
     here = runner(child)

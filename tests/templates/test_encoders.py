@@ -44,9 +44,7 @@ print(json.dumps([(vectors[0] @ vectors.T).tolist(), [one.label for one in model
 
 def section(child: Path) -> str:
     """Return what the README says of a model of one's own."""
-    return (
-        (child / "README.md").read_text(encoding="utf-8").partition("## Put in your own model")[2].partition("\n## ")[0]
-    )
+    return (child / "README.md").read_text(encoding="utf-8").partition("## Add your own model")[2].partition("\n## ")[0]
 
 
 def blocks(text: str, language: str) -> list[str]:

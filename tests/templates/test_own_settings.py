@@ -67,7 +67,7 @@ def run(child: Path, script: str, **environment: str) -> subprocess.CompletedPro
 
 
 def test_a_value_is_what_docker_run_takes_it_for(child: Path) -> None:
-    """Each line under a name of its own; the file ends without a newline."""
+    """Each line has another name; the file ends without a newline."""
     lines = [line.replace("X=", f"X{number}=") for number, line in enumerate(VALUES)]
     options, environment = in_container(child, "\n".join(lines))
     names = [f"X{number}" for number in range(len(VALUES))]
@@ -142,7 +142,7 @@ def test_a_pipe_is_read_as_a_file_is(child: Path) -> None:
         ("PATH=/opt/bin\n", ".env, line 1: PATH"),
         ("GLOBIGNORE=*\n", ".env, line 1: GLOBIGNORE"),
         ('A=1\nKEY="quoted"\n', ".env, line 2: quotes are part of the value"),
-        ("A=64 # per GPU\n", ".env, line 1: a comment needs a line of its own"),
+        ("A=64 # per GPU\n", ".env, line 1: a comment belongs on a separate line"),
     ],
 )
 def test_what_is_not_a_setting_is_named_with_its_line(child: Path, text: str, message: str) -> None:

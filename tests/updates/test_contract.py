@@ -27,13 +27,8 @@ UNKNOWN_TO_GITHUB = [
 
 def test_a_request_that_the_host_does_not_know_is_told() -> None:
     for method, path, query, body, words in UNKNOWN_TO_GITHUB:
-        assert any(words in fault for fault in request_faults("github", method, path, query, body)), (
-            method,
-            path,
-            query,
-            body,
-            words,
-        )
+        faults = request_faults("github", method, path, query, body)
+        assert any(words in fault for fault in faults), (method, path, words, faults)
 
 
 REQUESTS = "/api/v4/projects/7/merge_requests"
@@ -52,13 +47,8 @@ UNKNOWN_TO_GITLAB = [
 
 def test_a_request_that_gitlab_does_not_know_is_told() -> None:
     for method, path, query, body, words in UNKNOWN_TO_GITLAB:
-        assert any(words in fault for fault in request_faults("gitlab", method, path, query, body)), (
-            method,
-            path,
-            query,
-            body,
-            words,
-        )
+        faults = request_faults("gitlab", method, path, query, body)
+        assert any(words in fault for fault in faults), (method, path, words, faults)
 
 
 def test_what_gitlab_knows_is_no_fault() -> None:

@@ -21,7 +21,7 @@ read_settings() {
         [[ $line =~ ^([A-Za-z_][A-Za-z0-9_]*)(=.*)?$ ]] || fail 2 ".env, line $number: write NAME=VALUE"
         name=${BASH_REMATCH[1]}
         [[ ! $line =~ ^$name=[\"\'] ]] || fail 2 ".env, line $number: quotes are part of the value, as for docker run --env-file: leave them out"
-        [[ ! $line =~ [[:space:]]# ]] || fail 2 ".env, line $number: a comment needs a line of its own"
+        [[ ! $line =~ [[:space:]]# ]] || fail 2 ".env, line $number: a comment belongs on a separate line"
         [[ ! $name =~ ^(HOME|IFS|PATH|PYTHONPATH|BASH.*|SHELLOPTS|.*IGNORE|CDPATH|TMOUT|POSIXLY_CORRECT)$ ]] ||
             fail 2 ".env, line $number: $name is for the shell and the scripts to set"
         names+=" $name"

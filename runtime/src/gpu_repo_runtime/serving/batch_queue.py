@@ -174,7 +174,7 @@ class BatchQueue:
             start += size
 
     def _take_returned(self, most: int) -> Batch:
-        """Take parts of batches that failed, of one group: small ones together, since a call has a cost of its own."""
+        """Take parts of batches that failed, of one group: small ones together, because each call has a fixed cost."""
         batch: Batch = []
         while self._returned and (not batch or len(batch) + len(self._returned[0]) <= most):
             if batch and self._returned[0][0][0].group != batch[0][0].group:
