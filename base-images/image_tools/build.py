@@ -89,8 +89,8 @@ def warn_of_roots(tag: str) -> None:
     """Warn of each root certificate for which `make promote` will reject an image."""
     command = ["docker", "run", "--rm", "--network=none", "--entrypoint", "cat", tag, "/opt/base/image.json"]
     told = ""
-    while not told:  # a busy engine may lose what a short command prints
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for _ in range(3):  # a busy engine may lose what a short command prints
+        told = told or subprocess.run(command, capture_output=True, text=True, check=True).stdout
     facts = json.loads(told)
     for root in unknown_roots(facts["certificates"]):
         named = f"{root['subject'] or 'a root'} (sha256 {root['sha256']})"

@@ -249,7 +249,8 @@ def _image(wanted: Wanted) -> Source:
 def image_digest(reference: str, name: str) -> str:
     """Return the digest by which a registry knows an image that was pulled or pushed. Raises WeightsError."""
     known = run(["docker", "inspect", "--format", '{{join .RepoDigests "\\n"}}', reference], f"oci://{name}")
-    return next(one.rpartition("@")[2] for one in known.splitlines() if one.startswith(f"{name}@"))
+    digests = dict(one.split("@") for one in known.splitlines())
+    return digests.get(name) or digests[name.removeprefix("docker.io/")]
 
 
 def run(command: list[str], what: str, text: str | None = None, cwd: Path | None = None) -> str:
