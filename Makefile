@@ -6,7 +6,8 @@ FRAMEWORK ?= plain
 PYTHON := .venv/bin/python
 READY := .venv/.ready
 STARTED := $(shell date +%s)
-TEMPLATE ?= $(shell sed -nE 's/^updates: *"?([^ "]+).*/\1/p' company.yml)
+# VERSION=HEAD is this clone.
+TEMPLATE ?= $(if $(filter HEAD,$(value VERSION)),,$(shell sed -nE 's/^updates: *"?([^ "]+).*/\1/p' company.yml))
 
 # uv needs a cache that it can write.
 ifndef UV_CACHE_DIR
@@ -15,6 +16,7 @@ export UV_CACHE_DIR := $(CURDIR)/build/uv-cache
 endif
 endif
 export ANSWERS DATA
+export PYTHONUTF8 := 1
 
 FIRST := new demo adopt test lint docs images fleet-status fleet-push help-all
 .PHONY: help help-all
@@ -42,9 +44,10 @@ new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="questio
 	@$(PYTHON) tools/new.py "$(TO)" --answers="$$ANSWERS" $(if $(TEMPLATE),--template "$(TEMPLATE)") $(call given,VERSION,version)
 
 .PHONY: adopt
+adopt: export TEMPLATE := $(TEMPLATE)
 adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." DRY_RUN=1 JSON=1 VERSION=)
 	@$(PYTHON) -W ignore hooks/adopt.py "$$REPO" $(call given,TO,to) --answers="$$DATA" \
-	    $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json) $(call given,TEMPLATE,template) $(call given,VERSION,version); \
+	    $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json) $(if $(TEMPLATE),--template="$$TEMPLATE") $(call given,VERSION,version); \
 	code=$$?; case $$code in 3) exit 0 ;; *) exit $$code ;; esac
 
 # Three on two cores: the processes that quick tests start wait for each other a third of the time.
@@ -70,7 +73,7 @@ lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
 	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
-	@.venv/bin/shellcheck .ci/run .ci/room base-images/with-login base-images/recipe/install/*.sh base-images/recipe/finish/base-cc base-images/recipe/install/native tests/jenkins/pipelines/standins/make.sh
+	@.venv/bin/shellcheck .ci/run .ci/room base-images/with-login base-images/recipe/install/*.sh base-images/recipe/finish/base-cc tests/jenkins/pipelines/standins/make.sh
 
 .PHONY: format
 format: $(READY) ## fix the style

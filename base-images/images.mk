@@ -1,27 +1,27 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
 export REGISTRY ?= $(shell sed -nE 's/^registry: *([^ "]+).*/\1/p' company.yml)
 IMAGE_TOOLS = PYTHONPATH=base-images:runtime/src $(PYTHON) -m image_tools
-CHOSEN = $(call given,IMAGE,image) $(call given,PLATFORM,platform) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
+CHOSEN = $(call given,IMAGE,image) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
 
 .PHONY: check-catalog
 check-catalog: $(READY) ## prove the rows of the image catalogue against their locks
 	@$(IMAGE_TOOLS) check $(CHOSEN)
+
+.PHONY: pipelines
+pipelines: $(READY) ## write the rows of the catalogue into the pipelines of this repository
+	@$(IMAGE_TOOLS) pipelines
 
 .PHONY: lock
 lock: $(READY) ## resolve the lock of an image again and show what changes (IMAGE=name; UPGRADE=1 takes newer versions)
 	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(value UPGRADE),--upgrade)
 
 .PHONY: images
-images: $(READY) ## build the base images one after another (IMAGE=name for one; PLATFORM=linux/arm64; DEVEL=1 with a compiler)
+images: $(READY) ## build the base images one after another (IMAGE=name for one; DEVEL=1 with a compiler)
 	@$(IMAGE_TOOLS) build $(CHOSEN) $(if $(value DEVEL),--devel)
-
-.PHONY: smoke-image
-smoke-image: $(READY) ## run the smoke test of built images on a machine without a GPU (IMAGE=name)
-	@$(IMAGE_TOOLS) smoke $(CHOSEN)
 
 .PHONY: push
 push: $(READY) ## push built images to a staging tag in REGISTRY-staging (STAGING=elsewhere)
-	@$(IMAGE_TOOLS) push $(CHOSEN) $(call given,SOURCE,source) $(call given,SIGN,sign)
+	@$(IMAGE_TOOLS) push $(CHOSEN) $(call given,SIGN,sign)
 
 .PHONY: smoke-digest
 smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=name; DIGEST=sha256:... if not pushed from here)
@@ -29,17 +29,17 @@ smoke-digest: $(READY) ## smoke a pushed digest on this machine's GPU (IMAGE=nam
 
 .PHONY: promote
 promote: $(READY) ## smoke a digest on this machine's GPU and give it the release tags (IMAGE=name, DIGEST=sha256:...; REQUIRE=none without a GPU)
-	@$(if $(value RECORD),mkdir -p "$$(dirname "$$RECORD")" &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(call given,SOURCE,source) $(call typed,DIGEST,digest) $(call given,PUSHED,pushed) \
+	@$(if $(value RECORD),mkdir -p "$$(dirname "$$RECORD")" &&) $(IMAGE_TOOLS) promote $(CHOSEN) $(call typed,DIGEST,digest) $(call given,PUSHED,pushed) \
 	    $(call given,RECORD,record) $(call typed,REQUIRE,require) $(call given,SMOKE,smoke) \
 	    $(call given,SIGN,sign) $(if $(value ONLY_CHANGED),--only-changed)
+
+.PHONY: roll-back
+roll-back: $(READY) ## let children build on an image's release before again (IMAGE=name; DIGEST=sha256:... for another)
+	@$(IMAGE_TOOLS) roll-back $(CHOSEN) $(call typed,DIGEST,digest)
 
 .PHONY: verify
 verify: $(READY) ## check signature and provenance of a released image (IMAGE=name; DIGEST=sha256:... for another)
 	@$(IMAGE_TOOLS) verify $(CHOSEN) $(call typed,DIGEST,digest)
-
-.PHONY: signing-key
-signing-key: $(READY) ## make a pair of keys to sign images with (ROLE=staging or release; TO=file of the private one)
-	@$(IMAGE_TOOLS) signing-key $(call given,ROLE,role) --to="$(TO)"
 
 .PHONY: records
 records: $(READY) ## take the release records that CI archived into this repository (FROM=folder)
@@ -51,7 +51,7 @@ sbom: $(READY) ## list the packages of built images as SPDX in build/images/sbom
 
 .PHONY: scan
 scan: $(READY) ## look for known vulnerabilities in built images with Trivy (IMAGE=name)
-	@$(IMAGE_TOOLS) scan $(CHOSEN)
+	@$(IMAGE_TOOLS) sbom --scan $(CHOSEN)
 
 .PHONY: test-images
 test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)

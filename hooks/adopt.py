@@ -6,8 +6,6 @@ repository when everything worked, and its checkout is not touched.
 Exit codes: 0 adopted; 3 adopted, and a to-do list is left; 1 rejected or failed, nothing was changed; 2 wrong usage.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os
@@ -18,9 +16,9 @@ from pathlib import Path
 import runtime_source  # noqa: F401
 
 # isort: split
-from adoption.adoption import Wish, adopt, as_json, as_text, masked
+from adoption.adoption import adopt, as_json, as_text
 from adoption.repository import AdoptError
-from git_calls import last_line
+from git_calls import last_line, without_password
 from gpu_repo_runtime.update.git import UpdateError
 from new import NewError, check_answers, questions, split
 
@@ -42,17 +40,8 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print for a program")
     options = parser.parse_args(arguments)
     if not options.repository:
-        parser.error("which repository? for example: make adopt REPO=../old")
+        parser.exit(2, "adopt: which repository? for example: make adopt REPO=../old\n")
     return options
-
-
-def failed(reason: str, as_object: bool) -> int:
-    """Print why nothing was adopted; return the exit code."""
-    reason = masked(" ".join(reason.split()))
-    if as_object:
-        print(json.dumps({"error": reason}, ensure_ascii=False))
-    print(f"adopt: {reason}", file=sys.stderr)
-    return 1
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -63,15 +52,21 @@ def main(arguments: list[str] | None = None) -> int:
         check_answers(answers, questions(ROOT))
         given = dict(answer.split("=", 1) for answer in answers)
         place = Path(os.path.abspath(os.path.expanduser(options.repository)))
-        done = adopt(Wish(place, options.to, given, options.template, options.version), options.dry_run)
+        done = adopt(place, options.to, given, (options.template, options.version), options.dry_run)
     except (AdoptError, NewError, UpdateError) as error:
-        return failed(str(error), options.json)
+        reason = str(error)
     except subprocess.CalledProcessError as error:
-        return failed(f"git {' '.join(error.cmd[-3:])}: {last_line(error.stderr)}; nothing was changed", options.json)
+        reason = f"git {' '.join(error.cmd[-3:])}: {last_line(error.stderr or error.stdout)}; nothing was changed"
     except OSError as error:
-        return failed(f"{error.filename or options.repository}: {error.strerror}; nothing was changed", options.json)
-    print(as_json(done, options.dry_run) if options.json else as_text(done, options.dry_run))
-    return 3 if done.to_do else 0
+        reason = f"{error.filename or options.repository}: {error.strerror}; nothing was changed"
+    else:
+        print(without_password(as_json(done) if options.json else as_text(done)))
+        return 3 if done.to_do else 0
+    reason = without_password(" ".join(reason.split()))
+    if options.json:
+        print(json.dumps({"error": reason}, ensure_ascii=False))
+    print(f"adopt: {reason}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 The template is a clone of this repository with a made-up next release; the child follows the newest real one.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import shutil
@@ -17,7 +15,8 @@ import runtime_source  # noqa: F401
 
 # isort: split
 from family import types
-from releases import HistoryError, order, released
+from gpu_repo_runtime.update.git import UpdateError
+from releases import order, released
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo-update"))
@@ -77,8 +76,8 @@ def make_child(project_type: str, newest: str) -> None:
     """Start a child of the newest release and edit it as an owner does."""
     answers = ("--answer", "project_name=demo", "--answer", f"project_type={project_type}")
     new = (sys.executable, ROOT / "tools" / "new.py", CHILD, "--template", TEMPLATE, "--version", newest)
+    run("git", "init", "--quiet", "--initial-branch=main", CHILD, cwd=DEMO)
     run(*new, *answers, cwd=DEMO)
-    run("git", "init", "--quiet", "--initial-branch=main", cwd=CHILD)
     commit(CHILD, "Start from the template")
     change(CHILD / ".dockerignore", "# our line\n", at_end=True)
     change(CHILD / ".editorconfig", "# our line\n")
@@ -121,7 +120,7 @@ def main() -> int:
     started = time.monotonic()
     try:
         show(options.type)
-    except (DemoError, HistoryError) as error:
+    except (DemoError, UpdateError) as error:
         print(f"demo-update: {error}", file=sys.stderr)
         return 1
     print(f"\nAll of it took {time.monotonic() - started:.0f} s. Look at it: cd {os.path.relpath(CHILD)} && git log -p")

@@ -1,6 +1,7 @@
 """Bring a release of the template to many repositories.
 
-  status             each child's version, its open pull request and the state of its CI
+  status             each child's version (behind the newest or not), its open pull request and the state of its CI;
+                     a draft is no error
   push [--to vX.Y.Z] update each child on a branch and open a pull request: a draft with a to-do list where a person
                      has to act. --canary: only the canaries. Without it the others follow, once one canary is green or
                      merged and none is red; --anyway does not wait. Run it again to continue: nothing is done twice
@@ -9,8 +10,6 @@
 Exit codes: 0 good; 1 nothing could be done; 2 wrong usage; 3 a draft waits for a person; 4 the canaries do not let
 the others follow; 5 a child could not be reached or updated.
 """
-
-from __future__ import annotations
 
 import argparse
 import os
@@ -31,8 +30,7 @@ from fleetkit.push import close_child, push_child
 from fleetkit.rows import Row, as_html, as_json, as_table, code
 from fleetkit.status import status_child, wave_opens
 from gpu_repo_runtime.update.git import UpdateError, clean
-from gpu_repo_runtime.update.releases import find_releases
-from gpu_repo_runtime.update.utf8 import in_utf8
+from gpu_repo_runtime.update.releases import find_releases, number
 
 
 def release(text: str) -> str:
@@ -66,10 +64,8 @@ def push(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace)
     canaries, reason = [child for child in children if child.canary], ""
     with tempfile.TemporaryDirectory(prefix="fleet-template-") as name:
         place = Path(name)
-        releases = find_releases(fleet.template, place, access(place, fleet.template, host_of(fleet, fleet.template)))
-        to = given.to or releases.newest
-        if to not in releases.commits:
-            raise UpdateError(f"the template has no {to}; its releases are {', '.join(releases.commits)}")
+        releases = find_releases(fleet.template, access(place, fleet.template, host_of(fleet, fleet.template)))
+        to = releases.named(given.to)
         if not given.canary and not given.anyway:
             standing = each(status_child, canaries, to, jobs=given.jobs)
             opens, reason = wave_opens(standing)
@@ -83,6 +79,21 @@ def push(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace)
     return head, rows, code(rows)
 
 
+def status(fleet: FleetFile, children: Sequence[Child], jobs: int) -> tuple[str, list[Row], int]:
+    """Report where each child stands; return a header, the rows, and an exit code that only an unread child changes.
+
+    Raises UpdateError.
+    """
+    with tempfile.TemporaryDirectory(prefix="fleet-template-") as place:
+        git = access(Path(place), fleet.template, host_of(fleet, fleet.template))
+        newest = find_releases(fleet.template, git).named(None)
+    rows = each(status_child, children, jobs=jobs)
+    for row in rows:
+        row.behind = bool(row.version) and number(row.version) < number(newest)
+    head = f"status, newest release {newest}, template {clean(fleet.template)}"
+    return head, rows, code([row for row in rows if row.state != "draft"])
+
+
 def run(given: argparse.Namespace) -> tuple[str, list[Row], int]:
     """Run one command; return a header, the rows and the exit code. Raises UpdateError."""
     fleet = load(given.file)
@@ -93,10 +104,9 @@ def run(given: argparse.Namespace) -> tuple[str, list[Row], int]:
         return push(fleet, children, given)
     chosen = [child for child in children if not given.only or child.name in given.only]
     if given.command == "status":
-        head, rows = "status", each(status_child, chosen, jobs=given.jobs)
-    else:
-        head, rows = f"close {given.to}", each(close_child, chosen, given.to, jobs=given.jobs)
-    return f"{head}, template {clean(fleet.template)}", rows, code(rows)
+        return status(fleet, chosen, given.jobs)
+    rows = each(close_child, chosen, given.to, jobs=given.jobs)
+    return f"close {given.to}, template {clean(fleet.template)}", rows, code(rows)
 
 
 def main() -> int:
@@ -118,5 +128,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    in_utf8()
     sys.exit(main())

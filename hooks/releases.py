@@ -1,17 +1,10 @@
 """Which versions of the family were released: a release is the commit that changes VERSION; its tag is vX.Y.Z."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
-from git_calls import git
-from gpu_repo_runtime.update.git import Git
+from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.releases import version_commits
 from packaging.version import Version
-
-
-class HistoryError(Exception):
-    """The history does not contain the releases; the message says why and what to do."""
 
 
 def order(version: str) -> tuple[int, ...]:
@@ -27,16 +20,16 @@ def current(repository: Path) -> str:
 def written(repository: Path) -> dict[Version, str]:
     """Return the commit of each version that VERSION named, pre-releases included, oldest version first.
 
-    What VERSION prepares now (X.Y.Z.devN) and what is later than that is not released.
-    Raises HistoryError for a shallow clone, which does not contain every release.
+    Raises UpdateError for a shallow clone, which does not contain every release.
     """
-    if git(repository, "rev-parse", "--is-shallow-repository").strip() == "true":
-        raise HistoryError(f"{repository} is a shallow clone without all releases: git fetch --unshallow")
-    return version_commits(Git(repository), "HEAD", current(repository))
+    git = Git(repository)
+    if git.text("rev-parse", "--is-shallow-repository") == "true":
+        raise UpdateError(f"{repository} is a shallow clone without all releases: git fetch --unshallow")
+    return version_commits(git)
 
 
 def released(repository: Path) -> dict[str, str]:
-    """Return the commit of each released version, oldest first, without pre-releases. Raises HistoryError."""
+    """Return the commit of each released version, oldest first, without pre-releases. Raises UpdateError."""
     return {str(version): commit for version, commit in written(repository).items() if not version.is_prerelease}
 
 

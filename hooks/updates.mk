@@ -26,7 +26,7 @@ typed = $(if $(findstring command line,$(origin $(1))),$(call given,$(1),$(2)))
 FLEET := $(PYTHON) -W ignore hooks/fleet.py --file="$${FLEET_FILE:-fleet.yml}"
 
 .PHONY: fleet-status
-fleet-status: $(READY) ## each child's version, its open pull request and the state of its CI; also as build/fleet.html (FLEET_FILE=fleet.yml)
+fleet-status: $(READY) ## each child's version and whether it is behind, its open pull request and its CI; also as build/fleet.html (FLEET_FILE=fleet.yml)
 	@$(FLEET) status --html build/fleet.html
 
 .PHONY: fleet-push
@@ -36,7 +36,7 @@ fleet-push: $(READY) ## bring a release to the children (VERSION=vX.Y.Z, default
 
 .PHONY: fleet-close
 fleet-close: $(READY) ## close the pull requests of a release that is withdrawn (VERSION=vX.Y.Z)
-	@$(FLEET) close --html build/fleet.html $(call given,VERSION,to)
+	@$(if $(value VERSION),,echo 'make: which release? make fleet-close VERSION=vX.Y.Z' >&2; exit 2;) $(FLEET) close --html build/fleet.html $(call given,VERSION,to)
 
 .PHONY: bench-fleet
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json

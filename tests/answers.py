@@ -14,7 +14,6 @@ CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text(encodi
 FRAMEWORKS = tuple(one["name"] for one in CATALOG["frameworks"])
 KUBEFLOW = tuple(one["name"] for one in CATALOG["frameworks"] if one.get("kubeflow"))
 DRIVERS = ("580", "525")
-STAYING = tuple((row["framework"], row["stays"], str(row["driver_min"])) for row in CATALOG["images"] if "stays" in row)
 COMPONENTS = ("gateway", "keda", "login")
 WEIGHTS = ("weights-image", "weights-init", "weights-volume")  # one of them at most in an overlay
 
@@ -36,6 +35,7 @@ class AnswerSet:
     framework_version: str = "newest"
     layout: int = 2
     training: bool = False
+    update_job: bool = False
 
     @property
     def id(self) -> str:
@@ -47,6 +47,7 @@ class AnswerSet:
         parts = "".join(f"-{part}" for part in self.components)
         version = "" if self.framework_version == "newest" else f"-{self.framework_version}"
         layout = ("" if self.layout == 2 else f"-layout_{self.layout}") + ("-training" if self.training else "")
+        layout += "-update_job" if self.update_job else ""
         names = f"{self.project_type}-{self.framework}{version}-{self.gpu_driver}"
         return f"{names}{cluster}{tools}{parts}{systems}{layout}{special}"
 
@@ -59,7 +60,7 @@ class AnswerSet:
         """Return the answers to the questions that are asked for this type."""
         lists = {name: list(getattr(self, name)) for name in ("pipeline", "components", "ci")}
         answers: dict[str, object] = asdict(self) | lists
-        for name, usual in (("framework_version", "newest"), ("layout", 2), ("training", False)):
+        for name, usual in (("framework_version", "newest"), ("layout", 2), ("training", False), ("update_job", False)):
             if answers[name] == usual:
                 del answers[name]
         if self.project_type != "batch" or not self.kubernetes:
@@ -80,7 +81,6 @@ def every_answer_set() -> list[AnswerSet]:
         for project_type, framework, driver, kubernetes in product(TYPES, FRAMEWORKS, DRIVERS, (True, False))
         if kubernetes or (project_type != "library" and driver == DRIVERS[0])  # neither knows of the other
     ]
-    sets += [AnswerSet(t, one, driver, framework_version=version) for t in TYPES for one, version, driver in STAYING]
     tools = {one: ("pachyderm", "flyte", *(["kubeflow"] if one in KUBEFLOW else [])) for one in FRAMEWORKS}
     sets += [AnswerSet("batch", one, pipeline=tools[one], training=True) for one in FRAMEWORKS]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
@@ -89,7 +89,7 @@ def every_answer_set() -> list[AnswerSet]:
         AnswerSet("service", "plain", components=("keda",)),
         *(AnswerSet(project_type, "plain", components=WEIGHTS) for project_type in ("batch", "service")),
     ]
-    sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab")) for t in TYPES]
+    sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab"), update_job=True) for t in TYPES]
     sets += [AnswerSet(t, "plain", layout=1) for t in TYPES]
     sets += [
         AnswerSet("batch", "plain", kubernetes=False, ci=("github", "gitlab")),

@@ -25,7 +25,16 @@ OURS = ("hooks", "tools", "runtime/src", "base-images")
 PROGRAMS = ROOT / "build" / "bin"  # last on the PATH of the tests: kubectl, for a machine that has none
 IDENTITY = ["-c", "user.name=Owner", "-c", "user.email=owner@example.com", "-c", "commit.gpgsign=false"]
 # What the runtime around a model in PyTorch needs.
-TORCH_NEEDS = ("numpy", "pyarrow", "matplotlib", "tqdm", "prometheus-client", "pydantic")
+TORCH_NEEDS = (
+    "accelerate>=1.10",
+    "scikit-learn",
+    "numpy",
+    "pyarrow",
+    "matplotlib",
+    "tqdm",
+    "prometheus-client",
+    "pydantic",
+)
 
 
 # pytest keeps what it makes of the tests, whatever the processes that tests start are told about their own modules.

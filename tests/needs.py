@@ -53,6 +53,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "groovy": (lambda: jvm.missing() is None, "apt-get install groovy default-jre-headless"),
     "docker-registry": (_program("docker-registry"), "apt-get install docker-registry"),
     "skopeo": (_program("skopeo"), "apt-get install skopeo"),
+    "cosign": (_program("cosign"), "apt-get install cosign (Debian 14), or the file of cosign 3 from its releases"),
     "promtool": (_program("promtool"), "apt-get install prometheus"),
     "chromium": (_program("chromium"), "apt-get install chromium"),
     "rsync": (_program("rsync"), "apt-get install rsync"),

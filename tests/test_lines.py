@@ -9,7 +9,7 @@ from tests.conftest import ROOT
 
 def test_no_room_has_more_lines_than_its_limit() -> None:
     found = lines.rooms((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
-    assert len(found) == 14, "the table of rooms in CONTRIBUTING.md"
+    assert len(found) == 16, "the table of rooms in CONTRIBUTING.md"
     grown = [f"{room.path}: {room.lines} of {room.limit}" for room in found if room.lines > room.limit]
     assert not grown, f"rooms with too many lines: {grown}"
 

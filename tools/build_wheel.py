@@ -20,7 +20,7 @@ from family import types
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNTIME = ROOT / "runtime"
-HEAD = "# The runtime of this repository, for scripts/lock. It comes with the template, like the wheel beside it.\n"
+HEAD = "# The runtime of this repository, for scripts/lock. It comes with the template, like the wheel.\n"
 
 
 def sources() -> list[Path]:
@@ -78,7 +78,7 @@ def main() -> int:
             wanted = files(build(Path(folder)))
         except subprocess.CalledProcessError:
             print(
-                "wheel: uv could not build it (its message stands above); runtime/pyproject.toml names the uv_build of "
+                "wheel: uv could not build it (see above); runtime/pyproject.toml names the uv_build of "
                 "the uv in templates/shared/scripts/tools/uv.lock",
                 file=sys.stderr,
             )

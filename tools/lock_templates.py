@@ -53,12 +53,11 @@ def lock(project_type: str, framework: str, image: dict[str, object], upgrade: b
             "project_type": project_type,
             "framework": framework,
             "gpu_driver": str(image["driver_min"]),
-            "framework_version": str(image.get("stays", "newest")),
+            "framework_version": str(image.get("pinned_minor", "newest")),
         }
         run_copy(str(ROOT), child, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
-        uv = child / ".venv" / "bin" / "uv"
-        uv.parent.mkdir(parents=True)
-        uv.symlink_to(Path(sys.executable).parent / "uv")
+        (child / ".venv").mkdir()
+        (child / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
         for name in NAMES:
             if (child / name).exists() and not (child / name).stat().st_size:
                 (child / name).unlink()
@@ -120,7 +119,7 @@ def main() -> int:
         (project_type, name, row)
         for row in wanted
         for name, one in frameworks().items()
-        if one["rows"] == row["framework"]
+        if one["image_framework"] == row["framework"]
         for project_type in types()
     ]
     failed = False

@@ -24,9 +24,8 @@ from copier.errors import CopierError
 from family import asked_questions, catalog
 from git_calls import call, without_password
 from gpu_repo_runtime.update.git import Git, UpdateError
-from gpu_repo_runtime.update.releases import Releases, address, find_releases
+from gpu_repo_runtime.update.releases import Releases, find_releases
 from gpu_repo_runtime.update.render import ANSWERS
-from gpu_repo_runtime.update.utf8 import in_utf8
 from image_tools.check import end_warnings
 from platformdirs import user_config_path
 
@@ -79,7 +78,7 @@ def check_target(target: Path) -> None:
     if parent != target and around:
         raise NewError(
             f"{target} is inside the git repository {os.fsdecode(around).strip()}: a project of the template is a "
-            "repository of its own; take a folder outside it"
+            "separate repository; choose a folder outside it"
         )
 
 
@@ -93,11 +92,12 @@ def reason(output: str) -> str:
     """Return the one line that tells why Copier failed, without its traceback."""
     lines = [line.strip("| ") for line in output.splitlines() if line.strip("| ")]  # it draws a bar before git's words
     line = lines[-1] if lines else "Copier failed without a message"
+    line = re.sub(r"^(Stderr: *\| *(fatal: )?|ValueError: |Validation error for question )+", "", line)
     choice = re.search(r"Invalid choice for '(\w+)': '(.*)' is not in \[(.*)\]", line)
     if choice:
         return wrong_choice(choice[1], choice[2], choice[3].replace("'", "").split(", "))
-    for prefix in ("ValueError: ", "Validation error for question "):
-        line = line.removeprefix(prefix)
+    if text := re.search(r"Not a YAML list: '(.*)'", line):
+        return f"an answer that is a list needs brackets, for example ci=[github]: not {text[1]}"
     return (
         line.replace("': use ", ": use ")
         .replace("': for example", " needs another answer, for example")
@@ -123,29 +123,28 @@ def shared_address(template: str) -> str:
 def found(template: str, version: str | None, folder: Path) -> tuple[Releases | None, str | None]:
     """Return the template with its releases, and the tag to start from: `version`, else the newest release.
 
-    None for the template where it is used as it is: nothing is released, or `version` is HEAD. Raises NewError.
+    None for the template where a clone is used as it is: nothing is released, or `version` is HEAD. Raises NewError.
     """
-    here = Path(template).is_dir()
+    here = (Path(template) / ".git").exists()
     if version == "HEAD" and here:
         return None, "HEAD"
+    if version == "HEAD":
+        raise NewError(f"VERSION=HEAD renders a clone, which {without_password(template)} is not: leave out TEMPLATE")
     try:
-        releases = find_releases(template, folder, Git(folder, interactive=sys.stdin.isatty()))
+        releases = find_releases(template, Git(folder))
+        return releases, releases.named(version)
     except UpdateError as error:
-        if version is None and "has no release" in str(error):
-            return None, None if here else "HEAD"
-        raise NewError(str(error)) from error
-    tag = releases.newest if version is None else f"v{version.removeprefix('v')}"
-    if tag not in releases.commits:
-        raise NewError(f"the template has no version {version}: there are {', '.join(releases.commits)}")
-    if releases.git.run("rev-parse", "--verify", "--quiet", f"refs/tags/{tag}").returncode:
-        releases.git.text("tag", tag, releases.commits[tag])  # Copier knows a release by its tag
-    return releases, tag
+        if "has no release:" not in str(error):
+            raise NewError(str(error)) from error
+        if version is None and here:
+            return None, None
+        advice = "`make release VERSION=1.0.0` and push its tag, or VERSION=HEAD"
+        raise NewError(f"{without_password(template)} has no release yet: {advice}") from error
 
 
 def check_settings() -> None:
     """Raise NewError where this person's settings of Copier, which give defaults, cannot be read."""
-    own = os.environ.get("COPIER_SETTINGS_PATH")
-    place = Path(own) if own else user_config_path("copier", appauthor=False) / "settings.yml"
+    place = Path(os.environ.get("COPIER_SETTINGS_PATH") or user_config_path("copier", appauthor=False) / "settings.yml")
     try:
         load_settings(place)
     except (CopierError, OSError, RecursionError) as error:
@@ -182,13 +181,13 @@ def start(template: str, target: Path, answers: list[str], interactive: bool, ve
         made.rename(target)
     if releases is None:
         return " It is made from the newest commit, which is not a release."
-    return f" It is made from {tag}; later commits are not included."
+    return f" It is made from {tag}; later commits are not included (VERSION=HEAD includes them)."
 
 
 def named(answers: str, template: str) -> str:
     """Return the answers with the address that updates come from, without a login."""
     place = Path(template).expanduser()
-    source = str(place.resolve()) if place.exists() else without_password(address(template))
+    source = str(place.resolve()) if place.exists() else without_password(template)
     return re.sub(r"(?m)^_src_path:.*(?:\n[ \t]+.*)*", lambda _: f"_src_path: {source}", answers)
 
 
@@ -229,10 +228,9 @@ def main() -> int:
         return 1
     for warning in end_of_image(target):
         print(f"new: {warning}", file=sys.stderr)
-    print(f"{target} is ready.{note} Go on with:\n")
-    print(
-        f'  cd {shlex.quote(str(target))} && git init -b main && git add -A && git commit -m "Start from the template"'
-    )
+    print(f"{target} is ready.{note} Next:\n")
+    folder = shlex.quote(str(target))
+    print(f'  cd {folder} && git init -b main && git add -A && git commit -m "Start from the template"')
     print("  scripts/setup\n  scripts/test")
     if shared := shared_address(options.template):
         print(f"\nIts updates come from {options.template}, which only this machine has. Where others work on it too:")
@@ -241,5 +239,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    in_utf8()
     sys.exit(main())

@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--explain",
         metavar="CODE",
-        help="say what a finding, a layer, or a number or name of a library means (all: every finding)",
+        help="say what a finding, a layer, a number, a name or an error message means (all: every finding)",
     )
     made.add_argument("--version", action="version", version=f"gpu-smoke {VERSION}")
     return made
@@ -145,11 +145,9 @@ def _explain(code: str) -> int:
     try:
         _say(explain(code))
     except KeyError:
-        print(
-            f"gpu-smoke: there is no code {code!r}: `gpu-smoke --explain all` lists ours; "
-            "802, CUDA_ERROR_NO_DEVICE, nvml:15, cudnn:1002, xid:79 and a layer's name are explained too",
-            file=sys.stderr,
-        )
+        more = "; NVIDIA lists every Xid at https://docs.nvidia.com/deploy/xid-errors" if "xid" in code.lower() else ""
+        said = f"gpu-smoke: nothing here explains {code!r}: `gpu-smoke --explain all` lists our codes; 802, nvml:15, "
+        _say(f"{said}CUDA_ERROR_NO_DEVICE, a layer's name and a message are explained too{more}\n", sys.stderr)
         return WRONG_USE
     return PASS
 

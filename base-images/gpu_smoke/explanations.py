@@ -18,15 +18,18 @@ VAGUE = (3, 100, 304, 999)
 PROHIBITED = 2
 
 
-def broken_gpu(context: Context, seen: str = "") -> Finding | None:
-    """Return the finding of a GPU that NVML itself calls broken (lost, without power), or wants recovered."""
+def broken_gpu(context: Context, seen: str = "", among: set[int] | None = None) -> Finding | None:
+    """Return the finding of a GPU that NVML itself calls broken (lost, without power), or wants recovered.
+
+    ``among`` are NVML's numbers of the GPUs to ask about, None for all.
+    """
     for answer, where, device in _nvml_answers(context):
-        if answer in BROKEN:
+        if answer in BROKEN and (among is None or device.get("number") in among):
             asks = recovery_text(device.get("recovery") or 0)
             evidence = "; ".join(filter(None, [seen, f"NVML: {where} gave {named('nvml', answer)}", asks]))
             return finding(context, BROKEN[answer], evidence, "error", value=where, action=recovery(device))
     for device in context.fact("nvml", "devices") or []:
-        if device.get("recovery"):
+        if device.get("recovery") and (among is None or device["number"] in among):
             told = f"{seen}; {gpu_name(context, device['number'])}: {recovery_text(device['recovery'])}"
             return finding(context, "GS418", told, "error", action=recovery(device))
     return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .drivers import branch
 from .verdicts import Context, Finding, finding
 
+OLDEST_BRANCH = 570  # of the driver, for Blackwell
 # NVIDIA's PCI device ids (pci.ids): Blackwell begins at 0x2900; what is newer has higher ones.
 BLACKWELL = 0x2900
 HGX = (range(0x2900, 0x2940), range(0x3180, 0x31C0))  # B200, B300: NVSwitches in the same machine
@@ -26,17 +28,16 @@ def in_ranges(context: Context, ranges: tuple[range, ...]) -> bool:
     return any(number in part for number in device_ids(context) for part in ranges)
 
 
-def not_started(context: Context, seen: str, path: str = "") -> Finding | None:
-    """Return why the driver has no GPU of Blackwell or newer: the proprietary module, else the firmware's settings."""
+def not_started(context: Context, seen: str) -> Finding | None:
+    """Return why the driver has no GPU of Blackwell or newer: its age, the proprietary module, else the firmware."""
     if not is_blackwell(context):
         return None
     ids = ", ".join(f"10de:{number:04x}" for number in device_ids(context)[:4])
-    flavour = context.fact("kernel-module", "flavour")
-    if flavour == "proprietary":
-        told = f"{seen}; GPU {ids} with the proprietary kernel module"
-        return finding(context, "GS125", told, "error", path=path)
-    told = f"{seen}; GPU {ids} with the {flavour or 'unknown'} kernel module"
-    return finding(context, "GS126", told, "error", path=path)
+    flavour = context.fact("kernel-module", "flavour") or "unknown"
+    version = context.fact("kernel-module", "version") or ""
+    old = (branch(version) or OLDEST_BRANCH) < OLDEST_BRANCH
+    code = "GS128" if old else "GS125" if flavour == "proprietary" else "GS126"
+    return finding(context, code, f"{seen}; GPU {ids} with the {flavour} kernel module {version}".rstrip(), "error")
 
 
 def hmm(context: Context) -> str:

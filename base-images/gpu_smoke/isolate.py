@@ -110,7 +110,7 @@ class _Child:
                 # Not reaped yet: its number still names its process group, which is killed below.
                 ended = ended or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         tail = clean(self._output.decode("utf-8", "backslashreplace"))[-OUTPUT_TAIL:]
-        how = _death(ended) if ended else {"kind": "timeout", "seconds": timeout_s}
+        how = _death_fault(ended) if ended else {"kind": "timeout", "seconds": timeout_s}
         self.fault = {"call": clean(self._call), "output": tail, **how}
 
     def _pump(self, selector: selectors.BaseSelector) -> tuple[bool, bool]:
@@ -160,7 +160,7 @@ class _Child:
                 time.sleep(0.0005)
 
 
-def _death(ended: os.waitid_result) -> Facts:
+def _death_fault(ended: os.waitid_result) -> Facts:
     """Describe how a child ended."""
     number = ended.si_status
     if ended.si_code == os.CLD_EXITED:

@@ -66,7 +66,7 @@ def node_finding(error: str) -> str:
 
 def recovery_text(action: int) -> str:
     """Return the recovery that NVML asks for as evidence, "" for none."""
-    return f"NVML asks for: {RECOVERY.get(action, ('an unknown recovery', ''))[0]} ({action})" if action else ""
+    return f"NVML requests: {RECOVERY.get(action, ('an unknown recovery', ''))[0]} ({action})" if action else ""
 
 
 def clock_reasons(reasons: int) -> str:

@@ -6,7 +6,7 @@ import re
 
 from . import mask
 from .drivers import mounted
-from .explanations import BROKEN, mig_on
+from .explanations import BROKEN, broken_gpu, mig_on
 from .gpus import gpu_name, known
 from .platforms import slurm_gives_gpus
 from .verdicts import Context, Finding, finding
@@ -89,7 +89,8 @@ def uncounted(context: Context) -> Finding | None:
         return None
     if mig_on(context) and any(one["mig"] for one in known(context) if one["cuda"] is not None):
         return None  # a process that has a MIG instance sees no other GPU
-    lost = _lost(context, {device["number"] for device in whole}, usable)
+    absent = _absent(context) & {device["number"] for device in whole}
+    lost = [gpu_name(context, number) for number in sorted(absent)] or _unlisted(context, usable)
     several = "one of: " if len(lost) > most - len(have) else ""
     evidence = f"CUDA lists {len(have)}, NVML {len(listed)}, {len(usable)} nodes open"
     if len(named_gpus(context)) == most:
@@ -97,7 +98,9 @@ def uncounted(context: Context) -> Finding | None:
     if masked(context).value is not None:
         evidence += f", CUDA_VISIBLE_DEVICES={masked(context).value}"
     evidence += f"; missing: {several}{'; '.join(lost) or '?'}"
-    return finding(context, "GS121", evidence, value=len(have), most=most)
+    # A lost GPU of others is not missing where this process has all that it was named.
+    broken = None if 0 < len(named_gpus(context)) <= len(have) else broken_gpu(context, evidence, absent)
+    return broken or finding(context, "GS121", evidence, value=len(have), most=most)
 
 
 def masked(context: Context) -> mask.Mask:
@@ -123,9 +126,12 @@ def _expected(context: Context, whole: int, usable: int) -> int:
     return 0 if unsure else len(named.entries)
 
 
-def _lost(context: Context, whole: set[int], usable: list[str]) -> list[str]:
-    """Name the GPUs that CUDA lacks: those that NVML lists, else the nodes of which NVML knows nothing."""
-    entries = known(context)
-    hosts = {one["host"] for one in entries}
-    found = [gpu_name(context, one["nvml"]) for one in entries if one["cuda"] is None and one["nvml"] in whole]
-    return found or [path for path in usable if int(path.rpartition("nvidia")[2]) not in hosts]
+def _absent(context: Context) -> set[int]:
+    """Return NVML's numbers of the GPUs that CUDA does not list."""
+    return {one["nvml"] for one in known(context) if one["cuda"] is None and one["nvml"] is not None}
+
+
+def _unlisted(context: Context, usable: list[str]) -> list[str]:
+    """Return the nodes of which NVML knows nothing."""
+    hosts = {one["host"] for one in known(context)}
+    return [path for path in usable if int(path.rpartition("nvidia")[2]) not in hosts]

@@ -5,17 +5,10 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from . import build, check, lock, promote, push, record, sbom, scan, signing, smoke
-from .catalog import DEFAULT_PLATFORM, DEFAULT_REGISTRY, ImageError, read_catalog
-
-
-def new_key(_: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Make a pair of keys; the public one is committed."""
-    public = signing.make_key(arguments.role, Path(arguments.to))
-    print(f"wrote {arguments.to} (keep it secret) and {public} (commit it)")
+from . import build, check, lock, pipelines, promote, push, record, rollback, sbom, smoke
+from .catalog import DEFAULT_REGISTRY, ImageError, read_catalog
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,27 +22,21 @@ def parser() -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=help_text)
         sub.set_defaults(action=action)
         sub.add_argument("--image", default="", help="name of a row; all live rows when left out")
-        sub.add_argument(
-            "--platform",
-            default="",
-            help=f"linux/amd64 or linux/arm64; {DEFAULT_PLATFORM} when left out",
-        )
         sub.add_argument("--registry", default=registry, help="where images are pushed, and named after")
         sub.add_argument(
             "--staging", default=staging, help="where images wait for promotion; REGISTRY-staging if not set"
         )
-        sub.add_argument("--source", default="", help="the registry that images were built for, if not this one")
         return sub
 
     verb("plan", build.plan, "write the build plans and the bake file")
     verb("build", build.build, "build one row after another").add_argument("--devel", action="store_true")
-    verb("smoke", build.smoke, "run the GPU smoke test of a local image without a GPU")
     verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
     verb("check", check.check, "prove the rows against the locks")
+    verb("pipelines", pipelines.write, "write the rows into the pipelines of this repository")
     sub = verb("push", push.push, "push a local image under a staging tag")
     sub.add_argument("--sign", default="", help="the file of the private key to sign with")
-    verb("sbom", sbom.write_all, "write the list of packages (SPDX) of a local image")
-    verb("scan", scan.scan, "look for known vulnerabilities in a local image")
+    sub = verb("sbom", sbom.write_all, "write the list of packages (SPDX) of a local image")
+    sub.add_argument("--scan", action="store_true", help="look for known vulnerabilities in it")
     sub = verb("promote", promote.promote, "smoke a pushed digest and give it the release tags")
     sub.add_argument("--digest", default="", help="the digest to promote; the local image's, pushed now, when left out")
     sub.add_argument("--pushed", default="", help="what `push` noted on another machine, instead of a digest")
@@ -58,15 +45,15 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--smoke", default="", help="the report of smoke-digest instead of a smoke test here")
     sub.add_argument("--sign", default="", help="the file of the private key to sign the release with")
     sub.add_argument("--only-changed", action="store_true", help="not when the packages are those of the release")
+    verb("roll-back", rollback.roll_back, "go back to an earlier release").add_argument(
+        "--digest", default="", help="which one; the release before when left out"
+    )
     sub = verb("smoke-digest", smoke.smoke_row, "smoke a pushed digest on this machine's GPU")
     sub.add_argument("--digest", default="", help="the digest; that of the last push when left out")
     sub.add_argument("--require", default="", help="driver, gpu or framework; as far as the row goes when left out")
     verb("verify", promote.verify, "check signature and provenance of what is released").add_argument(
         "--digest", default="", help="another digest than the released one"
     )
-    sub = verb("signing-key", new_key, "make a pair of keys")
-    sub.add_argument("--role", default="release", help="staging, for who pushes, or release")
-    sub.add_argument("--to", required=True, help="the file of the private key")
     verb("records", record.take, "take the records that CI archived").add_argument("source_folder")
     return main
 

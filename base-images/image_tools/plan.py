@@ -1,7 +1,7 @@
 """Turn rows of the catalogue into build plans: one folder per image and one bake file for all."""
 
-import fnmatch
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterable
@@ -18,53 +18,46 @@ from .catalog import (
     Pin,
     installed_pins,
     lock_path,
+    matches,
     read_lock,
     sha256_of,
     target_environment,
     toolchain_path,
 )
-from .debian import write_debian_plan
-from .platforms import own_platform, rows_on, suffix
+from .platforms import rows_on
 
 LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
-SOURCES = ("Dockerfile", "recipe", "pip_settings.py", "gpu_smoke", "ca")
+MOUNTED = ("ca", "cache", "debian", "gpu_smoke", "kit", "modules", "plan", "recipe")  # the folders of /build
+VERSIONS = ("framework", "framework_version", "cuda", "cudnn", "nccl")
+FILE_TIME = 1577836800  # as in recipe/install/file_times.py
 
 
 def created(name: str) -> int:
-    """Return when what an image is made from last changed, in seconds since 1970 (its last commit; 0 without git).
-
-    Not the time of the build: two builds from the same sources give the same image.
-    """
-    paths = [*SOURCES, name, "toolchain", "catalog.yml"]
-    result = subprocess.run(
-        ["git", "log", "-1", "--format=%ct", "--", *paths], cwd=FOLDER, capture_output=True, text=True, check=False
-    )
+    """Return the time of the last commit of what an image is made from, in seconds since 1970 (0 without git)."""
+    paths = ["Dockerfile", "recipe", "pip_settings.py", "gpu_smoke", "ca", "toolchain", "catalog.yml", name]
+    command = ["git", "log", "-1", "--format=%ct", "--", *paths]
+    result = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, check=False)
     return int(result.stdout.strip() or 0) if result.returncode == 0 else 0
 
 
 def layer_of(catalog: dict[str, Any], package: str) -> str:
     """Return the name of the first layer that names the package."""
     for layer in catalog["layers"]:
-        if any(fnmatch.fnmatchcase(package, pattern) for pattern in layer["packages"]):
+        if matches(package, layer["packages"]):
             return str(layer["name"])
     raise ImageError(f"base-images/catalog.yml: no layer takes the package {package}; the last layer needs '*'")
 
 
 def platform_of(row: dict[str, Any]) -> str:
-    """Return the platform that a row was chosen for; without a choice, the first one."""
+    """Return the platform that a row was chosen for; without a choice, linux/amd64."""
     return str(row.get("platform", DEFAULT_PLATFORM))
 
 
 def trims_for(catalog: dict[str, Any], row: dict[str, Any], packages: Iterable[str]) -> list[dict[str, Any]]:
     """Return the trim rules of a row that concern any of the packages."""
     names = list(packages)
-
-    def concerns(rule: dict[str, Any]) -> bool:
-        if row["name"] not in rule.get("images", [row["name"]]):
-            return False
-        return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in rule["packages"])
-
-    return [rule for rule in catalog["trims"] if concerns(rule)]
+    own = (rule for rule in catalog["trims"] if row["name"] in rule.get("images", [row["name"]]))
+    return [rule for rule in own if any(matches(name, rule["packages"]) for name in names)]
 
 
 def requirements_text(pins: Iterable[Pin]) -> str:
@@ -77,15 +70,11 @@ def requirements_text(pins: Iterable[Pin]) -> str:
 
 def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     """Return what /opt/base/image.json says: flat, from the very row that builds the image."""
-    facts = {key: row[key] for key in ("name", "framework", "framework_version", "cuda", "cudnn", "nccl")}
-    return {
-        **facts,
+    of_the_row = ("name", *VERSIONS, "driver_min", "driver_full", "compute_capabilities")
+    return {key: row[key] for key in of_the_row} | {
         "python": catalog["python"],
         "platform": platform_of(row),
-        "driver_min": row["driver_min"],
-        "driver_full": row["driver_full"],
         "cuda_drivers": catalog["cuda_drivers"],
-        "compute_capabilities": row["compute_capabilities"],
         "lock_sha256": sha256_of(lock_path(row["name"])),
         "created": datetime.fromtimestamp(created(row["name"]), UTC).isoformat(),
     }
@@ -93,31 +82,19 @@ def image_facts(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 
 def labels(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, str]:
     """Return the OCI labels of an image and its compatibility facts under the project's own prefix."""
-    facts = image_facts(catalog, row)
-    capabilities = row["compute_capabilities"]
-    own = {
-        "framework": row["framework"],
-        "framework-version": row["framework_version"],
-        "cuda": row["cuda"],
-        "cudnn": row["cudnn"],
-        "nccl": row["nccl"],
-        "driver-min": str(row["driver_min"]),
-        "driver-full": str(row["driver_full"]),
-        "compute-capabilities": " ".join(
-            [f"sm_{value.replace('.', '')}" for value in capabilities["sass"]]
-            + [f"compute_{value.replace('.', '')}" for value in capabilities["ptx"]]
-        ),
-        "lock-sha256": facts["lock_sha256"],
-    }
+    facts, kinds = image_facts(catalog, row), {"sass": "sm_", "ptx": "compute_"}
+    made_for = [f"{kinds[kind]}{value}" for kind in kinds for value in row["compute_capabilities"][kind]]
+    own = {key: facts[key] for key in (*VERSIONS, "driver_min", "driver_full", "lock_sha256")}
+    own["compute_capabilities"] = " ".join(made_for).replace(".", "")
     standard = {
         "title": row["name"],
         "description": row["title"],
-        "version": str(catalog["release"]),
+        "version": catalog["release"],
         "created": facts["created"],
         "base.name": catalog["operating_system"],
     }
-    return {f"{OCI_PREFIX}.{key}": value for key, value in standard.items()} | {
-        f"{LABEL_PREFIX}.{key}": value for key, value in own.items()
+    return {f"{OCI_PREFIX}.{key}": str(value) for key, value in standard.items()} | {
+        f"{LABEL_PREFIX}.{key.replace('_', '-')}": str(value) for key, value in own.items()
     }
 
 
@@ -138,6 +115,7 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
     (folder / "modules").mkdir()
     (folder / "modules" / "asked").write_text("".join(f"{name}\n" for name in ("triton",) if name in pins))
     write_debian_plan(row, folder)
+    write_root(folder / "root")
     facts = folder / "facts"
     facts.mkdir()
     (facts / "image.json").write_text(json.dumps(image_facts(catalog, row), indent=2) + "\n")
@@ -145,11 +123,37 @@ def write_plan(catalog: dict[str, Any], row: dict[str, Any], folder: Path) -> No
     shutil.copyfile(lock_path(row["name"]), facts / "requirements.lock")
 
 
+def write_debian_plan(row: dict[str, Any], folder: Path) -> None:
+    """Write `debian` (other sources for apt: OS_SOURCES) and `refresh` (for the layer of updates) under a folder.
+
+    A new day makes the layer of updates again and leaves the layers below as they are. Raises ImageError.
+    """
+    sources = os.environ.get("OS_SOURCES")
+    (folder / "debian").mkdir()
+    (folder / "refresh").mkdir()
+    try:
+        (folder / "debian" / "sources.list").write_text(Path(sources).read_text() if sources else "")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ImageError(f"OS_SOURCES={sources}: cannot read the sources for apt: {error}") from error
+    (folder / "refresh" / "day").write_text(f"{datetime.now(UTC):%Y-%m-%d}\n")
+    (folder / "refresh" / "apt").write_text("".join(f"{name}\n" for name in row.get("apt", [])))
+
+
+def write_root(folder: Path) -> None:
+    """Write /etc/hosts and the folders of /build, with times and modes that no day and no umask changes."""
+    for name in ("etc", *(f"build/{name}" for name in MOUNTED)):
+        (folder / name).mkdir(parents=True)
+    shutil.copyfile(FOLDER / "recipe" / "hosts", folder / "etc" / "hosts")
+    for path in [folder, *folder.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        os.utime(path, (FILE_TIME, FILE_TIME))
+
+
 def write_devel_plan(catalog: dict[str, Any], row: dict[str, Any], pins: dict[str, Pin], folder: Path) -> None:
     """Write what the devel image adds: packages to unpack again, the globs to take from them, and nvcc."""
     rules = [rule for rule in trims_for(catalog, row, pins) if rule.get("devel")]
     patterns = {pattern for rule in rules for pattern in rule["packages"]}
-    mine = [pin for key, pin in sorted(pins.items()) if any(fnmatch.fnmatchcase(key, one) for one in patterns)]
+    mine = [pin for key, pin in sorted(pins.items()) if matches(key, patterns)]
     folder.mkdir()
     (folder / "requirements.txt").write_text(requirements_text(mine))
     globs = sorted({pattern for rule in rules for pattern in rule["remove"]})
@@ -164,26 +168,23 @@ def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, sta
     """Return the bake target of a row; `stage` is runtime or devel."""
     with_nvcc = stage == "devel" and toolchain_path(row).is_file()
     machine_code = row["compute_capabilities"]["sass"]
-    platform = platform_of(row)
-    tag = str(catalog["release"]) + suffix(platform) + ("" if stage == "runtime" else f"-{stage}")
-    # Of another platform than this machine: the installer runs on this one, on an operating system image of its own.
-    cross = {} if platform == own_platform() else {"INSTALLER": "cross", "BUILD_OS_IMAGE": "${BUILD_OS_IMAGE}"}
+    tag = str(catalog["release"]) + ("" if stage == "runtime" else f"-{stage}")
     return {
         "context": str(FOLDER),
         "dockerfile": "Dockerfile",
         "target": "devel-cuda" if with_nvcc else stage,
-        "contexts": {"plan": str(BUILD / f"{row['name']}{suffix(platform)}")},
+        "contexts": {"plan": str(BUILD / row["name"])},
         "args": {
             "OS_IMAGE": "${OS_IMAGE}",
+            "UNKNOWN_ROOTS": "${UNKNOWN_ROOTS}",
             "DRIVER_MIN": str(row["driver_min"]),
             "TORCH_ARCHITECTURES": " ".join(machine_code),
             "CMAKE_ARCHITECTURES": ";".join(f"{value.replace('.', '')}-real" for value in machine_code),
             "SOURCE_DATE_EPOCH": str(created(row["name"])),
-        }
-        | cross,
+        },
         "labels": labels(catalog, row),
         "tags": [f"{registry}/{row['name']}:{tag}"],
-        "platforms": [platform],
+        "platforms": [platform_of(row)],
     }
 
 
@@ -192,14 +193,14 @@ def write_bake_file(catalog: dict[str, Any], registry: str, platform: str = DEFA
     rows = rows_on(catalog, "", platform)
     targets: dict[str, Any] = {}
     for row in rows:
-        write_plan(catalog, row, BUILD / f"{row['name']}{suffix(platform)}")
+        write_plan(catalog, row, BUILD / row["name"])
         targets[row["name"]] = bake_target(catalog, row, registry, "runtime")
         targets[f"{row['name']}-devel"] = bake_target(catalog, row, registry, "devel")
     names = [row["name"] for row in rows]
     bake = {
         "variable": {
             "OS_IMAGE": {"default": catalog["operating_system"]},
-            "BUILD_OS_IMAGE": {"default": catalog["operating_system"]},
+            "UNKNOWN_ROOTS": {"default": "reject"},
         },
         "group": {
             "default": {"targets": names},
@@ -207,6 +208,6 @@ def write_bake_file(catalog: dict[str, Any], registry: str, platform: str = DEFA
         },
         "target": targets,
     }
-    path = BUILD / f"docker-bake{suffix(platform)}.json"
+    path = BUILD / "docker-bake.json"
     path.write_text(json.dumps(bake, indent=2) + "\n")
     return path.relative_to(ROOT)

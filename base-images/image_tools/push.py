@@ -10,12 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from . import pack, registry
-from .build import check_room, engine_folder, local_tag
+from . import cosign, registry
+from .build import check_engine, local_tag, save
 from .catalog import BUILD, DEFAULT_REGISTRY, ROOT, ImageError
-from .platforms import asked, rows_on, suffix
-from .provenance import SLSA, attest, predicate
-from .signing import sign_image, signer
+from .platforms import own_platform, rows_on
+from .provenance import predicate
 
 VOLATILE_LABELS = ("org.opencontainers.image.created", "org.opencontainers.image.version")
 
@@ -45,6 +44,15 @@ def content_id(layers: list[str], config: dict[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
+def local_content(tag: str) -> str:
+    """Return the content of an image of the local engine. Raises ImageError."""
+    done = subprocess.run(["docker", "image", "inspect", tag], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ImageError(f"{tag}: no such image here: {done.stderr.strip()[-300:]}")
+    [found] = json.loads(done.stdout)
+    return content_id(found["RootFS"]["Layers"], found["Config"])
+
+
 def pushed_content(reference: str) -> str:
     """Return the content of an image in the registry. Raises ImageError."""
     found = registry.config(reference)
@@ -63,52 +71,40 @@ def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.N
     tag = built_tag(catalog, row, arguments)
     repository = f"{staging_of(arguments)}/{name}"
     BUILD.mkdir(parents=True, exist_ok=True)
+    content = local_content(tag)
+    staging = f"{repository}:staging-{content}"
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-        archive = save(tag, Path(folder))
-        layers, config = pack.layers_of(archive)
-        content = content_id(layers, config.get("config") or {})
-        staging = f"{repository}:staging-{content}"
         found = registry.find(staging)
         if found and pushed_content(f"{repository}@{found.digest}") != content:
             print(f"{staging}: holds another image ({found.digest}), which its name denies; pushing the right one")
             found = None
         if found:
-            print(f"{staging}: the same content is there already, {found.digest}")
+            print(f"{staging}: the same content exists there, {found.digest}")
         else:
-            pack.write_packed(archive, Path(folder) / "layout")
-            registry.push_layout(Path(folder) / "layout", staging)
-            found = registry.look_up(f"{repository}@{pack.digest_in(Path(folder) / 'layout')}")
+            registry.push_archive(save(tag, Path(folder)), staging)
+            found = registry.look_up(staging)
             print(f"{staging}: pushed {found.digest}, {found.size / 1e6:.0f} MB in {len(found.layers)} layers")
     return Pushed(f"{repository}@{found.digest}", head(), datetime.now(UTC).isoformat(timespec="microseconds"))
 
 
 def built_tag(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> str:
-    """Return the local tag of a row: built for SOURCE, else for this registry, else for none. Raises ImageError."""
-    homes = [arguments.source] if arguments.source else [arguments.registry, DEFAULT_REGISTRY]
-    tags = [local_tag(catalog, row["name"], home, row["platform"]) for home in homes]
+    """Return the local tag of a row: built for this registry, else for none. Raises ImageError."""
+    tags = [local_tag(catalog, row["name"], home) for home in (arguments.registry, DEFAULT_REGISTRY)]
     for tag in tags:
         if subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 0:
             return tag
     raise ImageError(
-        f"{tags[0]}: no such image here; build it with `make images IMAGE={row['name']} REGISTRY={homes[0]}`"
+        f"{tags[0]}: no such image here; build it with `make images IMAGE={row['name']} REGISTRY={arguments.registry}`"
     )
-
-
-def save(tag: str, folder: Path) -> Path:
-    """Write an image of the local engine into a file."""
-    archive = folder / "image.tar"
-    subprocess.run(["docker", "save", "--output", str(archive), tag], check=True)
-    return archive
 
 
 def push_signed(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
     """Push a row; with a key, put its signature and how it was made beside it, both signed."""
-    key = signer("staging", arguments.sign)
+    key = cosign.signer("staging", arguments.sign)
     pushed = push_row(catalog, row, arguments)
     if key:
-        repository = pushed.image.rpartition("@")[0]
-        attest(repository, pushed.digest, {SLSA: predicate(catalog, row, pushed)}, key)
-        sign_image(repository, pushed.digest, key)
+        cosign.attest(pushed.image, cosign.SLSA, predicate(catalog, row, pushed), key)
+        cosign.sign(pushed.image, key)
         print(f"{pushed.image}: signed, with how it was made")
     return pushed
 
@@ -120,9 +116,9 @@ def head() -> str:
     return result.stdout.strip()
 
 
-def pushed_file(name: str, platform: str) -> Path:
-    """Return the file where `make push` notes what it pushed, for the agents that smoke and promote it."""
-    return BUILD / "pushed" / f"{name}{suffix(platform)}.json"
+def pushed_file(name: str) -> Path:
+    """Return the file where `make push` notes what it pushed, for the machines that test and promote it."""
+    return BUILD / "pushed" / f"{name}.json"
 
 
 def read_pushed(file: Path) -> Pushed:
@@ -137,7 +133,7 @@ def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
     """Return the digest that was told, else what `make push` noted here. Raises ImageError."""
     if arguments.digest:
         return Pushed(f"{staging_of(arguments)}/{arguments.image}@{arguments.digest}", head(), "")
-    file = pushed_file(arguments.image, asked(arguments))
+    file = pushed_file(arguments.image)
     if not file.exists():
         raise ImageError(f"{arguments.image or 'no image'}: which digest? Say DIGEST=sha256:..., or `make push` first")
     return read_pushed(file)
@@ -145,9 +141,9 @@ def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
 
 def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Push the local image of each chosen row to a staging tag named after its content."""
-    check_room(engine_folder())
-    for row in rows_on(catalog, arguments.image, asked(arguments)):
+    check_engine()
+    for row in rows_on(catalog, arguments.image, own_platform()):
         pushed = push_signed(catalog, row, arguments)
-        file = pushed_file(row["name"], row["platform"])
+        file = pushed_file(row["name"])
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps(asdict(pushed)) + "\n")

@@ -1,14 +1,17 @@
 """The release record, base-images/released.json: which digest each row's children build on."""
 
+from __future__ import annotations
+
 import argparse
 import json
 import os
 import shutil
-import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from .catalog import FOLDER, ImageError
+from . import registry
+from .catalog import FOLDER, ImageError, lock_path, sha256_of
 
 RECORD = FOLDER / "released.json"
 
@@ -28,23 +31,16 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def check_writable(path: Path) -> None:
     """Raise ImageError when the record could not be written, before anything is promoted."""
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-            pass
-        if path.exists() and not os.access(path, os.W_OK):
-            raise PermissionError(13, "the file is read-only")
-    except OSError as error:
-        raise ImageError(f"{path}: cannot write the release record ({error.strerror}): nothing was promoted") from error
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise ImageError(f"{path}: cannot write the release record: nothing was promoted")
 
 
 def write_entry(path: Path, name: str, entry: dict[str, Any]) -> None:
     """Set the entry of a row; the file is replaced in one step."""
     record = read_record(path) | {name: entry}
-    text = json.dumps(dict(sorted(record.items())), indent=2) + "\n"
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        file.write(text)
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    part = path.with_name(f".part-{path.name}")
+    part.write_text(json.dumps(dict(sorted(record.items())), indent=2) + "\n")
+    part.replace(path)
 
 
 def take(_: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -58,3 +54,18 @@ def take(_: dict[str, Any], arguments: argparse.Namespace) -> None:
             shutil.copy(path.parent / entry["sbom"], RECORD.parent / entry["sbom"])
             write_entry(RECORD, name, entry)
             print(f"{name}: {entry['tag']} {entry['digest']}")
+
+
+def entry(row: dict[str, Any], image: str, tag: str, smoke: dict[str, Any], sbom: str) -> dict[str, Any]:
+    """Return what the record keeps of a promotion. image: name@digest. sbom: path from the record to its packages."""
+    pushed = registry.look_up(image)
+    return {
+        "tag": tag,
+        "digest": pushed.digest,
+        "lock_sha256": sha256_of(lock_path(row["name"])),  # the image's label was compared with it
+        "compressed_bytes": pushed.size,
+        "layers": list(pushed.layers),
+        "smoke": smoke,
+        "sbom": sbom,
+        "promoted": f"{datetime.now(UTC):%Y-%m-%d}",
+    }

@@ -1,8 +1,9 @@
 """Talk to an image registry through skopeo: push, look up, copy a digest to a tag."""
 
+import hashlib
 import json
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,15 @@ from .catalog import ImageError
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 ANSWER_S, COPY_S = 120, 3600
+LEVEL = 20  # the best that skopeo's zstd has: pushed once, pulled often
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a registry holds under a name: digest (sha256:...), compressed bytes per layer, digest of the config.
-
-    A list of images for several platforms has neither layers nor a config, but its images: {platform: digest}.
-    """
+    """What a registry holds under a name: digest (sha256:...) and compressed bytes per layer."""
 
     digest: str
     layers: tuple[int, ...]
-    config: str
-    images: dict[str, str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -43,39 +40,38 @@ def skopeo(*arguments: str, problem: str) -> str:
     return printed
 
 
+def is_loopback(reference: str) -> bool:
+    """Tell whether an image's registry is on this machine, where plain HTTP is allowed."""
+    return reference.split("/")[0].rsplit(":", 1)[0] in LOOPBACK
+
+
 def plain_http(reference: str, option: str) -> list[str]:
     """Return the option that lets skopeo speak plain HTTP to a registry on this machine, and only there."""
-    host = reference.split("/")[0].rsplit(":", 1)[0]
-    return [f"--{option}=false"] if host in LOOPBACK else []
+    return [f"--{option}=false"] if is_loopback(reference) else []
 
 
 def look_up(reference: str) -> Manifest:
-    """Return what the registry holds under a tag or a digest; raise ImageError when it holds nothing or is away."""
-    problem = f"{reference}: the registry does not answer or has no such image"
-    options = plain_http(reference, "tls-verify")
-    digest = skopeo(
-        "inspect", "--no-tags", "--format", "{{.Digest}}", *options, f"docker://{reference}", problem=problem
-    )
-    raw = json.loads(skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem))
+    """Return the image that the registry holds under a tag or a digest. Raises ImageError: none, or no answer."""
+    told = inspect("--raw", reference)
+    raw, digest = json.loads(told), hashlib.sha256(told.encode()).hexdigest()
     if "manifests" in raw:
-        places = [(one.get("platform") or {}, one["digest"]) for one in raw["manifests"]]
-        return Manifest(digest.strip(), (), "", {f"{at.get('os')}/{at.get('architecture')}": one for at, one in places})
-    return Manifest(digest.strip(), tuple(layer["size"] for layer in raw["layers"]), raw["config"]["digest"])
+        raise ImageError(f"{reference}: is a list of images for several platforms, not one image")
+    return Manifest(f"sha256:{digest}", tuple(layer["size"] for layer in raw["layers"]))
+
+
+def inspect(what: str, reference: str) -> str:
+    """Return the manifest (--raw) or the configuration (--config) of an image, byte for byte. Raises ImageError."""
+    problem = f"{reference}: the registry does not answer or has no such image"
+    return skopeo("inspect", what, *plain_http(reference, "tls-verify"), f"docker://{reference}", problem=problem)
 
 
 def find(reference: str) -> Manifest | None:
-    """Return what the registry holds under a tag, or None when it answers that there is no such tag.
-
-    A registry may say so by mistake: the list of its tags has to agree, else ImageError.
-    """
+    """Return what the registry holds under a tag, or None when it answers that there is no such tag."""
     try:
         return look_up(reference)
     except ImageError as error:
         if not _says_absent(error):
             raise
-    repository, _, tag = reference.rpartition(":")
-    if "@" not in reference and tag in tags(repository):
-        raise ImageError(f"{reference}: the registry lists this tag and says that it is not there; try again later")
     return None
 
 
@@ -85,25 +81,9 @@ def _says_absent(error: ImageError) -> bool:
     return not here and any(sign in told for sign in ("manifest unknown", "name unknown", "not found"))
 
 
-def tags(repository: str) -> list[str]:
-    """Return the tags of a repository; none when there is no such repository. Raises ImageError."""
-    problem = f"{repository}: the registry does not answer"
-    try:
-        text = skopeo("list-tags", *plain_http(repository, "tls-verify"), f"docker://{repository}", problem=problem)
-    except ImageError as error:
-        if _says_absent(error):
-            return []
-        raise
-    found: list[str] = json.loads(text)["Tags"] or []
-    return found
-
-
 def config(reference: str) -> dict[str, Any]:
     """Return the configuration of an image in the registry, in the form of the OCI. Raises ImageError."""
-    problem = f"{reference}: the registry does not answer or has no such image"
-    text = skopeo("inspect", "--config", *plain_http(reference, "tls-verify"), f"docker://{reference}", problem=problem)
-    found: dict[str, Any] = json.loads(text)
-    return found
+    return dict(json.loads(inspect("--config", reference)))
 
 
 def set_tag(source: str, repository: str, tag: str) -> None:
@@ -115,47 +95,14 @@ def set_tag(source: str, repository: str, tag: str) -> None:
     options = plain_http(source, "src-tls-verify") + plain_http(repository, "dest-tls-verify")
     problem = f"{reference}: the tag was not set"
     source, target = f"docker://{source}", f"docker://{reference}"
-    skopeo("copy", "--quiet", "--all", "--preserve-digests", *options, source, target, problem=problem)
+    skopeo("copy", "--quiet", "--preserve-digests", *options, source, target, problem=problem)
     if (found := look_up(reference).digest) != digest:
         raise ImageError(f"{problem}: the registry says {found}, expected {digest}")
 
 
-def prove_readable(source: str, repository: str) -> None:
-    """Set a tag that nobody uses, first-DIGEST, and read it back; raise ImageError where it is not shown.
-
-    To an account that may not look, a registry says of everything that it is not there: a tag that never moves could
-    then be set anew.
-    """
-    tag = f"first-{source.rpartition(':')[2][:12]}"
-    problem = f"{repository}: does not show the tag {tag}, which was set just now; no release tag was set"
-    way = "let the account that releases read what is released"
-    try:
-        set_tag(source, repository, tag)
-    except ImageError as error:
-        raise ImageError(f"{problem}: {way} ({error})") from error
-    if tag not in tags(repository):
-        raise ImageError(f"{problem}: {way}, and list its tags")
-
-
-def raw_manifest(reference: str) -> bytes:
-    """Return a manifest as the registry holds it. Raises ImageError."""
-    problem = f"{reference}: the registry does not answer or has no such image"
-    options = plain_http(reference, "tls-verify")
-    return skopeo("inspect", "--raw", *options, f"docker://{reference}", problem=problem).encode()
-
-
-def push_layout(layout: Path, reference: str, only_list: bool = False) -> None:
-    """Push the one image of a layout, byte for byte; of a list, the list alone where it says so. Raises ImageError."""
-    options = [
-        "--quiet",
-        *(["--multi-arch", "index-only"] if only_list else []),
-        "--preserve-digests",
-        *plain_http(reference, "dest-tls-verify"),
-    ]
-    skopeo("copy", *options, f"oci:{layout}", f"docker://{reference}", problem=f"{reference}: was not pushed")
-
-
-def pull_layout(reference: str, layout: Path) -> None:
-    """Bring an image into a layout, byte for byte. Raises ImageError."""
-    options = ["--quiet", "--preserve-digests", *plain_http(reference, "src-tls-verify")]
-    skopeo("copy", *options, f"docker://{reference}", f"oci:{layout}", problem=f"{reference}: cannot be read")
+def push_archive(archive: Path, reference: str) -> None:
+    """Push what `docker save` wrote, its layers compressed with zstd. Raises ImageError."""
+    form = ["--format=oci", "--dest-compress-format=zstd", f"--dest-compress-level={LEVEL}"]
+    options = ["--quiet", *form, *plain_http(reference, "dest-tls-verify")]
+    source, problem = f"docker-archive:{archive}", f"{reference}: was not pushed"
+    skopeo("copy", *options, source, f"docker://{reference}", problem=problem)

@@ -12,7 +12,6 @@ from gpu_repo_runtime import patience
 from gpu_repo_runtime.verdict import Expected, smoke_problems
 
 from .catalog import BUILD, ImageError, find_row
-from .platforms import asked, on_platform, suffix
 from .push import Pushed, told_or_pushed
 
 ON_A_GPU = ("gpu", "framework", "model")
@@ -54,7 +53,7 @@ def smoke_digest(pushed: Pushed, require: str, junit: Path | None = None) -> dic
     if result.returncode:
         print(result.stdout)
         raise ImageError(
-            f"{pushed.image}: the smoke test ended with {result.returncode}; no tag was set. The report stands above; "
+            f"{pushed.image}: the smoke test ended with {result.returncode}; no tag was set. See the report above; "
             f"run it again with: {' '.join([*command, 'gpu-smoke', *mode])}"
         )
     return asdict(pushed) | {"report": first_json(result.stderr)}
@@ -91,9 +90,9 @@ def told_record(file: Path) -> Any:
 
 def smoke_row(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Smoke the pushed digest of a row on this machine's GPU and keep the report for `make promote SMOKE=file`."""
-    row = on_platform(find_row(catalog, arguments.image), asked(arguments))
+    row = find_row(catalog, arguments.image)
     pushed, require = told_or_pushed(arguments), arguments.require or demanded(row)
-    file = BUILD / "smoke" / f"{row['name']}{suffix(asked(arguments))}.json"
+    file = BUILD / "smoke" / f"{row['name']}.json"
     file.unlink(missing_ok=True)
     record = smoke_digest(pushed, require, file.with_suffix(".xml"))
     file.write_text(json.dumps(record) + "\n")

@@ -7,6 +7,7 @@ the release and a tenth broken (answers that cannot be read). Writes benchmarks/
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import subprocess
@@ -70,25 +71,26 @@ def timed(command: list[str], environment: dict[str, str]) -> dict[str, float]:
     return {"wall_s": round(wall, 1), "cpu_s": round(spent, 1), "largest_process_mib": after.ru_maxrss // 1024}
 
 
-def measure(count: int, jobs: int) -> dict[str, object]:
+def measure(count: int, jobs: int, status_only: bool = False) -> dict[str, object]:
     """Measure status and push of a fleet of `count` children."""
     with TemporaryDirectory(prefix="fleet-") as name:
         folder = Path(name)
         fleet, environment = make_fleet(folder, count)
-        tool = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), "--file", str(fleet)]
-        tool += ["--jobs", str(jobs)]
-        load = os.getloadavg()[0]
-        push = timed([*tool, "push"], environment)
-        again = timed([*tool, "push"], environment)
-        status = timed([*tool, "status"], environment)
-    return {"children": count, "push": push, "push_again": again, "status": status, "load_before": round(load, 1)}
+        program = str(ROOT / "hooks" / "fleet.py")
+        tool = [sys.executable, "-W", "ignore", program, "--file", str(fleet), "--jobs", str(jobs)]
+        steps = [] if status_only else ["push", "push_again"]
+        load, times = os.getloadavg()[0], {name: timed([*tool, "push"], environment) for name in steps}
+        times["status"] = timed([*tool, "status"], environment)
+    return {"children": count, "load_before": round(load, 1)} | times
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--children", type=int, nargs="+", default=[50, 200])
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--status-only", action="store_true", help="add a measurement of status to the result file")
     options = parser.parse_args()
-    results = [measure(count, options.jobs) for count in options.children]
+    results = json.loads(RESULT.read_text(encoding="utf-8"))["fleets"] if options.status_only else []
+    results += [measure(count, options.jobs, options.status_only) for count in options.children]
     write_result(RESULT, {"machine": machine(copier=version("copier")), "jobs": options.jobs, "fleets": results})
     print(RESULT.read_text(encoding="utf-8"), end="")

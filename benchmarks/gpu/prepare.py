@@ -43,7 +43,7 @@ def install(folder: Path, python: str, have: list[str]) -> None:
     """Install into FOLDER/packages what the children ask for, without what is there already."""
     absent = folder / "have.txt"
     absent.write_text("".join(f"{name} ; python_version < '3'\n" for name in have))
-    asked = {ENCODER}
+    asked = {ENCODER, "accelerate>=1.10"}
     for name in ("encoder", "batch"):
         asked |= set(tomllib.loads((folder / name / "pyproject.toml").read_text())["project"]["dependencies"])
     wheel = next((folder / "encoder/wheels").resolve().glob("*.whl"))

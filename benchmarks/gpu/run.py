@@ -39,9 +39,6 @@ TRAININGS = {
     "GPU, bfloat16, 4 x 8 accumulated": (
         "cuda", 40 * STEP, ["--precision", "bfloat16", "--batch-size", "8", "--accumulate", "4"],
     ),
-    "GPU, bfloat16, gradient checkpointing": (
-        "cuda", 40 * STEP, ["--precision", "bfloat16", "--gradient-checkpointing"],
-    ),
 }  # fmt: skip
 
 

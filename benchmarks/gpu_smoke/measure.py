@@ -1,9 +1,10 @@
-"""Measure gpu-smoke in an image of the family on a machine without a GPU: processor time, first line, memory.
+"""Measure gpu-smoke in an image of the family on a machine without a GPU: time, first line, memory.
 
     docker run --rm --network=none --volume "$PWD:/work:ro" --workdir /work --env PYTHONPATH=/work \\
         registry.example.com/ml/torch-cu13:2026.11 python -m benchmarks.gpu_smoke.measure > result.json
 
-and move it to benchmarks/gpu_smoke. Times are in seconds, memory in MiB.
+and move it to benchmarks/gpu_smoke.
+Times are in seconds, memory in MiB; wall time is that of the fastest run, for other programs may use the machine.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from benchmarks.result_files import as_json, machine
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[2] / "base-images"
 RUNS = 9
-TARGETS = {"walk_cpu_s": 0.5, "first_line_cpu_s": 0.2, "program_mib": 60}
+TARGETS = {"walk_cpu_s": 0.5, "walk_wall_s": 0.5, "first_line_cpu_s": 0.2, "program_mib": 60}
 
 
 def processor_time() -> float:
@@ -46,8 +47,8 @@ def one_run(command: list[str], env: dict[str, str] | None = None) -> dict[str, 
         total = time.monotonic() - began
     if process.returncode != 0 or not first:
         raise SystemExit(f"gpu-smoke gave {process.returncode}: run it by hand to see why")
-    used = {"first_line_cpu_s": first_cpu, "cpu_s": processor_time() - used_before}
-    return {"first_line_s": first_line, "total_s": total, "program_mib": peak / 1024} | used
+    return {"first_line_s": first_line, "total_s": total, "program_mib": peak / 1024,
+            "first_line_cpu_s": first_cpu, "cpu_s": processor_time() - used_before}  # fmt: skip
 
 
 def used_by(pid: int) -> float:
@@ -75,13 +76,14 @@ def main() -> None:
         told = json.loads(report.read_text())
     figures = {
         "walk_cpu_s": statistics.median(run["cpu_s"] for run in runs),
+        "walk_wall_s": min(run["total_s"] for run in runs),
         "first_line_cpu_s": statistics.median(run["first_line_cpu_s"] for run in runs),
         "program_mib": max(run["program_mib"] for run in runs),
     }
     result = {
         "measured": datetime.now(UTC).date().isoformat(),
         "machine": machine(gpu=None),
-        "image": told["image"]["name"],
+        "image": told["image"]["name"] if told["image"] else "Debian and Python",
         "runs": RUNS,
         "figures": {name: round(value, 3) for name, value in figures.items()},
         "targets": TARGETS,

@@ -3,8 +3,8 @@
     make new TO=build/gpu-child ANSWERS="project_name=gpu-check project_type=service framework=torch"
     python3 -m benchmarks.gpu_smoke.on_a_gpu --child build/gpu-child --out docs/evidence
 
-Five walks: without a framework (timed), up to the framework, up to the child's model, with the driver hidden from the
-loader, which must be named as the fault, and again without a fault. It needs Python 3.11 or newer with torch, and
+Five walks: without a framework (timed), up to the framework, up to the child's model, with an empty file before the
+driver, which must be named as the fault, and again without a fault. It needs Python 3.11 or newer with torch, and
 nothing else. Nothing of the machine is changed: the driver is hidden by the environment of the one process.
 
 Exit codes: 0 every walk ended as it must, 1 one did not (the reports are kept), 2 wrong use, 3 there is no GPU here.
@@ -30,23 +30,13 @@ from benchmarks.result_files import as_json, machine
 NO_GPU = ("GS101", "GS102", "GS106", "GS114", "GS115", "GS117", "GS118", "GS119")
 TARGET_S = 3.0
 RUNS = 5
-HIDDEN = ("GS211", "GS212", "GS213", "GS214", "GS230")
-# The loader always searches these: what lies there cannot be hidden by the environment.
-TRIPLET = f"{os.uname().machine}-linux-gnu"
-ALWAYS_SEARCHED = (f"/lib/{TRIPLET}", f"/usr/lib/{TRIPLET}", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
 
 
-def walk(
-    options: list[str],
-    out: Path,
-    cwd: Path | None = None,
-    env: dict[str, str] | None = None,
-    loader: tuple[str, ...] = (),
-) -> dict[str, Any]:
+def walk(options: list[str], out: Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> dict[str, Any]:
     """Run gpu-smoke once; return the command, its exit code, its text and its report (empty when there is none)."""
     report = out / "report.json"
     report.unlink(missing_ok=True)
-    command = [*loader, sys.executable, "-m", "gpu_smoke", *options]
+    command = [sys.executable, "-m", "gpu_smoke", *options]
     began = time.monotonic()
     files = ["--json", str(report), "--junit", str(out / "junit.xml")]
     done = subprocess.run([*command, *files], cwd=cwd, env=env or environment(), capture_output=True, text=True)
@@ -67,31 +57,14 @@ def cause(found: dict[str, Any]) -> str:
     return str((found["report"].get("cause") or {}).get("code", ""))
 
 
-def loader_of_python() -> str:
-    """Return the dynamic loader that this Python was started by."""
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
-    return next(iter(re.findall(r"\s(/\S*/ld-linux\S*)", maps)), "")
-
-
-def driver_hidden(scratch: Path, always: tuple[str, ...] = ALWAYS_SEARCHED) -> dict[str, Any]:
-    """Walk with the driver hidden: its folder leaves LD_LIBRARY_PATH and the loader's cache is not read.
-
-    A driver in a folder that is always searched cannot be hidden so, nor where Python does not start without the cache:
-    there an empty file, as a failed bind mount leaves it, stands before the driver.
-    """
-    options = ["--require", "gpu", "--framework", "plain"]
-    folders = [entry for entry in os.environ.get("LD_LIBRARY_PATH", "").split(":") if entry]
-    if loader_of_python() and not any(Path(folder, "libcuda.so.1").exists() for folder in always):
-        kept = ":".join(entry for entry in folders if not Path(entry, "libcuda.so.1").exists())
-        loader = (loader_of_python(), "--inhibit-cache")
-        found = walk(options, scratch, env=environment(LD_LIBRARY_PATH=kept), loader=loader)
-        if found["report"]:
-            words = "the driver's folder is not in LD_LIBRARY_PATH and the loader's cache is not read"
-            return found | {"fault": words, "as_it_must": found["exit_code"] == 1 and cause(found) in HIDDEN}
+def driver_hidden(scratch: Path) -> dict[str, Any]:
+    """Walk with an empty file before the driver's libcuda, as a failed bind mount leaves it."""
     empty = scratch / "empty"
     empty.mkdir()
     (empty / "libcuda.so.1").touch()
-    found = walk(options, scratch, env=environment(LD_LIBRARY_PATH=":".join([str(empty), *folders])))
+    folders = [str(empty), *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+    hidden = environment(LD_LIBRARY_PATH=":".join(folders))
+    found = walk(["--require", "gpu", "--framework", "plain"], scratch, env=hidden)
     words = "an empty libcuda.so.1 stands before the driver's"
     return found | {"fault": words, "as_it_must": found["exit_code"] == 1 and cause(found) == "GS216"}
 

@@ -46,9 +46,7 @@ def walked(options: list[str], env: dict[str, str]) -> tuple[float, int]:
 def main() -> None:
     """Print the measurement as JSON."""
     with tempfile.TemporaryDirectory() as folder:
-        built = Path(folder, "fakes")
-        built.mkdir()
-        made = Machine(Path(folder), compile_fakes(built)).good()
+        made = Machine(Path(folder), compile_fakes(Path(folder))).good()
         env = made.environment()
         found = {}
         for framework in ("plain", "torch"):

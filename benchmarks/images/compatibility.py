@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from base_install.fit import Image, misfits, read_image
-from image_tools.catalog import FOLDER, live_rows, lock_path, read_catalog, sha256_of
-from image_tools.lock import uv
+from image_tools.catalog import FOLDER, live_rows, lock_path, program, read_catalog, sha256_of
 from image_tools.plan import write_plan
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -29,6 +28,7 @@ from benchmarks.images.elf_needs import needed
 from benchmarks.result_files import write_result
 
 ROOT = Path(__file__).resolve().parents[2]
+UV = program("uv")
 RESULT = FOLDER / "compatibility.json"
 AT_ONCE = 6  # what takes time is the index
 PLATFORM = "x86_64-manylinux_2_40"
@@ -61,7 +61,7 @@ def resolve(
     requirement: str, python: str, constraints: Path | None = None, *options: str
 ) -> tuple[dict[str, str], str]:
     """Return the versions that fit together, and uv's reason where none do."""
-    command = [uv(), "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--no-emit-index-url", *options]
+    command = [UV, "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--no-emit-index-url", *options]
     command += [*platform(python), "-"]
     command += ["--constraint", str(constraints)] if constraints else []
     done = subprocess.run(command, input=requirement, capture_output=True, text=True, check=False)
@@ -119,7 +119,7 @@ def named(folder: Path) -> set[int]:
 def cuda_of(name: str, version: str, python: str) -> frozenset[int]:
     """Return the CUDA majors that the files of a package are made for; none where they name none."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [uv(), "pip", "install", "--quiet", "--no-deps", "--no-cache", "--target", folder, *platform(python)]
+        command = [UV, "pip", "install", "--quiet", "--no-deps", "--no-cache", "--target", folder, *platform(python)]
         done = subprocess.run([*command, f"{name}=={version}"], capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"compatibility: {name} {version} cannot be fetched: {done.stderr.strip()[-300:]}")
@@ -193,7 +193,7 @@ def measure(packages: list[dict[str, str]], names: list[str]) -> dict[str, Any]:
             write_plan(catalog, row, Path(folder) / row["name"])
             facts = Path(folder) / row["name"] / "facts"
             for one in packages:
-                given = (one["name"], one.get("asks", ""), row, read_image(facts), facts / "constraints.txt", python)
+                given = one["name"], one.get("requires", ""), row, read_image(facts), facts / "constraints.txt", python
                 jobs[one["name"], row["name"]] = pool.submit(fit, *given)
         for (name, row_name), job in jobs.items():
             found[name][row_name] = asdict(job.result())

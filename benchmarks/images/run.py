@@ -1,11 +1,9 @@
 """Measure the base images and write the figures with the machine they were measured on.
 
-    python -m benchmarks.images.run size|plain|change|update|levels [--result FILE]
+    python -m benchmarks.images.run plain|change|update [--result FILE]
 
-size    compressed size and layers of every image
 plain   size and cold import time against a plain pip installation of the same lock on the same operating system image
 change  time and bytes of a one-line change in a child
-levels  what each level of zstd leaves of every eighth 16 MiB of a row's layers, and what it costs to pack and to unpack
 update  bytes that a torch patch and a torch minor release re-pull (three images are built from other locks)
 Each part adds its figures to the result file; images must be built (make images) and an engine must answer.
 """
@@ -26,17 +24,15 @@ from pathlib import Path
 from typing import Any
 
 import docker
-import zstandard
-from image_tools import layers
 from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, read_catalog
 
-from benchmarks.result_files import as_json, machine, write_result
+from benchmarks.images import layers
+from benchmarks.result_files import machine, write_result
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 RELEASE = read_catalog()["release"]
 COMPARED = {"torch-cu13": "torch", "tensorflow-cu12": "tensorflow"}
-LEVELS = (3, 6, 9, 12, 15)
 TORCH = {"before": "torch==2.13.0", "minor": "torch==2.14.0", "patch": "torch==2.14.1"}
 
 
@@ -67,15 +63,6 @@ def cold_import(tag: str, module: str) -> float:
     command = ["docker", "run", "--rm", "--network=none", tag, "python", "-c", code]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout.split()[-1])
-
-
-def measure_size(client: docker.DockerClient) -> dict[str, Any]:
-    """Return the compressed size of every row: MB with zstd at level 3, and its layers."""
-    result = {}
-    for row in read_catalog()["images"]:
-        found = layers.measure(client, tag_of(row["name"]))
-        result[row["name"]] = {"compressed_mb": round(layers.total(found) / 1e6, 1), "layers": layers.as_json(found)}
-    return result
 
 
 def measure_plain(client: docker.DockerClient, rounds: int = 5) -> dict[str, Any]:
@@ -132,43 +119,6 @@ def measure_change(client: docker.DockerClient, name: str = "torch-cu13", rounds
             ["docker", "image", "rm", "--force", f"change.example.com/{number}"], check=False, capture_output=True
         )
     return {"rebuild_s": seconds, "median_s": statistics.median(seconds), "pulled_bytes": bytes_pulled[0]}
-
-
-def sample_of(client: docker.DockerClient, tag: str, part: int = 8, block: int = 16 << 20) -> list[bytes]:
-    """Return every so-manieth block of what `docker save` writes of an image."""
-    found, rest, number = [], bytearray(), 0
-    for chunk in client.images.get(tag).save(chunk_size=1 << 20):
-        rest += chunk
-        while len(rest) >= block:
-            found += [bytes(rest[:block])] if number % part == 0 else []
-            del rest[:block]
-            number += 1
-    return found
-
-
-def measure_levels(client: docker.DockerClient, names: tuple[str, ...] = tuple(COMPARED)) -> dict[str, Any]:
-    """Return for each level the part that is left of the bytes, and MB (unpacked) in a second of one core.
-
-    By the processor's time: packing and unpacking are bound by it, and other work on the machine does not count.
-    """
-    result: dict[str, Any] = {}
-    for name in names:
-        blocks = sample_of(client, tag_of(name))
-        raw = sum(map(len, blocks))
-        result[name] = {"sampled_mb": round(raw / 1e6)}
-        for level in LEVELS:
-            began = time.process_time()
-            packed = [zstandard.ZstdCompressor(level=level).compress(block) for block in blocks]
-            middle = time.process_time()
-            for block in packed:
-                zstandard.ZstdDecompressor().decompress(block)
-            ended = time.process_time()
-            result[name][f"level {level}"] = {
-                "part": round(sum(map(len, packed)) / raw, 4),
-                "pack_mb_s": round(raw / 1e6 / (middle - began)),
-                "unpack_mb_s": round(raw / 1e6 / (ended - middle)),
-            }
-    return result
 
 
 def describe(catalog: Path, lock: str) -> None:
@@ -229,28 +179,20 @@ def measure_update(client: docker.DockerClient) -> dict[str, Any]:
 def main() -> None:
     """Measure one part and add it to the result file."""
     parts = {
-        "size": measure_size,
         "plain": measure_plain,
         "change": measure_change,
         "update": measure_update,
-        "levels": measure_levels,
     }
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=parts)
-    parser.add_argument("--rows", nargs="*", default=list(COMPARED), help="of `levels`: which rows")
     parser.add_argument("--result", type=Path, default=HERE / "results.json")
     arguments = parser.parse_args()
     engine = docker.from_env(timeout=1800)
-    figures = (
-        measure_levels(engine, tuple(arguments.rows)) if arguments.part == "levels" else parts[arguments.part](engine)
-    )
+    figures = parts[arguments.part](engine)
     result = json.loads(arguments.result.read_text()) if arguments.result.exists() else {}
-    engine = ["docker", "version", "--format", "{{.Server.Version}}"]
-    docker_version = subprocess.run(engine, capture_output=True, text=True, check=True).stdout.strip()
-    about = machine(docker=docker_version, date=time.strftime("%Y-%m-%d"))
+    about = machine(docker=engine.version()["Version"], date=time.strftime("%Y-%m-%d"))
     result[arguments.part] = {"machine": about, "figures": figures}
     write_result(arguments.result, result)
-    print(as_json(figures)[:4000])
 
 
 if __name__ == "__main__":

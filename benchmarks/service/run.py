@@ -1,13 +1,12 @@
-"""Compare the rendered service with LitServe, BentoML, Ray Serve and mosec: the same model, load and machine, one run.
+"""Compare the rendered service with LitServe and mosec: the same model, load and machine, one run.
 
 usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models device,tiny,encoder] [--framework-build X]
-       python -m benchmarks.service.run --models uneven --seconds 12 --out benchmarks/results/service-uneven.json
-       python -m benchmarks.service.run --before COMMIT --servers ours --out benchmarks/results/service-before.json
+       python -m benchmarks.service.run --models uneven --seconds 12 --before COMMIT --servers ours --out FILE
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk). Rounds alternate between the servers and
 the median counts. --before renders the service of an earlier commit and measures it too. `others` says how many cores
-other programs used meanwhile: on a machine that is not quiet, --go-first gives servers and load the highest priority
-(root). Writes benchmarks/results/service.json, which report.py puts into the documentation.
+other programs used meanwhile. Writes benchmarks/results/service.json, from which `make figures` writes the page about
+performance.
 """
 
 import argparse
@@ -38,22 +37,14 @@ CLIENTS = {"device": (1, 16, 64), "tiny": (1, 16, 64), "encoder": (1, 16, 64), "
 MODELS = {"uneven": "encoder"}
 OURS = "this template"
 BEFORE = "the release before"
-
-
-PACKAGES = {
-    "bentoml": "bentoml==1.4.39",
-    "litserve": "litserve==0.2.19",
-    "mosec": "mosec==0.9.8",
-    "ray": "ray[serve]==2.60.0",
-}
+PACKAGES = {"litserve": "litserve==0.2.19", "mosec": "mosec==0.9.8"}
 
 
 @dataclass
 class Server:
     """How one of the servers is started and asked.
 
-    `wait_ms` is its batch wait, where it has one; `package` names its environment, when `name` does not;
-    `child` is the folder of the rendered service, `commit` what it is rendered from.
+    `wait_ms` is its batch wait, `child` the folder of the rendered service, `commit` what it is rendered from.
     """
 
     name: str
@@ -61,7 +52,6 @@ class Server:
     body: dict[str, Any]
     path: str = "/predict"
     wait_ms: float = 0
-    package: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     child: str = "child"
     commit: str = ""
@@ -73,7 +63,7 @@ class Server:
     @property
     def python(self) -> Path:
         """The interpreter of the server's environment."""
-        return BUILD / (self.package or self.name).replace(" ", "-") / "bin/python"
+        return BUILD / (self.name).replace(" ", "-") / "bin/python"
 
 
 def ours(commit: str, name: str = OURS, child: str = "child") -> Server:
@@ -83,14 +73,11 @@ def ours(commit: str, name: str = OURS, child: str = "child") -> Server:
 
 
 def others() -> list[Server]:
-    """Each set as its documentation says; LitServe with the wait it has by default, none, and with one."""
+    """Each set as its documentation says; LitServe with the wait it has by default, none."""
     app = str(HERE / "servers")
     return [
         Server("litserve", [f"{app}/litserve_app.py"], {"text": TEXT}),
-        Server("litserve, 5 ms wait", [f"{app}/litserve_app.py"], {"text": TEXT}, wait_ms=5, package="litserve"),
         Server("mosec", [f"{app}/mosec_app.py"], {"text": TEXT}, "/inference", wait_ms=5),
-        Server("bentoml", ["-m", "bentoml", "serve", "bentoml_app:Service", "--working-dir", app], {"texts": [TEXT]}),
-        Server("ray", [f"{app}/ray_app.py"], {"text": TEXT}, wait_ms=5),
     ]
 
 
@@ -112,7 +99,7 @@ def prepare(servers: list[Server], framework_build: str) -> None:
             sync = [*uv, "pip", "sync", *at, "--require-hashes", "requirements.lock"]
             subprocess.run(sync, cwd=child, check=True)
         else:
-            subprocess.run([*uv, "pip", "install", *at, PACKAGES[server.package or server.name]], check=True)
+            subprocess.run([*uv, "pip", "install", *at, PACKAGES[server.name]], check=True)
         [packages_folder] = server.python.parents[1].glob("lib/python*/site-packages")
         (packages_folder / "zz-models.pth").write_text(f"{shared}\n")
 
@@ -140,8 +127,7 @@ class Running:
             "BENCH_MODEL": MODELS.get(kind, kind),
             "OMP_NUM_THREADS": "1",
         }
-        own |= {"BENCH_WAIT_MS": str(server.wait_ms), "BENTOML_PORT": str(port), "BENTOML_DO_NOT_TRACK": "True"}
-        own |= {"PATH": f"{server.python.parent}:{os.environ['PATH']}", "RAY_USAGE_STATS_ENABLED": "0"}
+        own |= {"BENCH_WAIT_MS": str(server.wait_ms), "PATH": f"{server.python.parent}:{os.environ['PATH']}"}
         own |= {"DEVICE": "cpu", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
         own |= server.settings
         self.bodies = BUILD / "bodies.jsonl"
@@ -191,13 +177,6 @@ class Running:
                 texts.append(Path(f"/proc/{pid}/{name}").read_text())
         return texts
 
-    def go_first(self) -> None:
-        """Put the server's processes and this one before all others (root); sessions count apart, hence autogroup."""
-        for pid in self._family() | {os.getpid()}:
-            os.setpriority(os.PRIO_PROCESS, pid, -19)
-            with contextlib.suppress(OSError):
-                Path(f"/proc/{pid}/autogroup").write_text("-19")
-
     def memory(self) -> tuple[float, int]:
         """Memory of all its processes in MB, shared pages divided among their users, and their number."""
         rollups = self._read_all("smaps_rollup")
@@ -239,15 +218,13 @@ class Running:
         time.sleep(0.5)
 
 
-def one_round(servers: list[Server], kinds: list[str], seconds: float, go_first: bool) -> list[dict[str, Any]]:
+def one_round(servers: list[Server], kinds: list[str], seconds: float) -> list[dict[str, Any]]:
     """Measure every server with every model once."""
     rows = []
     for kind in kinds:
         for server in servers:
             running = Running(server, kind)
             try:
-                if go_first:
-                    running.go_first()
                 memory, processes = running.memory()
                 for clients in CLIENTS[kind]:
                     row = {"model": kind, "server": server.name, "clients": clients, **running.load(clients, seconds)}
@@ -280,7 +257,7 @@ def versions(servers: list[Server]) -> dict[str, str]:
     for server in servers:
         if server.name == BEFORE:
             continue
-        for name in wanted.get(server.name, (server.package or server.name,)):
+        for name in wanted.get(server.name, (server.name,)):
             code = f"import importlib.metadata as m; print(m.version({name!r}))"
             done = subprocess.run([server.python, "-c", code], check=True, capture_output=True, text=True)
             found[name] = done.stdout.strip()
@@ -295,7 +272,6 @@ def main() -> None:
     parser.add_argument("--models", default="device,tiny,encoder")
     parser.add_argument("--servers", choices=("all", "ours"), default="all")
     parser.add_argument("--before", metavar="COMMIT", help="measure the service of this commit too")
-    parser.add_argument("--go-first", action="store_true")
     parser.add_argument("--framework-build", default="torch==2.13.0")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service.json")
     options = parser.parse_args()
@@ -312,10 +288,17 @@ def main() -> None:
     prepare(servers, options.framework_build)
     rows: list[dict[str, Any]] = []
     for _ in range(options.rounds):
-        rows += one_round(servers, options.models.split(","), options.seconds, options.go_first)
+        rows += one_round(servers, options.models.split(","), options.seconds)
         wrk = subprocess.run(["wrk", "--version"], capture_output=True, text=True, check=False).stdout.split()[:2]
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
-        result: dict[str, Any] = {"date": today, "machine": machine(load=" ".join(wrk))}
+        commit = subprocess.run(
+            ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        result: dict[str, Any] = {
+            "date": today,
+            "commit": commit.stdout.strip(),
+            "machine": machine(load=" ".join(wrk)),
+        }
         result |= {"before": options.before} if options.before else {}
         result |= {"versions": versions(servers), "cells": median(rows)}
         write_result(options.out, result)

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from docs.figures import adoptions, catalogue, measured, on_gpu, plots
+from docs.figures import adoptions, catalogue, commands, measured, on_gpu, plots
 from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
-    "images": catalogue.images,
     "image-states": catalogue.states,
     "drivers": catalogue.drivers,
     "generations": catalogue.generations,
-    "cuda-versions": catalogue.cuda_versions,
     "compatibility": catalogue.compatibility,
-    "incompatibility": catalogue.incompatibility,
     "decisions": catalogue.decisions,
-    "service": measured.service,
+    "exits": commands.exits,
     "service-reading": measured.service_reading,
     "service-gpu": on_gpu.gpu_service,
     "batch-gpu": on_gpu.gpu_batch,
     "training-gpu": on_gpu.gpu_training,
-    "batch": measured.batch,
     "batch-reading": measured.batch_reading,
     "image-sizes": measured.images,
     "fleet": measured.fleet,
+    "histories": measured.histories,
     "adoptions": adoptions.adoptions,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,

@@ -22,7 +22,6 @@ GENERATIONS = {
     "10.3": ("Blackwell", "B300, GB300"),
     "12.0": ("Blackwell", "RTX 50, RTX PRO"),
 }
-PLAIN = {"580": "none: CuPy, ONNX Runtime, JAX, C++ …", "525": "the same, for older drivers"}
 
 
 def catalogue() -> dict[str, Any]:
@@ -41,28 +40,14 @@ def title(row: dict[str, Any]) -> str:
     return next(str(one["title"]) for one in catalogue()["frameworks"] if one["name"] == row["framework"])
 
 
-def framework(row: dict[str, Any]) -> str:
-    """Return the framework with its minor version, or what a plain image is for."""
-    if row["framework_version"]:
-        return f"{title(row)} {'.'.join(row['framework_version'].split('.')[:2])}"
-    return PLAIN[str(row["driver_min"])]
-
-
-def images() -> str:
-    """Return the short table of the README."""
-    head = ["image", "framework", "CUDA", "oldest driver"]
-    return table(head, [[r["name"], framework(r), r["cuda"], str(r["driver_min"])] for r in rows()])
-
-
 def states() -> str:
     """Return what is in each image and how long it is kept."""
-    head = ["image", "for", "versions", "driver", "state", "until"]
+    head = ["image", "contains", "driver", "fixes until"]
     lines = []
     for row in rows():
         versions = [f"{title(row)} {row['framework_version']}"] if row["framework_version"] else []
-        versions += [f"CUDA {row['cuda']}", f"cuDNN {row['cudnn']}", f"NCCL {row['nccl']}"]
-        driver = f"{row['driver_min']} or newer"
-        lines.append([f"`{row['name']}`", row["title"], ", ".join(versions), driver, row["state"], row["end_of_life"]])
+        versions += [f"CUDA {row['cuda']}"]
+        lines.append([f"`{row['name']}`", ", ".join(versions), f"{row['driver_min']} or newer", row["end_of_life"]])
     return table(head, lines)
 
 
@@ -74,7 +59,11 @@ def drivers() -> str:
     def cell(row: dict[str, Any], branch: int) -> str:
         return "no" if branch < row["driver_min"] else "runs" if branch < row["driver_full"] else "full"
 
-    lines = [[str(branch), *(cell(row, branch) for row in rows())] for branch in branches]
+    lines: list[list[str]] = []
+    for branch in branches:
+        cells = [cell(row, branch) for row in rows()]
+        if not lines or cells != lines[-1][1:]:  # a branch like the one before needs no line
+            lines.append([f"{branch} or newer", *cells])
     return table(["driver", *(f"`{row['name']}`" for row in rows())], lines)
 
 
@@ -104,13 +93,6 @@ def generations() -> str:
     return table(["GPU", *(f"`{row['name']}`" for row in rows())], lines)
 
 
-def cuda_versions() -> str:
-    """Return the driver branches by CUDA version."""
-    known = catalogue()["cuda_drivers"]
-    head = ["CUDA", "runs from driver", "everything from driver"]
-    return table(head, [[version, str(e["min"]), str(e["full"])] for version, e in known.items()])
-
-
 def fits() -> dict[str, dict[str, dict[str, str]]]:
     """Return what `make compatibility` found: package -> row -> version, and why not the newest."""
     found = json.loads((ROOT / "base-images" / "compatibility.json").read_text(encoding="utf-8"))
@@ -125,18 +107,6 @@ def compatibility() -> str:
         for name, found in fits().items()
     ]
     return table(["package", *(f"`{row['name']}`" for row in rows())], lines)
-
-
-def incompatibility() -> str:
-    """Return why a package does not fit an image, or not in its newest version; images with one reason together."""
-    lines = []
-    for name, found in fits().items():
-        reasons: dict[str, list[str]] = {}
-        for row in rows():
-            if why := found[row["name"]]["why"]:
-                reasons.setdefault(why, []).append(f"`{row['name']}`")
-        lines += [f"- `{name}` on {', '.join(where)}: {why}." for why, where in reasons.items()]
-    return "\n".join(lines)
 
 
 def decisions() -> str:

@@ -9,10 +9,8 @@ from textwrap import TextWrapper
 from typing import Any
 
 from docs.figures.blocks import ROOT, table
-from docs.figures.service import Result, figures
 
 RESULTS = ROOT / "benchmarks" / "results"
-UNEVEN = "benchmarks/results/service-uneven.json"
 ENCODER = ("encoder, uneven", "encoder, real lines")
 LARGE_PARTS, COUNTS = "job, parts of 50,000 rows", "job, the model counts tokens"
 
@@ -40,11 +38,6 @@ def percent(part: float) -> str:
     return f"{part * 100:.0f} %"
 
 
-def service() -> str:
-    """Return the comparison with other servers, with texts of one length and of many."""
-    return figures(load("benchmarks/results/service.json")) + "\n" + figures(load(UNEVEN))
-
-
 def ceiling(texts: int = 32) -> float:
     """Return the texts a second that the stand-in for a GPU can do in batches of `texts`."""
     source = (ROOT / "benchmarks" / "service" / "models.py").read_text(encoding="utf-8")
@@ -54,27 +47,27 @@ def ceiling(texts: int = 32) -> float:
 
 
 def service_reading() -> str:
-    """Return what the comparison says, in sentences whose figures are computed."""
-    result: Result = load("benchmarks/results/service.json")
-    cells = {(c["model"], c["server"], c["clients"]): c for c in result["cells"]}
-    most, own = ceiling(), "this template"
-    share = {s: cells["device", s, 64]["rate"] / most for s in (own, "mosec", "litserve", "bentoml")}
-    busy, alone = cells["device", own, 64], cells["device", own, 1]
-    one = 1000 / ceiling(1)
-    uneven = {(c["server"], c["clients"]): c for c in load(UNEVEN)["cells"]}
-    most_others = max(c["rate"] for (server, clients), c in uneven.items() if server != own and clients == 64)
+    """Return what the comparisons say, in sentences whose figures are computed."""
+    cells = {(c["model"], c["server"], c["clients"]): c for c in load("benchmarks/results/service.json")["cells"]}
+    pairs = {(row["load"], row["version"]): row for row in load("benchmarks/results/service-pairs.json")["rows"]}
+    stops = load("benchmarks/results/service-stops.json")
+    own, busy, alone = "this template", pairs["device 64", "now"], pairs["device 1", "now"]
+    encoder = {server: cells["encoder", server, 64]["rate"] for server in (own, "mosec", "litserve")}
     tiny = cells["tiny", "mosec", 64]["rate"] / cells["tiny", own, 64]["rate"]
+    counts = {f"{kind} {end}": 0 for kind in ("kept", "new") for end in ("answered", "lost")} | stops["counts"]
     return (
         f"- On a device with a fixed cost for each call (as a GPU has) and 64 clients, the service reaches "
-        f"{percent(share[own])} of what the device can do\n"
-        f"  (p50 {busy['p50']:.0f} ms, p99 {busy['p99']:.0f} ms); mosec {percent(share['mosec'])}, "
-        f"LitServe {percent(share['litserve'])}, BentoML {percent(share['bentoml'])}.\n"
-        f"- A lone client waits {alone['p50']:.1f} ms, of which the device takes {one:.1f} ms.\n"
-        f"- With texts of uneven length and 64 clients, a sentence encoder answers "
-        f"{uneven[own, 64]['rate'] / most_others:.1f} times the requests of the next server,\n"
-        f"  {uneven[own, 64]['rate'] / uneven['litserve', 64]['rate']:.1f} times those of LitServe.\n"
+        f"{percent(busy['rate'] / ceiling())} of what the device can do\n"
+        f"  (p99 {busy['p99_ms']:.0f} ms). A lone client waits {1000 / alone['rate']:.1f} ms, of which the device "
+        f"takes {1000 / ceiling(1):.1f} ms.\n"
+        f"- A sentence encoder on one core and 64 clients: {encoder[own]:,.0f} requests a second; "
+        f"mosec {encoder['mosec']:,.0f}, LitServe {encoder['litserve']:,.0f}.\n"
         f"- Where the model takes almost no time, mosec answers {tiny:.1f} times as many requests: its front is "
         f"written in Rust.\n"
+        f"- In {stops['machine']['stops']} stops under load, {counts['kept lost']} of {counts['kept answered']:,} "
+        f"requests on kept connections were lost,\n"
+        f"  and {counts['new lost']} of {counts['new answered'] + counts['new lost']:,} on connections that were "
+        f"opened meanwhile. Later ones are refused.\n"
     )
 
 
@@ -106,35 +99,6 @@ def batch_reading() -> str:
     return "\n".join(wrapper.fill(f"- {sentence}") for sentence in sentences)
 
 
-def batch() -> str:
-    """Return the comparison of the batch job with other ways to do the same."""
-    result = load("benchmarks/results/batch.json")
-    first = next(entry["machine"] for entry in result.values())
-    parts = [
-        f"Measured by `python -m benchmarks.batch.run` on {machine_of(first)}; the median of the rounds. The model has "
-        'one thread. Under "every core" bare and this template have one for each core, Ray has an actor for each, and '
-        "workers share the cores.\n"
-    ]
-    lines = []
-    for name, entry in result.items():
-        for way, found in entry.get("ways", {}).items():
-            per_cpu = f"{found['rows_per_cpu_second']:,.0f}" if found["rows_per_cpu_second"] else "-"
-            figures = [f"{found['rows_per_second']:,.1f}", per_cpu, f"{found['memory_mib']:,}"]
-            lines.append([name, shown(way), *figures])
-    head = ["model, input", "way", "rows a second", "rows a second of processor time", "memory (MiB)"]
-    parts.append(table(head, lines))
-    if "start-up" in result:
-        start = result["start-up"]
-        parts.append(
-            f"A run without rows takes {start['run_without_rows_s']:.1f} s, of which framework and model "
-            f"{start['import_and_load_model_s']:.1f} s.\n"
-        )
-    versions = ", ".join(f"{name} {version}" for name, version in first["versions"].items())
-    loads = [entry["machine"]["load_average"][0] for entry in result.values()]
-    parts.append(f"Versions: {versions}. The machine's load was {min(loads)} to {max(loads)} at the end of a part.\n")
-    return "\n".join(parts)
-
-
 def images() -> str:
     """Return size, import time and change of the base images."""
     result = load("benchmarks/images/results.json")
@@ -144,19 +108,9 @@ def images() -> str:
         f"the machine of each part is in `benchmarks/images/results.json`.\n"
     ]
     if "plain" in result:
-        head = ["image", "compressed (MB)", "pip alone (MB)", "ratio", "cold import (s)", "pip alone (s)"]
-        lines = []
-        for name, found in result["plain"]["figures"].items():
-            size, time = found["compressed_mb"], found["import_s"]
-            cells = [f"{size['image']:,.0f}", f"{size['plain']:,.0f}", f"{size['ratio']:.2f}"]
-            lines.append([f"`{name}`", *cells, f"{time['image']:.1f}", f"{time['plain']:.1f}"])
-        parts.append(table(head, lines))
         busy = load_of(result["plain"]["machine"])
         note = f" {result['plain']['note']}" if "note" in result["plain"] else ""
         parts.append(f"pip alone: the same lock installed by pip into the same operating system{busy}.{note}\n")
-    if "size" in result:
-        lines = [[f"`{n}`", f"{f['compressed_mb']:,.0f}"] for n, f in result["size"]["figures"].items()]
-        parts.append(table(["image", "compressed (MB)"], lines))
     if "change" in result:
         found = result["change"]["figures"]
         parts.append(
@@ -176,19 +130,29 @@ def fleet() -> str:
     """Return how long the fleet tool takes."""
     result = load("benchmarks/results/fleet.json")
     machine = result["machine"]
-    head = ["children", "push", "push again", "status", "largest process"]
+    head = ["children", "push", "push again", "status", "status of all, wall", "largest process"]
     lines = []
     for found in result["fleets"]:
-        times = [f"{found[step]['cpu_s'] / found['children']:.2f} s" for step in ("push", "push_again", "status")]
-        lines.append([str(found["children"]), *times, f"{found['push']['largest_process_mib']} MiB"])
+        steps = [found.get(step) for step in ("push", "push_again", "status")]
+        times = [f"{one['cpu_s'] / found['children']:.2f} s" if one else "-" for one in steps]
+        largest = max(one["largest_process_mib"] for one in steps if one)
+        lines.append([str(found["children"]), *times, f"{found['status']['wall_s']:.0f} s", f"{largest} MiB"])
     return (
         f"Measured by `make bench-fleet` on {machine_of(machine)}, {result['jobs']} jobs, Copier {machine['copier']}; "
         f"the children are bare repositories on the same disk. CPU seconds for each child:\n\n{table(head, lines)}"
     )
 
 
+def histories() -> str:
+    """Return how many random histories of updates lost a line."""
+    found = load("benchmarks/results/histories.json")
+    played = f"{found['histories']} random histories, {found['updates']} updates and {found['kills']} killed ones"
+    return f"Lines of owners lost in {played} (`make bench-histories`): {len(found['lost'])}."
+
+
 SMOKE = {
     "walk_cpu_s": ("walk in an image without a GPU, processor time", "{:.2f} s"),
+    "walk_wall_s": ("the same, wall time of the fastest run", "{:.2f} s"),
     "first_line_cpu_s": ("start to the first line, processor time", "{:.2f} s"),
     "program_mib": ("memory of the program itself", "{:.0f} MiB"),
 }
@@ -206,11 +170,9 @@ def gpu_smoke(evidence: Path = EVIDENCE) -> str:
         [words, f"under {form.format(result['targets'][key])}", form.format(result["figures"][key])]
         for key, (words, form) in SMOKE.items()
     ]
-    on_gpus = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(evidence.glob("gpu-smoke-*.json"))]
-    for found in on_gpus:
-        walk = found["without_a_framework"]
+    for found in (json.loads(path.read_text(encoding="utf-8")) for path in sorted(evidence.glob("gpu-smoke-*.json"))):
+        walk, place = found["without_a_framework"], f"walk on a GPU ({found['machine']['gpu']}), no framework"
         seconds = f"{walk['median']['total_s']:.2f} s" if walk else "it failed"
-        place = f"walk on a GPU ({found['machine']['gpu']}), no framework"
         lines.append([place, f"under {found['target_s']:.2f} s", seconds])
     return (
         f"Measured by `benchmarks/gpu_smoke/measure.py` in the image `{result['image']}`, "
@@ -220,15 +182,6 @@ def gpu_smoke(evidence: Path = EVIDENCE) -> str:
 
 
 def gpu_evidence() -> str:
-    """Return which files prove something on a GPU, or that none does."""
-    found = sorted(path.name for path in EVIDENCE.glob("*.json"))
-    if not found:
-        return (
-            "**Not yet run on a GPU.** Everything in this repository was tested on machines without one. What only a "
-            "GPU can prove is\nmarked so where it stands; reports of runs on a GPU will be in `docs/evidence/`.\n"
-        )
-    return (
-        "Runs on a GPU: "
-        + ", ".join(f"`docs/evidence/{name}`" for name in found)
-        + (".\nWhat needs a GPU and was not run on one says so.\n")
-    )
+    """Return which files prove something on a GPU."""
+    found = ", ".join(f"`docs/evidence/{path.name}`" for path in sorted(EVIDENCE.glob("*.json")))
+    return f"Runs on a GPU: {found}.\nWhat needs a GPU and was not run on one says so.\n"

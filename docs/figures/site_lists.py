@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = re.compile(r"<!-- (codes|cases): [^\n]*-->")
+MARK = re.compile(r"<!-- (codes|cases|scripts|settings|exits): [^\n]*-->")
+PROGRAM = re.compile(r"<!-- help: ([a-z-]+) -->")
+FIGURES = re.compile(r"<!-- figures: ([a-z-]+) -->")
 
 
 def codes() -> str:
@@ -30,8 +32,13 @@ LISTS = {"codes": codes, "cases": cases}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put each list where its mark stands."""
+    """Put each list and each table of figures in place of its mark."""
     for folder in (ROOT / "base-images", ROOT):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
-    return MARK.sub(lambda mark: LISTS[mark.group(1)](), markdown)
+    makers = import_module("docs.figures.__main__").MAKERS
+    markdown = FIGURES.sub(lambda mark: makers[mark.group(1)](), markdown)
+    commands = import_module("docs.figures.commands")
+    markdown = PROGRAM.sub(lambda mark: commands.program(mark.group(1)), markdown)
+    lists = LISTS | {"scripts": commands.scripts, "settings": commands.settings, "exits": commands.exits_of_programs}
+    return MARK.sub(lambda mark: lists[mark.group(1)](), markdown)

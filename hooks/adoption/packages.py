@@ -3,16 +3,14 @@
 Poetry and Pipenv are read through migrate-to-uv. What is not read is named in `to_do`.
 """
 
-from __future__ import annotations
-
 import ast
-import configparser
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,28 +21,18 @@ from packaging.utils import canonicalize_name
 
 from adoption.tree import Tree
 
-IMPORTS = "the imports of its code"
-TEST_GROUP = re.compile(r"dev|tests?|testing|develop|development")
+DEVELOPMENT = re.compile(r"dev|tests?|testing|develop|development")  # names of groups and extras
 STYLE = re.compile(  # formatters, linters and publishing: the template has its own
     r"black|flake8.*|isort|mypy.*|pylint.*|ruff|pre-commit|sphinx.*|mkdocs.*|twine|build|tox|nox|ipython|jupyter.*|notebook|types-.*|"
     r"setuptools.*|wheel|pip"
 )
-NOT_READ = {  # files of tools that adopt does not handle
-    "environment.yml": "conda", "environment.yaml": "conda", "pixi.toml": "pixi", "cog.yaml": "Cog",
-    "bentofile.yaml": "BentoML", "bentofile.yml": "BentoML",
-}  # fmt: skip
-OTHER_NAMES = {
-    "PIL": "pillow", "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "skimage": "scikit-image",
-    "yaml": "PyYAML", "bs4": "beautifulsoup4", "pytorch_lightning": "pytorch-lightning", "hydra": "hydra-core",
-}  # fmt: skip
+NOT_READ = {"environment.yml": "conda", "environment.yaml": "conda", "pixi.toml": "pixi", "cog.yaml": "Cog",
+            "bentofile.yaml": "BentoML", "setup.cfg": "setup.cfg"}  # fmt: skip
+OTHER_NAMES = {"PIL": "pillow", "cv2": "opencv-python-headless", "sklearn": "scikit-learn", "yaml": "PyYAML"}
 SAME_NAMES = {  # a guess from any other name could install a stranger's package
-    "accelerate", "albumentations", "boto3", "datasets", "diffusers", "einops", "fastapi", "flask", "fsspec",
-    "gradio", "gymnasium", "h5py", "imageio", "jax", "joblib", "keras", "librosa", "lightgbm", "lightning",
-    "matplotlib", "mlflow", "networkx", "nltk", "numba", "numpy", "omegaconf", "onnx", "onnxruntime", "openai",
-    "pandas", "peft", "plotly", "psutil", "pyarrow", "pydantic", "requests", "rich", "safetensors", "scipy",
-    "seaborn", "sentencepiece", "six", "soundfile", "streamlit", "tensorboard", "tensorflow", "tiktoken", "timm",
-    "tokenizers", "torch", "torchaudio", "torchmetrics", "torchvision", "tqdm", "transformers", "uvicorn", "wandb",
-    "xgboost",
+    "accelerate", "datasets", "diffusers", "einops", "imageio", "joblib", "keras", "librosa", "matplotlib", "numpy",
+    "pandas", "requests", "scipy", "seaborn", "soundfile", "tensorboard", "tensorflow", "tiktoken", "timm", "torch",
+    "torchaudio", "torchvision", "tqdm", "transformers", "wandb", "xgboost",
 }  # fmt: skip
 
 
@@ -63,7 +51,7 @@ class Asked:
 
 @dataclass
 class Packaging:
-    """What the files say; `makers` are those from which a wheel can be built."""
+    """What the files say; `is_packaged` where a wheel can be built of it."""
 
     kinds: list[str] = field(default_factory=list)
     name: str = ""
@@ -71,64 +59,63 @@ class Packaging:
     python: str = ""
     run: list[Asked] = field(default_factory=list)
     dev: list[Asked] = field(default_factory=list)
-    static: bool = False  # [project] in pyproject.toml lists the packages, so scripts/lock can read it
-    backend: str = ""
-    explicit: bool = False  # it says which packages its wheel contains
+    is_static: bool = False  # [project] in pyproject.toml lists the packages, so scripts/lock can read it
     to_do: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
-    def makers(self) -> list[str]:
-        """Return what builds a wheel of it."""
-        return [kind for kind in self.kinds if kind in ("setup.py", "setup.cfg", "pyproject.toml", "poetry")]
+    def is_packaged(self) -> bool:
+        """Return whether a wheel can be built of it."""
+        return bool({"setup.py", "pyproject.toml", "poetry"} & {*self.kinds})
 
     def names(self) -> set[str]:
         """Return the names of the packages to run."""
         return {asked.name for asked in self.run}
+
+    def describe(self, name: object, description: object, python: object) -> None:
+        """Take what no file said before."""
+        self.name = self.name or str(name or "")
+        self.description = self.description or str(description or "")
+        self.python = self.python or str(python or "")
 
     def add(self, texts: Iterable[str], source: str, dev: bool = False) -> None:
         """Add requirements; those that no lock with hashes can contain go into the to-do list."""
         group = self.dev if dev else self.run
         for text in texts:
             try:
-                requirement = Requirement(text)
+                new = Asked(Requirement(text), source)
             except InvalidRequirement:
                 self.to_do.append(f"{source}: `{text}` was not read: add it to the requirements yourself")
                 continue
-            new = Asked(requirement, source)
-            if requirement.url:
-                self.to_do.append(
-                    f"{source}: `{text}` comes from an address: put a wheel of it into your package index"
-                )
-            elif not (dev and STYLE.fullmatch(new.name)) and all(
-                (old.name, old.requirement.marker) != (new.name, requirement.marker) for old in group
-            ):
+            if new.requirement.url:
+                self.to_do.append(f"{source}: `{text}` comes from an address: put a wheel into your package index")
+            elif not (dev and STYLE.fullmatch(new.name)) and new.name not in {
+                old.name for old in group if old.requirement.marker == new.requirement.marker
+            }:
                 group.append(new)
 
 
 def read_packaging(tree: Tree) -> Packaging:
     """Return what the files at the root say about the packaging."""
-    found = Packaging()
-    data = toml_of(tree.text("pyproject.toml"))
+    found, data = Packaging(), toml_of(tree.text("pyproject.toml"))
     if "poetry" in data.get("tool", {}) and "project" not in data:
         migrate(tree, found, "poetry")
     elif "Pipfile" in tree.paths:
         migrate(tree, found, "pipenv")
     read_project(data, found, "pyproject.toml")
-    read_setup_cfg(tree.text("setup.cfg"), found)
     read_setup_py(tree.text("setup.py"), found)
-    if not found.static:
+    if not found.is_static:
         for path in (path for path in requirement_files(tree) if not found.run or path == "requirements.txt"):
-            found.kinds += [path]
+            found.kinds.append(path)
             add_file(found, tree, path)
-    for path in (p for p in tree.paths if re.fullmatch(r"[\w-]*(dev|tests?)[\w-]*\.(txt|in)", p) and "req" in p):
+    for path in (one for one in tree.paths if re.fullmatch(r"[\w-]*req[\w-]*(dev|tests?)[\w-]*\.(txt|in)", one)):
         add_file(found, tree, path, dev=True)
-    for path, tool in NOT_READ.items():
-        if path in tree.paths:
-            found.kinds.append(tool)
-            found.to_do.append(
-                f"{path}: packages of {tool} are not read: add those that are missing to the requirements"
-            )
-    if not (found.run or found.makers):
+    for path in NOT_READ.keys() & {*tree.paths}:
+        if path != "setup.cfg" or "install_requires" in tree.text(path):
+            said = f"{path}: packages of {NOT_READ[path]} are not read: add those that are missing to the requirements"
+            (found.notes if any("requirements" in kind for kind in found.kinds) else found.to_do).append(said)
+            found.kinds.append(NOT_READ[path])
+    if not (found.run or found.is_packaged):
         add_imported(found, tree)
     return found
 
@@ -144,22 +131,23 @@ def toml_of(text: str) -> dict[str, Any]:
 def read_project(data: dict[str, Any], found: Packaging, source: str) -> None:
     """Read the tables of the standards from a pyproject.toml."""
     project = data.get("project", {})
-    found.backend = found.backend or str(data.get("build-system", {}).get("build-backend", ""))
-    tool = data.get("tool", {}).get("setuptools", {})
-    found.explicit = found.explicit or "packages" in tool or "py-modules" in tool
     if not project:
         return
     found.kinds.append(source)
-    found.name = found.name or str(project.get("name", ""))
-    found.description = found.description or str(project.get("description", ""))
-    found.python = found.python or str(project.get("requires-python", ""))
-    found.static = source == "pyproject.toml" and "dependencies" not in project.get("dynamic", [])
+    found.describe(project.get("name"), project.get("description"), project.get("requires-python"))
+    found.is_static = source == "pyproject.toml" and "dependencies" not in project.get("dynamic", [])
     found.add(project.get("dependencies", []), source)
-    groups = project.get("optional-dependencies", {}) | data.get("dependency-groups", {})
-    for name, texts in groups.items():
-        if TEST_GROUP.fullmatch(name):
-            own = re.compile(rf"{re.escape(found.name)}\[")
-            found.add([text for text in texts if isinstance(text, str) and not own.match(text)], source, dev=True)
+    for name, texts in (project.get("optional-dependencies", {}) | data.get("dependency-groups", {})).items():
+        if DEVELOPMENT.fullmatch(name):
+            own = f"{found.name}["
+            found.add([text for text in texts if isinstance(text, str) and not text.startswith(own)], source, dev=True)
+    setuptools = data.get("tool", {}).get("setuptools", {})
+    if "setuptools" in data.get("build-system", {}).get("build-backend", "") and not setuptools.keys() & {
+        "packages", "py-modules"}:  # fmt: skip
+        found.notes.append(
+            "setuptools looks for your packages: where you build a wheel, name them in [tool.setuptools] packages, "
+            "or it takes those in src/ instead"
+        )
 
 
 def migrate(tree: Tree, found: Packaging, tool: str) -> None:
@@ -175,33 +163,13 @@ def migrate(tree: Tree, found: Packaging, tool: str) -> None:
     if not data:
         found.to_do.append(f"migrate-to-uv cannot read the files of {tool}: {' '.join(done.stderr.split())[-300:]}")
         return
-    sources = {
-        canonicalize_name(name): said for name, said in data.get("tool", {}).get("uv", {}).get("sources", {}).items()
-    }
-    elsewhere = [name for name, said in sources.items() if not (isinstance(said, dict) and "index" in said)]
+    sources = data.get("tool", {}).get("uv", {}).get("sources", {}).items()
+    elsewhere = {canonicalize_name(name) for name, one in sources if not (isinstance(one, dict) and "index" in one)}
     for table in (data.get("project", {}).get("dependencies", []), *data.get("dependency-groups", {}).values()):
-        for text in [text for text in table if canonicalize_name(re.split(r"[\[<>=!~; ]", text)[0]) in elsewhere]:
+        for text in [one for one in table if canonicalize_name(re.split(r"[\[<>=!~; ]", one)[0]) in elsewhere]:
             table.remove(text)
-            found.to_do.append(f"{tool}: `{text}` comes from an address: put a wheel of it into your package index")
+            found.to_do.append(f"{tool}: `{text}` comes from an address: put a wheel into your package index")
     read_project(data, found, tool)
-    found.explicit = found.explicit or tool == "poetry"
-
-
-def read_setup_cfg(text: str, found: Packaging) -> None:
-    """Read the metadata and the packages of a setup.cfg."""
-    parser = configparser.RawConfigParser()
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return
-    if parser.has_section("metadata") and parser.has_option("metadata", "name"):
-        found.kinds.append("setup.cfg")
-        found.name = found.name or parser.get("metadata", "name")
-        found.description = found.description or parser.get("metadata", "description", fallback="")
-    if parser.has_section("options"):
-        found.python = found.python or parser.get("options", "python_requires", fallback="")
-        found.explicit = found.explicit or parser.has_option("options", "packages")
-        found.add(lines_of(parser.get("options", "install_requires", fallback="")), "setup.cfg")
 
 
 def read_setup_py(text: str, found: Packaging) -> None:
@@ -219,25 +187,17 @@ def read_setup_py(text: str, found: Packaging) -> None:
     if not calls:
         return
     found.kinds.append("setup.py")
-    said = {name: literal(value) for name, value in words.items()}
-    found.name = found.name or str(said.get("name") or "")
-    found.description = found.description or str(said.get("description") or "")
-    found.python = found.python or str(said.get("python_requires") or "")
-    found.explicit = found.explicit or "packages" in words or "py_modules" in words
+    said: dict[str, Any] = {}
+    for name, value in words.items():
+        with suppress(ValueError):  # it is computed
+            said[name] = ast.literal_eval(value)
+    found.describe(said.get("name"), said.get("description"), said.get("python_requires"))
     packages = said.get("install_requires")
-    found.add([text for text in packages if isinstance(text, str)] if isinstance(packages, list) else [], "setup.py")
+    found.add([one for one in packages if isinstance(one, str)] if isinstance(packages, list) else [], "setup.py")
     if "install_requires" in words and packages is None and not re.search(r"req[\w/-]*\.(txt|in)", text):
         found.to_do.append("setup.py computes install_requires: add the packages to the requirements")
     if {"ext_modules", "cffi_modules", "rust_extensions"} & words.keys():
         found.to_do.append("setup.py compiles extensions: base images have no compiler, so build their wheel elsewhere")
-
-
-def literal(node: ast.expr) -> Any:
-    """Return the value of an expression that is written out, else None."""
-    try:
-        return ast.literal_eval(node)
-    except ValueError:
-        return None
 
 
 def requirement_files(tree: Tree) -> list[str]:
@@ -247,35 +207,24 @@ def requirement_files(tree: Tree) -> list[str]:
     return [path for path in found if path in ("requirements.txt", "requirements.in")][-1:] or found[:1]
 
 
-def add_file(found: Packaging, tree: Tree, path: str, dev: bool = False, seen: frozenset[str] = frozenset()) -> None:
-    """Add the lines of a requirements file and of those that it includes."""
-    for line in lines_of(tree.text(path)):
-        option, _, rest = line.partition(" ") if line.startswith("-") else ("", "", line)
-        if option in ("-r", "--requirement"):
-            inner = str((Path(path).parent / rest.strip()).as_posix()).removeprefix("./")
-            if inner not in seen:
-                add_file(found, tree, inner, dev, seen | {path})
-        elif option in ("-e", "--editable") and rest.strip().split("[")[0] in (".", "./"):
+def add_file(found: Packaging, tree: Tree, path: str, dev: bool = False) -> None:
+    """Add the lines of a requirements file."""
+    for line in re.sub(r"\\\n", " ", tree.text(path)).splitlines():
+        text = re.split(r"\s--", re.sub(r"(^|\s)#.*", "", line).strip())[0].strip()
+        if re.fullmatch(r"(-e|--editable) \.(/|\[.*)?|", text):
             continue
-        elif option or ("://" in line.split("#")[0] and "@" not in line.split("://")[0]):
+        if text.startswith("-") or ("://" in text and "@" not in text.split("://")[0]):
             found.to_do.append(
-                f"{path}: `{line}` is not read: an index belongs into PIP_EXTRA_INDEX_URL, a wheel into it"
+                f"{path}: `{text}` is not read: an index belongs into PIP_EXTRA_INDEX_URL, packages into this file"
             )
         else:
-            found.add([re.split(r"\s--", rest)[0].strip()], path, dev)
-
-
-def lines_of(text: str) -> list[str]:
-    """Return the lines of a requirements file, continued lines joined and comments dropped."""
-    joined = re.sub(r"\\\n", " ", text)
-    return [line for line in (re.sub(r"(^|\s)#.*", "", line).strip() for line in joined.splitlines()) if line]
+            found.add([text], path, dev)
 
 
 def add_imported(found: Packaging, tree: Tree) -> None:
-    """Let the imports say what the code needs, if no file does."""
+    """Let the imports say what the code needs, if no file lists packages."""
     own = {part.removesuffix(".py") for path in tree.python for part in path.split("/")}
     names = sorted(set(tree.imports) - own)
-    known = [OTHER_NAMES.get(name, name) for name in names if name in OTHER_NAMES or name in SAME_NAMES]
-    found.add(known, IMPORTS)
-    if unknown := [name for name in names if name not in OTHER_NAMES and name not in SAME_NAMES]:
-        found.to_do.append(f"no file requires {', '.join(unknown[:12])}, which the code imports: add their packages")
+    found.add([OTHER_NAMES.get(name, name) for name in names if name in SAME_NAMES | OTHER_NAMES.keys()], "its code")
+    if unknown := [name for name in names if name not in SAME_NAMES | OTHER_NAMES.keys()]:
+        found.to_do.append(f"no file lists packages; the code imports {', '.join(unknown)}: add them to requirements")

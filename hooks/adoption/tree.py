@@ -1,7 +1,5 @@
 """The tracked files of a repository, what its Python code imports, and where the code is."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -25,11 +23,11 @@ LARGEST = 1_000_000  # bytes; a larger file is not code that a person wrote
 
 @dataclass(frozen=True)
 class Module:
-    """What one Python file imports, the web applications that it makes, and whether it is a program."""
+    """What one Python file imports, whether it makes a web application, and whether it is a program."""
 
     imports: frozenset[str] = frozenset()
-    apps: tuple[str, ...] = ()
-    main: bool = False
+    is_app: bool = False
+    is_program: bool = False
 
 
 @dataclass
@@ -39,7 +37,6 @@ class Tree:
     folder: Path
     paths: list[str]
     submodules: list[str] = field(default_factory=list)
-    links: frozenset[str] = frozenset()
 
     def text(self, path: str) -> str:
         """Return a file as text, "" if it is missing, a link, large, or not UTF-8."""
@@ -53,22 +50,18 @@ class Tree:
 
     @cached_property
     def python(self) -> list[str]:
-        """Return the paths of the Python files under a plain name."""
-        return [path for path in self.paths if path.endswith(".py") and is_plain(path) and path not in self.links]
-
-    @cached_property
-    def core(self) -> list[str]:
-        """Return the Python files that are neither tests nor examples nor pages."""
-        return [path for path in self.python if not (ASIDE | BUILD) & set(path.split("/"))]
+        """Return the paths of the Python files; the part at the root can be written in scripts and Dockerfiles."""
+        return [path for path in self.paths if path.endswith(".py") and PLAIN.fullmatch(path.split("/")[0])]
 
     @cached_property
     def modules(self) -> dict[str, Module]:
-        """Return what each file of the core contains."""
-        return {path: read_module(self.text(path)) for path in self.core}
+        """Return what each Python file contains that is neither a test nor an example nor a page."""
+        core = (path for path in self.python if not (ASIDE | BUILD) & set(path.split("/")))
+        return {path: read_module(self.text(path)) for path in core}
 
     @cached_property
     def imports(self) -> Counter[str]:
-        """Return how many files of the core import which package."""
+        """Return how many files of the code import which package."""
         return Counter(name for one in self.modules.values() for name in one.imports)
 
     @cached_property
@@ -77,66 +70,57 @@ class Tree:
         return [path for path in self.python if TEST.search(path)]
 
 
-def is_plain(path: str) -> bool:
-    """Return whether the part of a path at the root can be written in shell scripts and Dockerfiles."""
-    return not re.search(r"[\ud800-\udfff]", path) and bool(PLAIN.fullmatch(path.split("/")[0]))
-
-
 def read_module(text: str) -> Module:
-    """Return what a Python file contains; one that this Python cannot parse is read by lines."""
+    """Return what a Python file contains; of one that this Python cannot parse, what its lines import."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         found = re.findall(r"(?m)^(?:from|import) +([A-Za-z_]\w*)", text)
-        return Module(frozenset(found) - set(sys.stdlib_module_names), (), "__main__" in text)
-    imports, apps = set[str](), []
+        return Module(frozenset(found) - sys.stdlib_module_names, is_program="__main__" in text)
+    imports, is_app = set[str](), False
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             imports |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             imports.add(node.module.split(".")[0])
-        elif isinstance(node, ast.Call) and (called := ast.unparse(node.func).split(".")[-1]) in APPS:
-            apps.append(f"{called}()")
-    return Module(frozenset(imports - set(sys.stdlib_module_names)), tuple(apps), "__main__" in text)
+        elif isinstance(node, ast.Call):
+            is_app = is_app or ast.unparse(node.func).split(".")[-1] in APPS
+    is_app = is_app or bool(imports & {"streamlit", "chainlit"})
+    return Module(frozenset(imports - sys.stdlib_module_names), is_app, "__main__" in text)
 
 
 def read_tree(folder: Path) -> Tree:
     """Return the tracked files of the repository in `folder`."""
     rows = [row for row in git(folder, "ls-files", "--stage", "-z").split("\0") if row]
-    paths = [(row.split("\t", 1)[1], row.split(" ", 1)[0]) for row in rows]
-    links = frozenset(path for path, mode in paths if mode == "120000")
-    modules = [path for path, mode in paths if mode == "160000"]
-    return Tree(folder, [path for path, mode in paths if mode != "160000"], modules, links)
+    paths = {row.split("\t", 1)[1]: row.split(" ", 1)[0] for row in rows}
+    submodules = [path for path, mode in paths.items() if mode == "160000"]
+    return Tree(folder, [path for path in paths if path not in submodules], submodules)
 
 
 @dataclass
 class Layout:
-    """Where the code is: in src/, at the root (flat, several packages), or in scripts there."""
+    """Where the code is: the package that has the project's name, all packages, folders and files of code at the root,
+    and the Python files there.
+    """
 
-    kind: str
     package: str
     packages: list[str]
-    code: list[str]  # folders and files at the root that contain code
-    modules: list[str]  # Python files at the root, or loose ones in src/
+    code: list[str]
+    modules: list[str]
 
 
 def layout_of(tree: Tree, name: str) -> Layout:
     """Return where the code is; `name` is the project's, which its package may have."""
-    files = [path for path in tree.core if not TEST.search(path)]
+    files = [path for path in tree.modules if not TEST.search(path)]
     modules = sorted(path for path in tree.python if "/" not in path and path not in BUILD)
-    in_src = sorted({path.split("/")[1] for path in files if re.match(r"src/[^/]+/", path)})
     src_is_package = "src/__init__.py" in tree.paths
+    in_src = sorted(
+        {path.split("/")[1] for path in files if re.match(r"src/[^/]+/", path)} if not src_is_package else ()
+    )
     holding = {path.split("/")[0] for path in files if "/" in path} - {"src", "scripts", "tools"}
     flat = sorted({name for name in holding if not name.startswith(".")} | ({"src"} if src_is_package else set()))
     settings = {path.split("/")[0] for path in tree.paths if "/" in path and path.endswith((".yaml", ".yml", ".json"))}
     code = [f"{folder}/" for folder in [*flat, *sorted({"config", "configs", "conf"} & settings - set(flat))]] + modules
-    packages = in_src if in_src and not src_is_package else flat
-    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    packages, plain = in_src or flat, re.sub(r"[^a-z0-9]", "", name.lower())
     package = next((one for one in packages if re.sub(r"[^a-z0-9]", "", one.lower()) == plain), "")
-    package = package or (packages[0] if len(packages) == 1 else "")
-    if in_src and not src_is_package:
-        kind = "several" if len(in_src) > 1 else "src"
-        modules += sorted(path for path in files if re.fullmatch(r"src/[^/]+\.py", path))
-    else:
-        kind = "flat" if package else "several" if flat else "scripts" if modules else "empty"
-    return Layout(kind, package, packages, code, modules)
+    return Layout(package or (packages[0] if len(packages) == 1 else ""), packages, code, modules)

@@ -1,7 +1,5 @@
 """Git for the fleet: the child's clone, and a token that only its own host gets, never on a command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from gpu_repo_runtime.update.git import Git, UpdateError
@@ -12,7 +10,7 @@ BOT = "template-fleet@example.invalid"
 SETTINGS = ("core.autocrlf=false", "protocol.ext.allow=never", "http.lowSpeedLimit=1000", "http.lowSpeedTime=30")
 ENV = {
     "GIT_TERMINAL_PROMPT": "0",
-    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=15",
+    "GIT_SSH_COMMAND": "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15",
     "GIT_LFS_SKIP_SMUDGE": "1",
     **{f"GIT_{who}_NAME": "Template fleet" for who in ("AUTHOR", "COMMITTER")},
     **{f"GIT_{who}_EMAIL": BOT for who in ("AUTHOR", "COMMITTER")},

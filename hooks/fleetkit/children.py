@@ -1,7 +1,5 @@
 """The children of the fleet: listed in fleet.yml, found in a folder, or discovered on a host by their answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import yaml

@@ -1,7 +1,5 @@
 """fleet.yml: the template, the children and the hosts they are on."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -114,7 +112,7 @@ def load(path: Path) -> FleetFile:
     except UpdateError as error:
         raise UpdateError(f"{path}: {error}") from None
     except OSError as error:
-        raise UpdateError(f"{path}: {error.strerror}") from None
+        raise UpdateError(f"{path}: {error.strerror}; docs/fleet.md shows what to write into it") from None
     except yaml.YAMLError as error:
         raise UpdateError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
     except ValidationError as error:

@@ -1,7 +1,5 @@
 """Requests on GitHub, through the public interface of PyGithub."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice

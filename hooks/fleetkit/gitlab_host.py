@@ -1,7 +1,5 @@
 """Requests on GitLab, through the public interface of python-gitlab."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any

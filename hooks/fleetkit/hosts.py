@@ -1,7 +1,5 @@
 """What the fleet needs of a code host, and the branches of a bare repository where there is no host."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,15 +1,13 @@
 """Bring a release to one child: update, branch, request. These two are the state: a second run changes nothing."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from pathlib import Path
 
 from gpu_repo_runtime.update.git import Git
-from gpu_repo_runtime.update.merge import make_update, stages
+from gpu_repo_runtime.update.merge import make_update
 from gpu_repo_runtime.update.releases import Releases, number
-from gpu_repo_runtime.update.render import Step, read_answers
+from gpu_repo_runtime.update.render import read_answers
 
 from fleetkit.access import BOT, shallow_clone
 from fleetkit.fleet_file import Child
@@ -65,7 +63,7 @@ def supersede(git: Git, host: Host, newer: Request) -> list[str]:
 
 def stage_conflicts(git: Git) -> None:
     """Stage each conflict as the work tree has it: with markers, or as the child had it. Only a draft gets this far."""
-    for path in stages(git):
+    for path in git.paths("diff", "--name-only", "--diff-filter=U", "-z"):
         there = (git.folder / path).exists() or (git.folder / path).is_symlink()
         git.text(*(("add", "--force") if there else ("rm", "--quiet", "--cached")), "--", path)
 
@@ -99,7 +97,7 @@ def push_child(child: Child, releases: Releases, template: str, to: str) -> Row:
         what = "unchanged"
         if not before or (current and host.conflicts(current)):
             git.text("reset", "--quiet", "--hard")
-            update = make_update(git, releases, Step(old, to))
+            update = make_update(git, releases, old, to)
             stage_conflicts(git)
             made = commit_index(git, message(update))
             if made != before:
@@ -127,5 +125,7 @@ def close_child(child: Child, to: str) -> Row:
             return Row(child.name, "closed", version, f"branch {branch}", "the branch stays: a person worked on it")
         if before:
             push_branch(git, "", branch, before)
-        reason = "it is merged: the next release reverts it" if number(version) >= number(to) else ""
-        return Row(child.name, "closed" if current else "nothing open", version, current.url if current else "", reason)
+        url = current.url if current else ""
+        if number(version) == number(to):
+            return Row(child.name, "merged", version, url, "merged there: release a revert, then `make fleet-push`")
+        return Row(child.name, "closed" if current else "nothing open", version, url)

@@ -1,7 +1,5 @@
 """The text of a pull request is the message of its commit: a lost request is opened again from the branch alone."""
 
-from __future__ import annotations
-
 from gpu_repo_runtime.update.merge import Update
 
 DRAFT = "Template-Draft: yes"

@@ -1,7 +1,5 @@
 """One line for each child: what a command found or did, as a table, as JSON or as a page, and the exit code."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -32,11 +30,13 @@ class Row:
     reason: str = ""
     checks: str = ""
     canary: bool = False
+    behind: bool = False
 
     def cells(self) -> tuple[str, ...]:
         """Return the texts of COLUMNS."""
         name = f"{self.name} (canary)" if self.canary else self.name
-        return (name, self.version, self.state, self.checks, self.request, self.reason)
+        version = f"{self.version} (behind)" if self.behind else self.version
+        return (name, version, self.state, self.checks, self.request, self.reason)
 
 
 def code(rows: Sequence[Row]) -> int:
@@ -47,7 +47,8 @@ def code(rows: Sequence[Row]) -> int:
 def total(rows: Sequence[Row]) -> str:
     """Return how many children there are in each state."""
     count = ", ".join(f"{count} {state}" for state, count in sorted(Counter(row.state for row in rows).items()))
-    return f"{len(rows)} children: {count}"
+    behind = sum(row.behind for row in rows)
+    return f"{len(rows)} children: {count}" + (f"; {behind} behind the newest release" if behind else "")
 
 
 def as_json(head: str, rows: Sequence[Row], result: int) -> str:

@@ -1,7 +1,5 @@
 """Where each child stands, and whether the canaries let the next wave go."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path

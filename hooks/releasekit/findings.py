@@ -1,7 +1,5 @@
 """What the release check found, and what templates/retired.yml permits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +10,7 @@ from packaging.version import Version
 from releases import order
 
 RETIRED = "templates/retired.yml"
-KINDS = ("file", "question", "choice", "image", "validator", "type")
+KINDS = ("file", "question", "choice", "image")
 Entry = tuple[str, str]  # kind and name
 Row = dict[str, Any]
 
@@ -56,8 +54,7 @@ def read_entries(template: Path) -> list[Row]:
 
 def retired_since(rows: list[Row], version: str, last: str) -> set[Entry]:
     """Return kind and name of what was taken away after `version`, up to the version that follows `last`."""
-    newest = max(following(last))
-    later = [row for row in rows if order(version) < order(str(row.get("version") or "0.0.0")) <= newest]
+    later = [row for row in rows if order(version) < order(str(row.get("version") or "0.0.0")) <= max(following(last))]
     return {(str(row.get("kind")), str(row.get("name"))) for row in later}
 
 
@@ -67,20 +64,13 @@ def following(version: str) -> set[tuple[int, ...]]:
     return {(major, minor, patch + 1), (major, minor + 1, 0), (major + 1, 0, 0)}
 
 
-def check_entries(new: Path) -> Iterator[Finding]:
-    """Find incomplete retirement entries."""
+def check_texts(new: Path, last: str, version: str) -> Iterator[Finding]:
+    """Find incomplete retirement entries, a version that does not follow the last one, or a missing changelog."""
     for row in read_entries(new):
         if row.get("kind") not in KINDS or not all(row.get(key) for key in ("name", "version", "reason")):
             yield Finding(f"{RETIRED}: {row} needs name, version, reason, and a kind of {', '.join(KINDS)}")
-
-
-def check_version(new: Path, last: str, version: str) -> Iterator[Finding]:
-    """Find a version that does not follow the last release or is missing in the changelog."""
-    if version == last:
-        return
-    if order(version) not in following(last):
+    if version != last and order(version) not in following(last):
         yield Finding(f"VERSION is {version}, which does not follow {last}")
-    changelog = new / "CHANGELOG.md"
-    written = not changelog.exists() or f"## {version}\n" in changelog.read_text(encoding="utf-8")
-    if not written and not Version(version).is_prerelease:
+    changelog = (new / "CHANGELOG.md").read_text(encoding="utf-8")
+    if version != last and f"## {version}\n" not in changelog and not Version(version).is_prerelease:
         yield Finding(f"CHANGELOG.md has no section '## {version}'")

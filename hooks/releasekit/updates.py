@@ -4,101 +4,73 @@ The work tree gets one more line at the end of every file that it renders: each 
 arrive, and each seed one that must not.
 """
 
-from __future__ import annotations
-
-import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import yaml
-from git_calls import git
-from gpu_repo_runtime.update.ownership import owners_in
+from gpu_repo_runtime.update.git import Git
+from gpu_repo_runtime.update.releases import Releases
+from gpu_repo_runtime.update.render import ANSWERS, owner_of, owners_in, tree_of, with_answers
 from releases import order
 
-from releasekit.children import ANSWERS, check_answers
-from releasekit.findings import Entry, Finding
-from releasekit.template import Answers, Template, answers_of, export, files_of, read_answers, render, start
+from releasekit.compare import check_answers, renew
+from releasekit.findings import Entry, Finding, read_entries, retired_since
+from releasekit.template import Answers, Template, answers_of, files_of, read_template, start
 
+Way = tuple[str, tuple[str, ...], tuple[int, ...]]  # name, command without the version, exit codes that are good
 FIX = b"# the template's fix\n"
 LINE = b"# the owner's line\n"
-UPDATE = Path(__file__).resolve().parents[1] / "safe_update.py"
+SAFE: Way = (
+    "the update",
+    (str(Path(__file__).resolve().parents[1] / "safe_update.py"), "--no-lock", "--to"),
+    (0, 3, 4),
+)
+PLAIN: Way = ("plain copier update", ("-m", "copier", "update", "--defaults", "--vcs-ref"), (0,))
 
 
-@dataclass(frozen=True)
-class Update:
-    """One edited child of a release to update to `tag` of `family`: by plain Copier, or by scripts/update."""
-
-    family: Path
-    tag: str
-    version: str
-    answers: Answers
-    retired: frozenset[Entry]
-    plain: bool
-
-    @property
-    def name(self) -> str:
-        """Return the update in words."""
-        return f"{'plain copier' if self.plain else 'the'} update of a child of {self.version}"
-
-
-def recent(known: dict[str, str]) -> list[str]:
+def recent(versions: list[str]) -> list[str]:
     """Return the releases of the last two minor versions, oldest first."""
-    minors = sorted({order(version)[:2] for version in known})[-2:]
-    return [version for version in known if order(version)[:2] in minors]
+    minors = sorted({order(version)[:2] for version in versions})[-2:]
+    return [version for version in versions if order(version)[:2] in minors]
 
 
-def make_family(repository: Path, known: dict[str, str], tree: str, tag: str, folder: Path) -> None:
-    """Clone the template, with a tag for each of the `known` releases, and the work tree with fixes as `tag`."""
-    git(repository, "clone", "--quiet", "--no-tags", "--no-checkout", "--", str(repository), str(folder))
-    for version, commit in known.items():
-        git(folder, "tag", f"v{version}", commit)
-    git(folder, "read-tree", "--reset", "-u", tree)
-    add_fixes(folder)
-    git(folder, "add", "--all", "--force")
-    git(folder, "commit", "--quiet", "--allow-empty", "--message", tag)
-    git(folder, "tag", tag)
+def release_fixes(releases: Releases, new: Template, tag: str) -> None:
+    """Release the work tree as `tag`, with one more line in every file that it renders."""
+    with TemporaryDirectory(dir=new.folder.parent) as name:
+        folder = shutil.copytree(new.folder, Path(name, "fixed"), symlinks=True)
+        root = folder / new.root.relative_to(new.folder)
+        for path in sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink()):
+            aside = "wheels" in path.relative_to(folder).parts or "answers_file" in path.name
+            if not aside and path.parent != folder / "templates" and b"\0" not in (text := path.read_bytes()):
+                path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX)
+        tree = tree_of(releases.git, folder, lambda _: False)
+    releases.git.text("tag", "--no-sign", tag, releases.git.text("commit-tree", tree, "-m", tag))
 
 
-def add_fixes(template: Path) -> None:
-    """Put FIX at the end of every text file under the folders that are rendered."""
-    settings = (template / "copier.yml").read_text(encoding="utf-8")
-    root = next((line.split(":", 1)[1] for line in settings.splitlines() if line.startswith("_subdirectory:")), ".")
-    for path in sorted((template / root.strip(" \"'").partition("{")[0]).rglob("*")):
-        if path.is_symlink() or not path.is_file() or b"\0" in (text := path.read_bytes()):
-            continue
-        aside = {".git", "wheels"} & set(path.relative_to(template).parts) or "answers_file" in path.name
-        if not aside and path.parent != template / "templates":
-            path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX)
+def update_children(pool: ProcessPoolExecutor, releases: Releases, new: Template, tag: str
+                    ) -> Iterator[tuple[str, list[Finding]]]:  # fmt: skip
+    """Release the work tree with fixes as `tag`, and update a child to it for each choice of the first question.
 
-
-def updates_of(template: Template, family: Path, tag: str, version: str, retired: set[Entry], newest: bool
-               ) -> Iterator[Update]:  # fmt: skip
-    """Give the update of a child for each choice of the first question; other answers vary from release to release.
-
-    A child with a retired answer stays where it is. Children of the newest release update by plain Copier too.
+    Other answers vary from release to release. Children of the newest release update by plain Copier too.
     """
-    first, turn = next(iter(template.choices), ""), sum(order(version))
-    for value in template.choices[first] if first else [None]:
-        others = {name: values[turn % len(values)] for name, values in template.choices.items()
-                  if name != first and name not in template.lists}  # fmt: skip
-        with TemporaryDirectory() as folder:
-            chosen = others | ({first: value} if first else {})
-            answers = start(template, chosen, Path(folder, "child"))
-        if not {("choice", f"{name}={value}") for name, value in answers.items()} & retired:
-            for plain in (False, True) if newest else (False,):
-                yield Update(family, tag, version, answers, frozenset(retired), plain)
-
-
-def run(folder: Path, *arguments: str, accepted: tuple[int, ...] = (0,)) -> str:
-    """Run a Python program; return the last line of its errors if its exit code is not accepted, else ""."""
-    command = [sys.executable, "-W", "ignore", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    lines = [line.strip("│╭╰─ ") for line in done.stderr.splitlines() if line.strip("│╭╰─ ")]
-    return "" if done.returncode in accepted else (lines or [f"exit code {done.returncode}"])[-1]
+    release_fixes(releases, new, tag)
+    entries, last, started = read_entries(new.folder), releases.names[-1], []
+    for name in recent(releases.names):
+        template, turn = read_template(releases.unpacked(name)), sum(order(name))
+        retired, ways = retired_since(entries, name, last), (SAFE, PLAIN) if name == last else (SAFE,)
+        varied = {key: values[turn % len(values)] for key, values in template.choices.items()
+                  if key not in template.lists}  # fmt: skip
+        first, values = next(iter(template.choices.items()))
+        for value in values:
+            answers = varied | {first: value}
+            done = pool.submit(check_update, releases, tag, template, name, answers, retired, ways)
+            started.append((" ".join(map(str, answers.values())), done))
+    yield from ((name, done.result()) for name, done in started)
 
 
 def edit(child: Path) -> str:
@@ -106,67 +78,69 @@ def edit(child: Path) -> str:
     owners = owners_in(child)
     texts = [path for path in sorted(files_of(child)) if b"\0" not in (child / path).read_bytes()]
     for path in texts:
-        if owners.of(path) == "seed":
+        if owner_of(path, owners) == "seed":
             (child / path).write_bytes((child / path).read_bytes() + LINE)
     (child / "own.txt").write_bytes(LINE)
-    edited = next((path for path in texts if owners.of(path) == "managed" and not path.startswith(".copier-")), "")
+    edited = next(
+        (path for path in texts if owner_of(path, owners) == "managed" and not path.startswith(".copier-")), ""
+    )
     if edited:
         (child / edited).write_bytes(LINE + (child / edited).read_bytes())
     return edited
 
 
-def check_update(one: Update) -> list[Finding]:
-    """Start an edited child, update it, and compare it with a new child; return what was wrong."""
+def check_update(releases: Releases, tag: str, template: Template, version: str, chosen: Answers,
+                 retired: set[Entry], ways: tuple[Way, ...]) -> list[Finding]:  # fmt: skip
+    """Start an edited child of a version, update it in each way, and compare it with a new child; return what is wrong.
+
+    A child with a retired answer stays where it is.
+    """
+    found = []
     with TemporaryDirectory() as name:
-        child, before, new, fresh = (Path(name, part) for part in ("child", "before", "new", "fresh"))
-        given = [part for key, value in one.answers.items() for part in
-                 ("--data", f"{key}={value if isinstance(value, str) else json.dumps(value)}")]  # fmt: skip
-        failed = run(child.parent, "-m", "copier", "copy", "--defaults", "--quiet", "--vcs-ref", f"v{one.version}",
-                     *given, str(one.family), str(child))  # fmt: skip
-        if failed:
-            return [Finding(f"a child of {one.version} cannot be started: {failed}")]
-        edited = edit(child)
-        git(child, "init", "--quiet")
-        git(child, "add", "--all", "--force")
-        git(child, "commit", "--quiet", "--message=Start from the template, with the owner's edits")
-        git(child, "clone", "--quiet", str(child), str(before))
-        if one.plain:
-            failed = run(child, "-m", "copier", "update", "--defaults", "--vcs-ref", one.tag)
-        else:
-            failed = run(child, str(UPDATE), "--to", one.tag, "--no-lock", accepted=(0, 3, 4))
-        if failed:
-            return [Finding(f"the update fails: {failed}")]
-        records = [*check_records(before, child)]
-        if any(not finding.entries for finding in records):  # the answers cannot be read
-            return records
-        export(one.family, one.tag, new)
-        render(new, answers_of(child), fresh)
-        files = {path for kind, path in one.retired if kind == "file"}
-        return [*records, *check_result(before, child, fresh, edited, files)]
+        child, fresh = Path(name, "child"), Path(name, "fresh")
+        answers = start(template, chosen, child)
+        if {("choice", f"{key}={value}") for key, value in answers.items()} & retired:
+            return []
+        own = {"_commit": version, "_src_path": str(releases.git.folder)}
+        (child / ANSWERS).write_bytes(with_answers((child / ANSWERS).read_text(encoding="utf-8"), {}, own))
+        renew(child, releases.unpacked(tag), fresh)
+        edited, git = edit(child), Git(child)
+        git.text("init", "--quiet")
+        git.text("add", "--all", "--force")
+        git.text("commit", "--quiet", "--message=Start from the template, with the owner's edits")
+        for way, command, codes in ways:
+            after = Path(name, way.replace("/", "-"))
+            git.text("clone", "--quiet", str(child), str(after))
+            line = [sys.executable, "-W", "ignore", *command, tag]
+            done = subprocess.run(line, cwd=after, capture_output=True, text=True, check=False)
+            said = [text.strip("│╭╰─ ") for text in done.stderr.splitlines() if text.strip("│╭╰─ ")]
+            failed = [Finding(f"the update fails: {(said or [f'exit code {done.returncode}'])[-1]}")]
+            wrong = check_result(child, after, fresh, edited, retired) if done.returncode in codes else failed
+            found += [Finding(f"{way} of a child of {version[1:]}: {one.reason}", one.entries) for one in wrong]
+    return found
 
 
-def check_records(before: Path, after: Path) -> Iterator[Finding]:
-    """Find what an update loses of the file that Copier records answers in."""
+def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[Entry]) -> Iterator[Finding]:
+    """Find answers that an update loses, and files that it loses, overwrites or leaves without the fix."""
     try:
-        now = read_answers(after)
+        answers = answers_of(after, own=False)
     except yaml.YAMLError:  # plain `copier update` leaves conflicts in it
-        now = {}
-    for key in ("_commit", "_src_path"):
-        if not isinstance(now.get(key), str):
-            yield Finding(f"{ANSWERS} has no {key} after it: the child can never update again")
-    yield from check_answers(answers_of(before), now)
-
-
-def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[str]) -> Iterator[Finding]:
-    """Find files that an update loses, overwrites or leaves without the fix."""
+        answers = {}
+    if missing := [key for key in ("_commit", "_src_path") if not isinstance(answers.get(key), str)]:
+        yield Finding(f"{ANSWERS} has no {missing[0]} after it: the child can never update again")
+        return
+    yield from check_answers(answers_of(before), answers)
     old_owners, new_owners = owners_in(before), owners_in(fresh)
-    for path in sorted((files_of(before) | files_of(fresh)) - retired - {ANSWERS}):
-        was, now, new = (read(folder / path) for folder in (before, after, fresh))
-        owner = new_owners.of(path) if new is not None else old_owners.of(path)
+    skipped = {path for kind, path in retired if kind == "file"} | {ANSWERS}
+    for path in sorted((files_of(before) | files_of(fresh)) - skipped):
+        was, now, new = (
+            (one / path).read_bytes() if (one / path).is_file() else None for one in (before, after, fresh)
+        )
+        owner = owner_of(path, new_owners if new is not None else old_owners)
         if was is None:
             if owner == "managed" and now is None:
                 yield Finding(f"{path} is new and managed, and does not arrive")
-        elif old_owners.of(path) == "seed" or owner is None:
+        elif owner_of(path, old_owners) == "seed" or owner is None:
             if was != now:
                 yield Finding(f"{path} is the owner's, and it changes it")
         elif path == edited:
@@ -175,8 +149,3 @@ def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: s
         elif now != new:
             what = "no fix of it arrives" if now == was else "it is not what a new child gets"
             yield Finding(f"{path} is managed, and {what}")
-
-
-def read(path: Path) -> bytes | None:
-    """Return a file's bytes, or None if nothing is there."""
-    return path.read_bytes() if path.is_file() else None

@@ -1,7 +1,5 @@
 """Small repositories of every kind, made of a dict of files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

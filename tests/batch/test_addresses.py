@@ -32,7 +32,7 @@ def test_no_password_of_an_address_is_shown(job, tmp_path, capsys):
 
 
 def test_masked_addresses_keep_what_is_no_password(job):
-    masked = job.module("addresses").masked
+    masked = job.module("messages").masked
     for text, result in {
         "s3://key:se@cret@bucket/a@b": "s3://key:***@bucket/a@b",
         "redis://:secret@host and ftp://u:p@h": "redis://:***@host and ftp://u:***@h",
@@ -41,14 +41,3 @@ def test_masked_addresses_keep_what_is_no_password(job):
         "/data/a:b@c": "/data/a:b@c",
     }.items():
         assert masked(text) == result, text
-
-
-def test_files_of_the_same_name_are_not_called_by_a_password(job):
-    inputs = job.module("inputs")
-    files = [
-        inputs.InputFile("a.txt", f"https://someone:CANARY@host/{folder}/a.txt", 1, 0, "txt", None)
-        for folder in ("x", "y")
-    ]
-    assert [file.name for file in inputs._with_clear_names(files)] == [
-        f"https://someone:***@host/{folder}/a.txt" for folder in ("x", "y")
-    ]

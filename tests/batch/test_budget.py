@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 
 import pytest
@@ -39,14 +38,6 @@ def test_too_many_bad_rows_of_some_shards_are_not_published(job, tmp_path, out, 
     assert out.read_json("_manifest.json")["bad"] == 80
 
 
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_bad_rows_that_all_are_in_one_shard_count_as_part_of_the_whole(job, tmp_path, out, count):
-    """15 % of all rows, and every row of the first parts."""
-    source = write(tmp_path / "a.jsonl", [n // 10 % 10 == 0 or n // 10 == 5 for n in range(200)])
-    assert shards(job, options(source, out, "--max-bad", 0.2), count) == [0] * count
-    assert out.read_json("_manifest.json")["bad"] == 30
-
-
 def test_workers_end_as_one_does(job, tmp_path, out):
     source = write(tmp_path / "a.jsonl", [n // 10 % 2 == 0 and n < 60 for n in range(200)])
     process = job.start(*options(source, out, "--max-bad", 0.2, "--workers", "2"))
@@ -55,7 +46,7 @@ def test_workers_end_as_one_does(job, tmp_path, out):
     process = job.start(*options(source, type(out)(tmp_path / "other"), "--max-bad", 0.1, "--workers", "2"))
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 65, said
-    assert "30 of 200 rows are bad, more than --max-bad 0.1 allows" in said
+    assert "30 of 200 rows are bad, more than --max-bad 0.1 allows; most often (30): not JSON: " in said
 
 
 def test_merge_judges_too(job, tmp_path, out, capsys):
@@ -64,27 +55,8 @@ def test_merge_judges_too(job, tmp_path, out, capsys):
     runs = [json.loads(path.read_text()) for path in sorted((out.path / "_runs").iterdir())]
     assert [run["exit_code"] for run in runs] == [0, 65]
     assert job.main("merge", "--output", out.path) == 65
-    assert "20 of 80 rows are bad, more than --max-bad 0.1 allows" in capsys.readouterr().err
+    assert "20 of 80 rows are bad, more than --max-bad 0.1 allows; most often (20): not JSON" in capsys.readouterr().err
     assert not out.complete
     assert job.main("merge", "--output", out.path, "--max-bad", "0.25") == 0
     assert out.complete
     assert job.main("merge", "--output", out.path) == 65, "of a complete result the same"
-
-
-def test_bad_rows_at_the_beginning_do_not_end_a_good_input(job, tmp_path, out):
-    source = write(tmp_path / "a.jsonl", [n < 1500 for n in range(16_000)])
-    assert job("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 500) == 0
-    assert out.read_json("_manifest.json")["written"] == 14_500
-
-
-def test_an_archive_is_counted_as_it_is_read(job, tmp_path, out):
-    lines = [BAD] * 1500 + [json.dumps({"text": f"row {n}"}) for n in range(16_000)]
-    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    arguments = ("--input", tmp_path / "a.jsonl.gz", "--output", out.path, "--on-error", "skip", "--part-rows", 500)
-    assert job(*arguments) == 0
-
-
-def test_the_first_rows_alone_are_the_whole_of_a_trial(job, tmp_path, out):
-    source = write(tmp_path / "a.jsonl", [n < 2000 for n in range(50_000)])
-    arguments = ("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 500, "--limit", 4000)
-    assert job(*arguments) == 65

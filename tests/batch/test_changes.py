@@ -32,7 +32,7 @@ def test_input_changed_since_the_first_start(job, tmp_path, out, capsys):
             (["--shard", "0/3"], "--shards was 2, now 3"),
             (["--shard", "0/2", "--part-rows", "5"], "--part-rows was 10000, now 5"),
             (["--shard", "0/2", "--on-error", "skip"], "--on-error was fail, now skip"),
-            (["--shard", "2/2"], "the index 2 has to be 0 to 1"),
+            (["--shard", "2/2"], "the index 2 has to be below the count 2"),
             (["--shard", "x"], "needs an index and a count"),
             (["--keep", "nothing"], "no column 'nothing'"),
             (["--column", "body"], "no column 'body'"),

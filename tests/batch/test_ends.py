@@ -77,26 +77,11 @@ def test_a_model_that_ends_the_process(build, arguments, tmp_path, does, code, s
     assert not Output(tmp_path / "out").complete
 
 
-def test_the_row_for_which_it_does_is_a_bad_one(build, arguments, tmp_path):
-    out = Output(tmp_path / "out")
-    ended, said = end(build(predict="sys.exit(0)").start(*arguments, "--on-error", "quarantine"))
-    assert ended == 0, said
-    assert [row["row"] for row in out.quarantined()] == [7]
-    assert len(out.rows()) == 29
-
-
 @pytest.mark.parametrize("does", sampled(["sys.exit(0)", "exit()", "raise KeyboardInterrupt"], ["sys.exit(0)"]))
 def test_a_model_that_ends_the_process_while_it_loads(build, arguments, does):
     ended, said = end(build(load=does).start(*arguments))
     assert ended == 78, said
     assert "ends the process while it loads" in said
-
-
-def test_a_copy_that_the_model_forks_does_no_work(build, arguments, tmp_path):
-    ended, said = end(build(predict="os.fork()").start(*arguments))
-    assert ended == 0, said
-    assert "the copy came back from predict" in said
-    assert len(Output(tmp_path / "out").rows()) == 30
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")

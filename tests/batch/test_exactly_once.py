@@ -6,7 +6,6 @@ import errno
 import random
 import signal
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -122,21 +121,6 @@ def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
     assert not out.complete
 
 
-@pytest.mark.slow
-def test_a_part_that_does_not_fit_into_the_grace_is_dropped_at_once(job, folder, out):
-    process = job.start("--input", folder, "--output", out.path, "--part-rows", 400, "--batch-size", 1, "--grace", "5",
-                        "--on-error", "skip", SLOW="0.2")  # fmt: skip
-    while not list(out.path.glob("_runs/*")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    time.sleep(1)
-    start = time.monotonic()
-    process.terminate()
-    process.communicate(timeout=20)
-    assert process.returncode == 143
-    assert time.monotonic() - start < 2, "80 s of work were begun though 5 s were left"
-
-
 def test_two_workers_on_the_same_shard(job, folder, whole, out):
     workers = [job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.001") for _ in range(3)]
     said = [worker.communicate(timeout=60)[1] for worker in workers]
@@ -158,76 +142,6 @@ def test_shards_together_are_the_single_run(job, tmp_path, count, rows):
     assert names[0] == names[1]
 
 
-@pytest.mark.slow
-def test_shards_at_the_same_time_publish_once(job, folder, whole, out):
-    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
-    shards = [job.start(*arguments, JOB_COMPLETION_INDEX=str(i), JOB_COMPLETIONS="3") for i in range(3)]
-    said = [shard.communicate(timeout=60)[1] for shard in shards]
-    assert [shard.returncode for shard in shards] == [0, 0, 0], said
-    assert out.digest() == whole.digest()
-
-
-@pytest.mark.parametrize(
-    "step",
-    sampled(["Output", "find_files", "load_model", "Plan", "RunRecord", "Progress", "Run"], ["load_model"]),
-)
-def test_another_worker_finishes_while_this_one_starts(job, folder, whole, out, monkeypatch, step):
-    arguments, module = ("--input", folder, "--output", out.path, *OPTIONS), job.module("job")
-    real = getattr(module, step)
-
-    def late(*args, **kwargs):
-        monkeypatch.undo()
-        assert job(*arguments) == 0
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(module, step, late)
-    assert job(*arguments) == 0
-    assert out.digest() == whole.digest()
-    assert sorted(path.name for path in out.path.iterdir() if path.name.startswith("_p")) == [
-        "_plan.json",
-        "_provenance.json",
-    ]
-
-
-@pytest.mark.slow
-def test_local_workers_share_the_work(job, folder, whole, out):
-    process = job.start("--input", folder, "--output", out.path, *OPTIONS, "--workers", 2)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    assert out.digest() == whole.digest()
-    shards = Counter(run["shard"] for run in out.read_json("_provenance.json")["runs"])
-    assert shards == {"0/1.0/2": 1, "0/1.1/2": 1}
-
-
-@pytest.mark.slow
-def test_merge_tells_what_is_missing_and_completes_the_rest(job, folder, out, capsys):
-    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
-    assert job(*arguments, "--shard", "0/2") == 0
-    assert job.main("merge", "--output", out.path) == 1
-    assert "is not complete" in capsys.readouterr().err
-    assert not out.complete
-    assert job(*arguments, "--shard", "1/2") == 0
-    assert job.main("merge", "--output", out.path) == 0
-    assert out.complete
-
-
-@pytest.mark.slow
-def test_the_last_shard_publishes_while_merge_looks_for_what_is_missing(job, folder, whole, out, monkeypatch):
-    module = job.module("job")
-    arguments, real = ("--input", folder, "--output", out.path, *OPTIONS), module.missing_parts
-    assert job(*arguments, "--shard", "0/2") == 0
-
-    def late(*args):
-        monkeypatch.undo()
-        missing = real(*args)
-        assert job(*arguments, "--shard", "1/2") == 0
-        return missing
-
-    monkeypatch.setattr(module, "missing_parts", late)
-    assert job.main("merge", "--output", out.path) == 0
-    assert out.digest() == whole.digest()
-
-
 @pytest.mark.parametrize("step", sampled(["make_data", "tidy"], ["make_data"]))
 def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
     store = job.module("output").Output
@@ -241,19 +155,6 @@ def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
         with pytest.raises(KeyboardInterrupt):
             job(*arguments)
     assert job(*arguments) == 0
-    assert out.digest() == whole.digest()
-
-
-@pytest.mark.slow
-def test_a_lost_race_to_publish_is_no_error(job, folder, whole, out):
-    """A worker that was about to write when another one published finds the folder gone."""
-    arguments = ("--input", folder, "--output", out.path, *OPTIONS)
-    late = job.start(*arguments, SLOW="0.05")
-    while not list(out.path.glob("_parts/*.parquet")):
-        time.sleep(0.005)
-    assert job(*arguments) == 0
-    _, said = late.communicate(timeout=60)
-    assert late.returncode == 0, said
     assert out.digest() == whole.digest()
 
 

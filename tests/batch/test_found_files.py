@@ -26,42 +26,15 @@ def files(job, *locations: object, output: object = None) -> list[str]:
     return sorted(os.path.relpath(file.path, Path(str(locations[0]).partition("in/")[0] + "in")) for file in found)
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["[!a].jsonl", "[ab].jsonl", "[!a-b].jsonl", "[^a].jsonl", "?.jsonl", "[!]a].jsonl", "[-a].jsonl", "*/[!a].jsonl",
-     "sub[!a]a.jsonl", "*[!b].jsonl", "[a-b]*.jsonl", "[.jsonl", "*.json[l]"],
-)  # fmt: skip
-def test_wildcards_are_those_of_python(job, source, pattern):
-    """`[^a]` is the one that differs between shells; Python's glob takes it for one of two signs."""
-    expected = sorted(path.relative_to(source).as_posix() for path in source.glob(pattern))
-    if not expected:
-        with pytest.raises(job.module("exits").BadConfiguration):
-            files(job, f"{source}/{pattern}")
-        return
-    assert files(job, f"{source}/{pattern}") == expected
-
-
-def test_folders_that_a_wildcard_leads_to_are_told(job, source, capsys):
-    """In a shell `in/*` without quotes would be these folders too; to leave them out in silence is half an input."""
-    assert "sub/a.jsonl" not in files(job, f"{source}/*")
-    assert f"folders that {source}/* leads to are not read (1): {source}/*/** is" in capsys.readouterr().err
-    assert "sub/a.jsonl" in files(job, f"{source}/*/**")
+def test_folders_that_a_wildcard_matches_are_read_as_in_a_shell(job, source):
+    assert files(job, f"{source}/*") == sorted(NAMES)
+    expected = {"*": 3, "a*": 1, "**": 3, "**/*": 3, "**/[bc].jsonl": 2, "s*/*": 2, "sub": 2, "?ub/c.*": 1}
     with object_store() as store:
         for name in ("in/a.jsonl", "in/sub/b.jsonl", "in/sub/c.jsonl"):
             store.put(name, b'{"text": "a"}\n')
-        for pattern, said in (("*", True), ("a*", False), ("**/*", False)):
-            capsys.readouterr()
-            job.module("inputs").find_files([store.uri(f"in/{pattern}")])
-            assert ("leads to are not read (1)" in capsys.readouterr().err) is said, pattern
-
-
-def test_a_pattern_from_the_root(job, source):
-    [first, *rest] = source.parts[1:]
-    assert len(files(job, "/" + first[:-1] + "?/" + "/".join([*rest, "a.jsonl"]))) == 1
-
-
-def test_a_pattern_that_goes_up_again(job, source):
-    assert files(job, f"{source}/*/../a.jsonl") == ["a.jsonl"]
+        for pattern, count in expected.items():
+            found = job.module("inputs").find_files([store.uri(f"in/{pattern}")])
+            assert len(found) == count, (pattern, found)
 
 
 def test_links_in_a_circle_are_followed_once(job, source, out):
@@ -77,7 +50,7 @@ def test_a_file_that_several_paths_lead_to_is_read_once(job, source, tmp_path, o
     arguments = (source, source / "a.jsonl", source / "sub" / ".." / "b.jsonl", f"{source}/*.jsonl")
     assert job("--input", *arguments, "--output", out.path) == 0
     assert sorted(row["text"] for row in out.rows()) == sorted(NAMES)
-    assert "each is read once" in capsys.readouterr().err
+    assert "each file is read once" in capsys.readouterr().err
 
 
 def test_the_output_in_the_input_is_no_input(job, source, capsys):
@@ -95,32 +68,6 @@ def test_the_output_in_the_input_is_no_input(job, source, capsys):
     assert "is in the output" in capsys.readouterr().err
 
 
-def test_the_output_beside_the_input_file(job, source):
-    out = Output(source)
-    for _ in range(2):
-        assert job("--input", source / "a.jsonl", "--output", out.path) == 0
-    assert [path.name for path in (source / "data").iterdir()] == ["part-00000-000000.parquet"]
-
-
-def test_options_of_an_address_are_no_wildcard(job):
-    inputs = job.module("inputs")
-    split = inputs._without_query
-    assert split("s3://bucket/in?endpoint_override=http://host:9000") == (
-        "s3://bucket/in", "?endpoint_override=http://host:9000")  # fmt: skip
-    assert split("s3://bucket/*.txt?region=x&scheme=http") == ("s3://bucket/*.txt", "?region=x&scheme=http")
-    assert split("s3://bucket/a?.txt") == ("s3://bucket/a?.txt", "")
-    assert split("/data/a?b=c") == ("/data/a?b=c", "")
-
-
-def test_a_password_holds_no_wildcards(job):
-    with object_store() as store:
-        store.put("in/a.jsonl", b"{}\n")
-        address = store.uri("in").replace("anything", "any*thing")
-        [file] = job.module("inputs").find_files([address])
-        [other] = job.module("inputs").find_files([address.replace("/in?", "/in/*.jsonl?")])
-    assert (file.name, other.name) == ("a.jsonl", "a.jsonl")
-
-
 @pytest.mark.parametrize("way", ["itself", "folder", "wildcard"])
 def test_what_is_neither_file_nor_folder(job, tmp_path, out, capsys, way):
     """A pipe beside a file as well: whoever named it so expects its rows."""
@@ -129,7 +76,7 @@ def test_what_is_neither_file_nor_folder(job, tmp_path, out, capsys, way):
     write_jsonl(tmp_path / "in" / "a.jsonl", ["x"])
     source = {"itself": "in/pipe.jsonl", "folder": "in", "wildcard": "in/*.jsonl"}[way]
     assert job("--input", tmp_path / source, "--output", out.path) == 78
-    assert "neither a file nor a folder" in capsys.readouterr().err
+    assert "is not a file, but a pipe or a broken link" in capsys.readouterr().err
     (tmp_path / "in" / "pipe.jsonl").unlink()
     for name in ("pipe", "_pipe.jsonl", "_hidden/pipe.jsonl"):
         (tmp_path / "in" / name).parent.mkdir(exist_ok=True)
@@ -162,13 +109,3 @@ def test_links_out_of_the_input_are_files_of_their_own(job, tmp_path, out):
     inputs = (tmp_path / "in", tmp_path / "in" / "year=1" / "a.jsonl", tmp_path / "in" / "year=2")
     assert job("--input", *inputs, "--output", twice.path) == 0
     assert len(twice.rows()) == 2, "a path that is named twice"
-    with_store = Output(tmp_path / "with_store")
-    assert job("--input", tmp_path / "in", store, "--output", with_store.path) == 0
-    assert len(with_store.rows()) == 1, "all are the file that the input holds itself"
-
-
-def test_a_folder_that_several_links_lead_to_is_read_once(job, source, tmp_path, out):
-    for name in ("current", "latest"):
-        (tmp_path / name).symlink_to(source)
-    assert job("--input", tmp_path / "current", tmp_path / "latest", source, "--output", out.path) == 0
-    assert sorted(row["text"] for row in out.rows()) == sorted(NAMES)

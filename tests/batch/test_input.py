@@ -51,16 +51,6 @@ def test_folders_wildcards_and_several_inputs(job, tmp_path, out):
     assert [row["file"] for row in clash.rows()] == [f"{tmp_path}/x/1.jsonl", f"{tmp_path}/z/1.jsonl"]
 
 
-def test_a_filesystem_of_fsspec(job, out):
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    memory = fsspec.filesystem("memory")
-    memory.pipe("/in/a.txt", b"one\ntwo\nthree\n")
-    assert job("--input", "memory://in", "--output", "memory://out", "--part-rows", 2) == 0
-    assert {"/out/_SUCCESS", "/out/_manifest.json"} <= set(memory.find("/out"))
-    assert sorted(p for p in memory.find("/out/data")) == [f"/out/data/part-00000-00000{n}.parquet" for n in range(2)]
-    assert job("--input", "memory://in", "--output", "memory://out", "--part-rows", 2) == 0
-
-
 def test_kept_columns_keep_their_types(job, tmp_path, out):
     table = pa.table({"body": ["a", "b"], "n": pa.array([1, 2], pa.int8()), "when": pa.array([1, 2], pa.timestamp("s")),
                       "kind": pa.array(["x", "y"]).dictionary_encode()})  # fmt: skip

@@ -13,9 +13,6 @@ from tests.batch.conftest import PACKAGE, texts, write_jsonl
 from tests.runtime.standin_model import lose_device
 from tests.sampling import every, sampled
 
-# What CuPy and the CUDA libraries say; the text is all there is, since the error is a plain RuntimeError.
-CUDA_WORDS = ["CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"]
-
 
 def test_sorted_by_length_and_given_back_in_order(job, model, tmp_path, out, monkeypatch):
     seen: list[list[int]] = []
@@ -50,21 +47,6 @@ def test_out_of_memory_halves_the_batch_and_remembers(job, model, tmp_path, out,
     failed = [call for call in calls if call[2]]
     assert 1 <= len(failed) <= 12, f"{len(failed)} of {len(calls)} batches did not fit: what did not fit was forgotten"
     assert max(size for size, _, _ in calls[2:]) > 16, "short texts must not pay for long ones"
-
-
-@pytest.mark.parametrize("words", sampled(CUDA_WORDS, every(3)))
-def test_words_of_cuda_for_no_memory_halve_the_batch_too(job, model, tmp_path, out, monkeypatch, words):
-    predict = model.predict
-
-    def limited(self, batch):
-        if len(batch) > 9:
-            raise RuntimeError(words)
-        return predict(self, batch)
-
-    monkeypatch.setattr(model, "predict", limited)
-    source = write_jsonl(tmp_path / "a.jsonl", texts(50))
-    assert job("--input", source, "--output", out.path) == 0
-    assert len(out.rows()) == 50
 
 
 def test_a_row_too_large_for_the_memory_is_a_bad_row(job, model, tmp_path, out, monkeypatch):
@@ -107,15 +89,19 @@ def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path
 
 
 ANSWERS: dict[str, tuple[Any, int, str]] = {
-    "one too few": (lambda batch: [{"a": 1}] * (len(batch) - 1), 78, "has to give one for each"),
-    "a column that is there": (lambda batch: [{"text": "x"}] * len(batch), 78, "a column 'text' already"),
+    "one too few": (lambda batch: [{"a": 1}] * (len(batch) - 1), 78, "predict returned 1 answers for 2 inputs"),
+    "a column that is there": (
+        lambda batch: [{"text": "x"}] * len(batch),
+        78,
+        "both have a column 'text'",
+    ),
     "nothing": (lambda batch: [{}] * len(batch), 78, "empty"),
     "an object": (lambda batch: [{"a": object()}] * len(batch), 78, "cannot be a column 'a'"),
-    "None": (lambda batch: None, 78, "predict gave NoneType"),
-    "a generator": (lambda batch: ({"a": 1} for _ in batch), 78, "predict gave generator"),
-    "an array": (lambda batch: np.zeros(len(batch)), 78, "predict gave ndarray"),
-    "one dict for all": (lambda batch: {"a": [1] * len(batch)}, 78, "predict gave dict"),
-    "numbers": (lambda batch: [1.0] * len(batch), 78, "predict gave a list with float"),
+    "None": (lambda batch: None, 78, "predict returned None"),
+    "a generator": (lambda batch: ({"a": 1} for _ in batch), 78, "predict returned a generator"),
+    "an array": (lambda batch: np.zeros(len(batch)), 78, "predict returned ndarray"),
+    "one dict for all": (lambda batch: {"a": [1] * len(batch)}, 78, "predict returned dict"),
+    "numbers": (lambda batch: [1.0] * len(batch), 78, "predict returned a list with float"),
     "an error at once": (lambda batch: 1 / 0, 78, "fails on its own examples: ZeroDivisionError"),
 }
 
@@ -142,26 +128,6 @@ def test_an_input_that_the_model_rejects_is_put_aside_with_its_message(job, mode
     assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5) == 0
     assert [(row["row"], row["reason"]) for row in out.quarantined()] == [(1, "the image is blurred")]
     assert [row["row"] for row in out.rows()] == [0, 2]
-
-
-def test_an_answer_that_is_none_later_is_the_models_mistake(job, model, tmp_path, out, monkeypatch, capsys):
-    monkeypatch.setattr(model, "predict", lambda self, b: [None if "late" in t else {"a": 1} for t in b])
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x", "late"]), "--output", out.path) == 78
-    assert "predict gave a list with NoneType" in capsys.readouterr().err
-
-
-def test_answers_of_all_kinds_become_columns(job, model, tmp_path, out, monkeypatch):
-    numpy = pytest.importorskip("numpy", reason="NumPy is not installed")
-
-    def answers(self, batch):
-        vector = numpy.array([0.5, 0.25], numpy.float32)
-        return [{"s": t, "i": len(t), "f": 0.1, "b": True, "l": [1.0, 2.0], "v": vector} for t in batch]
-
-    monkeypatch.setattr(model, "predict", answers)
-    source = write_jsonl(tmp_path / "a.jsonl", ["one", "three"])
-    assert job("--input", source, "--output", out.path, "--keep", "") == 0
-    assert out.rows()[1] == {"file": "a.jsonl", "row": 1, "s": "three", "i": 5, "f": 0.1, "b": True,
-                             "l": [1.0, 2.0], "v": [0.5, 0.25]}  # fmt: skip
 
 
 DAY, MOMENT = date(2020, 1, 2), datetime(2020, 1, 2, 3, 4, 5)
@@ -195,12 +161,6 @@ def test_no_date_or_time_is_changed(job, model, tmp_path, out, monkeypatch, case
         assert row["when"] == (late if row["text"] == "late" else first), case
 
 
-def test_examples_that_make_no_column(job, model, tmp_path, out, monkeypatch, capsys):
-    monkeypatch.setattr(model, "predict", lambda self, batch: [{"a": [DAY, MOMENT][n % 2]} for n in range(len(batch))])
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
-    assert "answers to its own examples do not fit one column" in capsys.readouterr().err
-
-
 def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, monkeypatch, capsys):
     predict, calls = model.predict, [0]
 
@@ -216,33 +176,6 @@ def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, mo
     assert "fails on its own examples now" in capsys.readouterr().err
 
 
-def test_a_load_that_nothing_runs_is_refused(job, model, tmp_path, out, monkeypatch, capsys):
-    async def load(self, device):
-        raise AssertionError("never run")
-
-    monkeypatch.setattr(model, "load", lambda self, device: load(self, device))
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
-    assert "write def, not async def" in capsys.readouterr().err
-
-
-def test_an_error_whose_words_raise_is_a_bad_row(job, model, tmp_path, out, monkeypatch):
-    class Wordless(ValueError):
-        def __str__(self):
-            raise SystemExit(0)
-
-    predict = model.predict
-
-    def fails(self, batch):
-        if "bad" in batch:
-            raise Wordless
-        return predict(self, batch)
-
-    monkeypatch.setattr(model, "predict", fails)
-    source = write_jsonl(tmp_path / "a.jsonl", ["good", "bad", "fine"])
-    assert job("--input", source, "--output", out.path, "--on-error", "quarantine", "--max-bad", "1") == 0
-    assert [row["text"] for row in out.rows()] == ["good", "fine"]
-
-
 def test_a_model_that_cannot_be_imported(job, tmp_path, out):
     file = job.child / "src" / PACKAGE / "model.py"
     before = file.read_text()
@@ -256,28 +189,7 @@ def test_a_model_that_cannot_be_imported(job, tmp_path, out):
     assert "model.py cannot be imported: No module named 'nothing_of_this_name'" in said
 
 
-def test_metrics_for_prometheus(job, tmp_path, out):
-    metrics = tmp_path / "job.prom"
-    source = write_jsonl(tmp_path / "a.jsonl", [*texts(50), "RAISE"])
-    options = ("--on-error", "skip", "--metrics-file", metrics, "--shard", "0/1")
-    assert job("--input", source, "--output", out.path, *options) == 0
-    text = metrics.read_text()
-    for line in ('job_rows{shard="0/1"} 51.0', 'job_bad_rows{shard="0/1"} 1.0', 'job_done{shard="0/1"} 1.0'):
-        assert line in text, text
-
-
-def test_provenance_in_an_image(job, tmp_path, out, monkeypatch):
-    for name, value in {"APP_VERSION": "v1-3-gabc", "APP_IMAGE": "unknown", "IMAGE": "a/b@sha256:1"}.items():
-        monkeypatch.setenv(name, value)
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", texts(3)), "--output", out.path) == 0
-    story = out.read_json("_provenance.json")
-    assert story["code"]["commit"] == "v1-3-gabc"
-    assert story["image"]["name"] == "a/b@sha256:1"
-
-
-def test_provenance_tells_how_to_make_it_again(job, tmp_path, out, monkeypatch):
-    module = job.module("provenance")
-    monkeypatch.setattr(module.metadata, "version", lambda name: "1.2.3")
+def test_provenance_tells_how_to_make_it_again(job, tmp_path, out):
     source = write_jsonl(tmp_path / "a.jsonl", texts(30))
     arguments = ("--input", source, "--output", out.path, "--part-rows", 10)
     assert job(*arguments, "--shard", "0/2") == 0
@@ -286,9 +198,8 @@ def test_provenance_tells_how_to_make_it_again(job, tmp_path, out, monkeypatch):
     assert story["command"].startswith(f"python -m gpu_repo_runtime.batch {PACKAGE} run --input {source}")
     assert (story["rows"], story["written"], story["bad"]) == (30, 30, 0)
     assert (story["input"]["files"], story["input"]["bytes"]) == (1, source.stat().st_size)
-    assert story["versions"]["pyarrow"]
+    assert story["packages"]["pyarrow"]
     assert story["device"]["device"] == "cpu"
-    assert story["code"]["runtime"] == "1.2.3"
     assert len(story["code"]["sha256"]) == 64
     assert story["parameters"]["part_rows"] == 10
     assert [(run["shard"], run["exit_code"]) for run in story["runs"]] == [("0/2", 0), ("1/2", 0)]

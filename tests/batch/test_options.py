@@ -37,30 +37,10 @@ def test_the_first_rows_alone(job, tmp_path, out, kind, limit, part_rows):
     assert [row["text"] for row in out.rows()] == lines[:limit]
 
 
-def test_blank_lines_are_none_of_the_first_rows_and_a_cut_file_behind_them_does_not_matter(job, tmp_path, out):
-    (tmp_path / "a.jsonl").write_text('\n{"text": "a"}\n\n{"text": "b"}\nno JSON\n')
+def test_a_bad_row_behind_the_first_ones_does_not_matter(job, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text('{"text": "a"}\n{"text": "b"}\nno JSON\n')
     assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--limit", 2) == 0
     assert [row["text"] for row in out.rows()] == ["a", "b"]
-
-
-def test_another_limit_is_another_plan(job, tmp_path, out, capsys):
-    source = write_jsonl(tmp_path / "a.jsonl", texts(20))
-    assert job("--input", source, "--output", out.path, "--limit", 5) == 0
-    assert job("--input", source, "--output", out.path, "--limit", 6) == 78
-    said = capsys.readouterr().err
-    assert "--limit is another one" in said
-    assert "changed" not in said, "the file has not"
-
-
-@pytest.mark.parametrize("option", [("--delimiter", ";"), ("--encoding", "latin-1")])
-def test_the_option_is_named_and_not_the_file(job, tmp_path, out, capsys, option):
-    (tmp_path / "a.csv").write_text("text\na\n")
-    assert job("--input", tmp_path / "a.csv", "--output", out.path) == 0
-    capsys.readouterr()
-    assert job("--input", tmp_path / "a.csv", "--output", out.path, *option) == 78
-    said = capsys.readouterr().err
-    assert f"begun otherwise: {option[0]} was not set, now " in said
-    assert "changed" not in said, "the file has not"
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16", "utf-16-le", "shift-jis"])
@@ -74,23 +54,6 @@ def test_csv_as_others_write_it(job, tmp_path, out, encoding, delimiter):
     for shard in ("1/2", "0/2"):
         assert job("--input", tmp_path / "a.csv", "--output", out.path, *options, "--shard", shard) == 0
     assert [(row["id"], row["text"]) for row in out.rows()] == list(enumerate(lines))
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
-def test_bytes_that_an_encoding_does_not_have_are_a_bad_row(job, tmp_path, out, name):
-    lines = [b'{"text": "fine"}\n', b'{"text": "\x81"}\n', b'{"text": "\xfc"}\n']
-    (tmp_path / name).write_bytes(b"".join(lines))
-    options = ("--encoding", "cp1252", "--on-error", "quarantine", "--max-bad", 0.5)
-    assert job("--input", tmp_path / name, "--output", out.path, *options) == 0
-    assert [row["row"] for row in out.quarantined()] == [1]
-    assert "ü" in out.rows()[1]["text"]
-
-
-@pytest.mark.parametrize(("option", "value"), [("--delimiter", ""), ("--delimiter", "ab"), ("--encoding", "base64"),
-                                               ("--encoding", "idna"), ("--encoding", "punycode"),
-                                               ("--encoding", "nothing"), ("--limit", "0")])  # fmt: skip
-def test_values_that_make_no_sense(job, tmp_path, out, option, value):
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path, option, value) == 78
 
 
 def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, out, capsys):
@@ -110,14 +73,6 @@ def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, ou
     assert job(*arguments, "--on-error", "skip") == 78, "what is in quarantine stays there"
 
 
-def test_a_complete_result_keeps_its_mode(job, tmp_path, out):
-    source = write_jsonl(tmp_path / "a.jsonl", ["x", "y"])
-    assert job("--input", source, "--output", out.path) == 0
-    before = out.digest()
-    assert job("--input", source, "--output", out.path, "--on-error", "skip") == 78
-    assert out.digest() == before
-
-
 @pytest.mark.parametrize("kind", sampled(["parquet", "jsonl", "csv"], ["parquet"]))
 def test_folders_are_columns(job, tmp_path, out, kind):
     two_files(tmp_path / "flat", kind)
@@ -133,26 +88,14 @@ def test_folders_are_columns(job, tmp_path, out, kind):
     assert len(rows) == 20
 
 
-def test_a_column_of_the_file_counts_more_than_its_folder(job, tmp_path, out):
-    (tmp_path / "in" / "id=9").mkdir(parents=True)
-    write_jsonl(tmp_path / "in" / "id=9" / "a.jsonl", ["x", "y"])
-    assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "id") == 0
-    assert [row["id"] for row in out.rows()] == [0, 1]
-
-
 def test_a_text_is_not_the_name_of_a_folder(job, tmp_path, out, capsys):
     (tmp_path / "in" / "city=Ulm").mkdir(parents=True)
     write_jsonl(tmp_path / "in" / "city=Ulm" / "a.jsonl", ["x", "y"])
     assert job("--input", tmp_path / "in", "--output", out.path, "--column", "city") == 78
-    assert "an input cannot be made of the names of folders alone" in capsys.readouterr().err
+    assert "is the name of a folder" in capsys.readouterr().err
 
 
-def test_what_is_refused_leaves_no_folders(job, tmp_path, out):
-    assert job("--input", tmp_path / "nothing", "--output", out.path) == 78
-    assert not out.path.exists()
-
-
-@pytest.mark.parametrize("written", ["s3:/bucket/out", "gs:/bucket/out", "hdfs:/out", "memory:/out"])
+@pytest.mark.parametrize("written", ["s3:/bucket/out", "file:/out"])
 def test_an_address_with_one_slash_is_no_folder(job, tmp_path, monkeypatch, capsys, written):
     monkeypatch.chdir(tmp_path)
     source = write_jsonl(tmp_path / "a.jsonl", ["x"])
@@ -163,33 +106,15 @@ def test_an_address_with_one_slash_is_no_folder(job, tmp_path, monkeypatch, caps
     assert job("--input", source, "--output", f"./{written}") == 0, "a folder of this name"
 
 
-def test_a_file_address_as_hadoop_writes_it(job, tmp_path, out):
-    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
-    assert job("--input", f"file:{source}", "--output", f"file:{out.path}") == 0
-    assert [row["text"] for row in out.rows()] == ["x"]
-
-
 def test_a_name_with_a_comma_is_quoted(job, tmp_path, out, capsys):
     (tmp_path / "a.jsonl").write_text('{"text": "x", "a,b": 1, "a": 2, "b": 3}\n')
     assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", '"a,b",a') == 0
     assert [(row["a,b"], row["a"]) for row in out.rows()] == [(1, 2)]
     assert job("--input", tmp_path / "a.jsonl", "--output", tmp_path / "other", "--keep", '"a,b') == 78
-    assert "is no list of names" in capsys.readouterr().err
+    assert "is not a list of names" in capsys.readouterr().err
 
 
-def test_a_folder_that_was_deleted_is_named(job, tmp_path, out, monkeypatch, capsys):
-    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
-    try:
-        assert job("--input", source, "--output", out.path) == 78
-    finally:
-        monkeypatch.chdir(tmp_path)
-    assert "the folder that the job was started in was deleted" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("root", ["/", "//", "file:///", "file:/", "/tmp/.."])
+@pytest.mark.parametrize("root", ["/", "//", "file:///", "/tmp/.."])
 def test_the_root_of_the_disk_is_no_output(job, tmp_path, monkeypatch, capsys, root):
     """As $FOLDER/ is where the variable is empty."""
     monkeypatch.setattr(job.module("output").Output, "prepare", lambda *_: pytest.fail("it would write there"))

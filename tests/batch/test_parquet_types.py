@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.batch.conftest import write_jsonl
 from tests.batch.test_types import OPTIONS
 from tests.sampling import every, sampled
 
@@ -79,20 +78,3 @@ def test_a_page_whose_content_is_not_that_of_its_checksum(job, tmp_path, out):
     assert job("--input", source, "--output", tmp_path / "all", "--on-error", "quarantine", "--max-bad", 1) == 0
     assert not list((tmp_path / "all" / "data").glob("*/*"))
     assert "cannot be read" in pq.read_table(tmp_path / "all" / "_quarantine")["reason"][0].as_py()
-
-
-DEEP = 60
-
-
-def nested(levels: int) -> list[Any]:
-    """Return a list in a list, and so on."""
-    value: list[Any] = []
-    for _ in range(levels):
-        value = [value]
-    return value
-
-
-def test_an_answer_that_readers_of_parquet_refuse(job, model, tmp_path, out, monkeypatch, capsys):
-    monkeypatch.setattr(model, "predict", lambda self, batch: [{"v": nested(DEEP)} for _ in batch])
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
-    assert "too deep for Parquet" in capsys.readouterr().err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import signal
 import time
@@ -14,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
-from tests.sampling import every, sampled
 
 FILES = 100
 ROWS = 3
@@ -72,49 +70,6 @@ def test_a_bad_row_is_that_of_its_file(job, folder, out, capsys):
     assert (bad["file"], bad["row"], bad["raw"]) == ("007.jsonl", 2, b'{"text": 1}')
 
 
-def test_a_text_that_the_model_refuses_is_that_of_its_file(job, folder, out):
-    write_jsonl(folder / "055.jsonl", ["fine", "RAISE"])
-    assert job("--input", folder, "--output", out.path, *QUARANTINE) == 0
-    assert [(bad["file"], bad["row"]) for bad in out.quarantined()] == [("007.jsonl", 2), ("055.jsonl", 1)]
-    assert rows_of(out) == [row for row in expected(folder) if row[2] != "RAISE"]
-
-
-@pytest.mark.slow
-def test_the_end_of_a_cut_archive_is_that_of_its_file(job, tmp_path, out):
-    source = tmp_path / "in"
-    source.mkdir()
-    for number in range(FILES):
-        content = gzip.compress(f'{{"text": "number {number}"}}\n'.encode())
-        (source / f"{number:03d}.jsonl.gz").write_bytes(content[:-12] if number == 40 else content)
-    assert job("--input", source, "--output", out.path, *QUARANTINE, "--max-bad", 1) == 0
-    assert [bad["file"] for bad in out.quarantined()] == ["040.jsonl.gz"]
-    assert [(file, row) for file, row, _ in rows_of(out)] == [
-        (f"{number:03d}.jsonl.gz", 0) for number in range(FILES) if number != 40
-    ]
-
-
-@pytest.mark.parametrize("form", sampled(["csv", "txt"], ["csv"]))
-def test_other_text_files(job, tmp_path, out, form):
-    source = tmp_path / "in"
-    source.mkdir()
-    for number in range(FILES):
-        header = "" if form == "txt" else "text,id\n" if number % 2 else "id,text\n"
-        row = f"t{number}" if form == "txt" else f"t{number},{number}" if number % 2 else f"{number},t{number}"
-        (source / f"{number:03d}.{form}").write_text(f"{header}{row}\n")
-    assert job("--input", source, "--output", out.path) == 0
-    assert rows_of(out) == [(f"{number:03d}.{form}", 0, f"t{number}") for number in range(FILES)]
-    assert len(parts_of(out)) < FILES
-
-
-def test_folders_are_columns_of_their_files(job, tmp_path, out):
-    for number in range(FILES):
-        (tmp_path / "in" / f"day={number:03d}").mkdir(parents=True)
-        write_jsonl(tmp_path / "in" / f"day={number:03d}" / "a.jsonl", [f"t{number}"])
-    assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "day,text") == 0
-    assert [(row["day"], row["text"]) for row in out.rows()] == [(f"{n:03d}", f"t{n}") for n in range(FILES)]
-    assert len(parts_of(out)) < FILES
-
-
 def test_few_files_and_large_ones_have_their_own_parts(job, tmp_path, out):
     source = tmp_path / "in"
     source.mkdir()
@@ -154,54 +109,6 @@ def test_parquet_files_share_parts(job, tables, out):
     assert named == sorted(path.name for path in tables.iterdir())
 
 
-def write_repeated(folder: Path) -> Path:
-    """Write many Parquet files whose few bytes hold 500 rows each."""
-    folder.mkdir()
-    for number in range(FILES):
-        pq.write_table(pa.table({"text": [f"text of file {number}"] * 500}), folder / f"{number:03d}.parquet")
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("limit", "most"), sampled([(("--part-rows", 1200), 1200), (("--part-bytes", 20_000), 800)], every(2))
-)
-def test_limits_hold_for_small_files_of_many_rows(job, tmp_path, out, limit, most):
-    source = write_repeated(tmp_path / "in")
-    assert job("--input", source, "--output", out.path, *limit) == 0
-    assert max(part["rows"] for part in parts_of(out)) <= most
-    wanted = [(f"{n:03d}.parquet", row, f"text of file {n}") for n in range(FILES) for row in range(500)]
-    assert rows_of(out) == wanted
-
-
-@pytest.mark.slow
-def test_limits_hold_for_small_archives_of_many_lines(job, tmp_path, out):
-    source = tmp_path / "in"
-    source.mkdir()
-    for number in range(FILES):
-        content = "".join(f'{{"text": "line {row}"}}\n' for row in range(300))
-        (source / f"{number:03d}.jsonl.gz").write_bytes(gzip.compress(content.encode()))
-    assert job("--input", source, "--output", out.path, "--part-rows", 1000) == 0
-    assert max(part["rows"] for part in parts_of(out)) <= 1000
-    wanted = [(f"{n:03d}.jsonl.gz", row, f"line {row}") for n in range(FILES) for row in range(300)]
-    assert rows_of(out) == wanted
-
-
-@pytest.mark.slow
-def test_shards_and_damage_where_small_files_have_several_parts(job, tmp_path, out):
-    source = write_repeated(tmp_path / "in")
-    arguments = ("--input", source, "--part-rows", 1200)
-    whole = Output(tmp_path / "whole")
-    assert job(*arguments, "--output", whole.path, "--shard", "0/1") == 0
-    for index in (2, 0, 1):
-        assert job(*arguments, "--output", out.path, "--shard", f"{index}/3") == 0
-    assert out.rows() == whole.rows()
-    before = out.digest()
-    several = next(part for part in parts_of(out) if part["index"] == 1)
-    (out.path / "data" / f"part-{several['unit']:05d}-000001.parquet").unlink()
-    assert job(*arguments, "--output", out.path, "--shard", f"{several['unit'] % 3}/3") == 0
-    assert out.digest() == before
-
-
 def test_shards_share_the_work_and_the_last_one_publishes(job, folder, tmp_path, out):
     whole = Output(tmp_path / "whole")
     arguments = ("--input", folder, *QUARANTINE)
@@ -213,19 +120,6 @@ def test_shards_share_the_work_and_the_last_one_publishes(job, folder, tmp_path,
     assert job(*arguments, "--output", whole.path) == 0
     assert out.rows() == whole.rows()
     assert out.quarantined() == whole.quarantined()
-
-
-@pytest.mark.slow
-def test_merge_says_what_is_missing_and_publishes(job, folder, out, capsys, monkeypatch):
-    arguments = ("--input", folder, "--output", out.path, *QUARANTINE)
-    assert job(*arguments, "--shard", "0/2") == 0
-    assert job.main("merge", "--output", out.path) == 1
-    assert "the end of file 1" in capsys.readouterr().err
-    monkeypatch.setattr(job.module("job"), "_publish", lambda *_: None)
-    assert job(*arguments, "--shard", "1/2") == 0
-    monkeypatch.undo()
-    assert job.main("merge", "--output", out.path) == 0
-    assert rows_of(out) == expected(folder)
 
 
 @pytest.mark.slow
@@ -244,46 +138,3 @@ def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
         assert process.returncode != 0
     assert job(*arguments, "--output", out.path) == 0
     assert out.digest() == whole.digest()
-
-
-@pytest.mark.slow
-def test_a_part_that_was_deleted_is_made_anew(job, folder, tmp_path, out):
-    arguments = ("--input", folder, "--output", out.path, *QUARANTINE)
-    assert job(*arguments) == 0
-    before = out.digest()
-    (out.path / "data" / "part-00003-000000.parquet").unlink()
-    assert job(*arguments) == 0
-    assert out.digest() == before
-
-
-@pytest.mark.slow
-def test_a_file_among_others_that_changes_ends_the_run(job, folder, out, model, monkeypatch, capsys):
-    real = model.predict
-
-    def change(self: Any, batch: list[str]) -> Any:
-        (folder / "001.jsonl").write_text('{"text": "another one"}\n')
-        return real(self, batch)
-
-    monkeypatch.setattr(model, "predict", change)
-    assert job("--input", folder, "--output", out.path, *QUARANTINE) == 78
-    assert "001.jsonl has changed during the run" in capsys.readouterr().err
-    assert not out.complete
-
-
-def test_each_object_is_opened_a_few_times_only(job, folder, tmp_path, out, monkeypatch):
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    memory = fsspec.filesystem("memory")
-    for path in folder.iterdir():
-        memory.pipe(f"/small/{path.name}", path.read_bytes())
-    opened: list[str] = []
-    real = type(memory)._open
-
-    def counted(self: Any, path: str, *args: Any, **kwargs: Any) -> Any:
-        opened.append(path)
-        return real(self, path, *args, **kwargs)
-
-    monkeypatch.setattr(type(memory), "_open", counted)
-    assert job("--input", "memory://small", "--output", out.path, *QUARANTINE) == 0
-    assert rows_of(out) == expected(folder)
-    of_one = opened.count("/small/050.jsonl")
-    assert of_one <= 4, f"an object of three rows was opened {of_one} times"

@@ -1,138 +1,209 @@
-"""Training goes on where it was stopped, to the same weights; what it writes; what it refuses."""
+"""A training resumes to the same weights after any kill, leaves weights for a service, and refuses what is wrong."""
 
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_repo_runtime.batch import cli
 from gpu_repo_runtime.weights import lockfile
 
-from tests.answers import AnswerSet
 from tests.batch import training
-from tests.sampling import every, sampled
-from tests.templates.test_child import own_copy, run
+from tests.batch.conftest import RUNTIME
+from tests.shared import once
 
-PACKAGE = "topic_finder"
-
-
-@pytest.fixture(scope="module")
-def whole(render, tmp_path_factory) -> tuple[Path, Path]:
-    """Return a rendered plain child, and the output of a training in it that nobody stopped."""
-    child = render(AnswerSet("batch", "plain", training=True))
-    output = tmp_path_factory.mktemp("training") / "whole"
-    process = training.start(sys.executable, child, PACKAGE, output)
-    _, said = process.communicate()
-    assert process.returncode == 0, said
-    return child, output
+OPTIONS = ("--epochs", "4", "--batch-size", "16", "--checkpoint-steps", "3", "--patience", "0")
+NEEDS = ("numpy", "prometheus-client", "pyarrow", "pydantic", "tqdm")
+# Calls of a task's loss or collate at which it is killed, and paths whose change kills it. An epoch has 20 steps.
+KILLED: tuple[int | str, ...] = (9, 25, "checkpoint/.new", "metrics.csv", 30)
 
 
-def test_it_learns_and_writes_what_people_look_at(whole):
-    _, output = whole
-    course = training.outcome(output)["course"]
-    assert len(course) == 3
-    losses = [float(epoch["loss"]) for epoch in course]
-    assert losses == sorted(losses, reverse=True), losses
-    assert float(course[-1]["accuracy"]) > 2 / 8, "no better than a guess"
-    result = json.loads((output / "result.json").read_text())
-    assert result["best"]["epoch"] == 3
-    assert result["settings"]["accumulate"] == 3
-    assert not (output / "_tmp").exists()
-    assert not (output / "mlflow_run.txt").exists()
-    left = lockfile.read(output / "weights/weights.lock").files()
-    assert {path: file.sha256 for path, file in left.items()} == {
-        f"{PACKAGE}/best.pkl": lockfile.sha256_of(output / "best.pkl")
-    }
-    assert lockfile.sha256_of(output / f"weights/{PACKAGE}/best.pkl") == left[f"{PACKAGE}/best.pkl"].sha256
+@pytest.fixture
+def python(request: pytest.FixtureRequest, shared: Path) -> str | Path:
+    """Return the Python that has the packages named by the parameter: this one, that with torch, or a new one."""
+    packages: tuple[str, ...] = request.param
+    if packages in ((), ("torch",)):
+        return request.getfixturevalue("torch_python") if packages else sys.executable
 
+    def make(folder: Path) -> None:
+        uv = Path(sys.executable).parent / "uv"
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+        command = [uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", *NEEDS, *packages]
+        subprocess.run(command, check=True)
 
-@pytest.mark.release
-def test_stopped_training_reaches_the_same_weights(whole, tmp_path):
-    child, _ = whole
-    codes = training.stop_at_random(sys.executable, child, PACKAGE, tmp_path, 1)
-    assert set(codes) <= {0, -signal.SIGKILL, -signal.SIGTERM, 143}, codes
-    assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
-
-
-@pytest.mark.slow
-def test_sigterm_saves_and_does_not_end_with_success(whole, tmp_path):
-    child, _ = whole
-    process = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
-    while not (tmp_path / "out" / "checkpoint.pkl").exists():
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    before = (tmp_path / "out" / "checkpoint.pkl").read_bytes()
-    process.terminate()
-    _, said = process.communicate(timeout=30)
-    assert process.returncode == 143, said
-    assert (tmp_path / "out" / "checkpoint.pkl").read_bytes() != before
-    assert not (tmp_path / "out" / "result.json").exists()
-
-
-@pytest.mark.slow
-def test_early_stopping(whole, tmp_path):
-    child, _ = whole
-    options = ("--epochs", "60", "--patience", "1", "--learning-rate", "0.5", "--device", "cpu")
-    process = training.start(sys.executable, child, PACKAGE, tmp_path / "out", *options)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 0, said
-    result = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert result["epochs"] == result["best"]["epoch"] + 1 < 60
+    return once(shared / f"{packages[0]}-venv", make) / "bin" / "python"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "said"),
-    sampled(
-        [
-            (("--batch-size", "8"), "batch_size was 32, now 8"),
-            ((*training.OPTIONS, "--seed", "7"), "seed was 0, now 7"),
-            (("--batch-size", "100000"), "do not fill one step"),
-            (("--precision", "float16"), "needs the framework torch"),
-            (("--epochs", "0"), "--epochs"),
-            (("--learning-rate", "1e30"), "or too large: "),
-        ],
-        every(6),
-    ),
+    ("task", "python"),
+    [
+        pytest.param(training.PLAIN, (), id="plain"),
+        pytest.param(training.TORCH, ("torch",), id="torch"),
+        pytest.param(training.SCIKIT_LEARN, ("torch",), id="scikit-learn"),
+        pytest.param(training.JAX, ("jax", "optax", "orbax-checkpoint"), marks=pytest.mark.release, id="jax"),
+        pytest.param(training.KERAS, ("tensorflow-cpu",), marks=pytest.mark.release, id="keras"),
+    ],
+    indirect=["python"],
 )
-def test_another_training_is_refused(whole, tmp_path, options, said):
-    child, output = whole
-    before = {path.name: path.read_bytes() for path in output.iterdir() if path.is_file()}
-    process = training.start(sys.executable, child, PACKAGE, output, *options)
-    _, words = process.communicate(timeout=60)
-    assert process.returncode == 78, words
-    assert said in words
-    assert {path.name: path.read_bytes() for path in output.iterdir() if path.is_file()} == before
-    assert not (output / "_tmp").exists()
+def test_a_training_killed_at_any_moment_resumes_to_the_same_weights(task, python, tmp_path):
+    training.write_task(tmp_path, task)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    done = training.train(python, tmp_path, whole, *OPTIONS)
+    assert done.returncode == 0, done.stderr
+    assert float(training.outcome(whole)["course"][-1]["loss"]) < float(training.outcome(whole)["course"][0]["loss"])
+    compared = 0 if task == training.TORCH else 64  # calls of collate before the first step compare the examples
+    done = training.train(python, tmp_path, killed, *OPTIONS, STOP=str(compared + 7))  # two are of the rehearsal
+    assert done.returncode == 128 + signal.SIGTERM, done.stderr
+    saved = [path.name for path in (killed / "checkpoint").glob("[0-9]*")]
+    assert saved == ["3" if task == training.KERAS else "5"], "the last checkpoint, or what was trained before SIGTERM"
+    for where in KILLED:
+        own = {"WATCH": str(killed / where)} if isinstance(where, str) else {"KILL": str(compared + where)}
+        done = training.train(python, tmp_path, killed, *OPTIONS, **own)
+        assert done.returncode == -signal.SIGKILL, (where, done.stderr)
+    loaders = ("--loaders", "1") if task == training.TORCH else ()
+    done = training.train(python, tmp_path, killed, *OPTIONS, *loaders)
+    assert done.returncode == 0, done.stderr
+    assert "going on: epoch" in done.stderr
+    assert training.outcome(killed) == training.outcome(whole)
+
+
+Main = Callable[..., int]
+
+
+@pytest.fixture
+def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Main:
+    """Return a function that trains PLAIN with edits in this process, into the folder `out`."""
+    monkeypatch.syspath_prepend(tmp_path / "src")
+
+    def run(*options: str, edits: dict[str, str] | None = None, output: str = "") -> int:
+        task = training.PLAIN
+        for old, new in (edits or {}).items():
+            assert old in task, old
+            task = task.replace(old, new)
+        package = f"own_{abs(hash((str(tmp_path), task)))}"
+        training.write_task(tmp_path, task, package)
+        where = output or str(tmp_path / "out")
+        return cli.main(package, ["train", "--device", "cpu", "--output", where, *OPTIONS, *options])
+
+    return run
+
+
+def test_what_a_training_leaves(train, tmp_path, capsys):
+    """The second one stops early and says so; its own `save` needs what an estimator has after a step."""
+    assert train() == 0
+    out = tmp_path / "out"
+    found, result = training.outcome(out), json.loads((out / "result.json").read_text())
+    assert list(found["course"][0]) == ["epoch", "steps", "loss", "accuracy"]
+    assert (len(found["course"]), result["best"]["epoch"]) == (4, 4)
+    [(path, file)] = lockfile.read(out / "weights/weights.lock").files().items()
+    assert lockfile.sha256_of(out / "weights" / path) == file.sha256
+    worse = {
+        "return (away**2).mean()": 'return float(os.environ.setdefault("N", "0") + "1")',
+        "        self.weights +=": "        self.learnt = 1\n        self.weights +=",
+        "    estimator = Scores\n": "    estimator = Scores\n\n    def save(self, estimator, folder):\n"
+        "        np.save(folder / 'own.npy', estimator.learnt)\n",
+    }
+    assert train("--patience", "2", edits=worse, output=str(tmp_path / "early")) == 0
+    said = capsys.readouterr().err
+    assert "stopped early after epoch 3: 2 without a lower validation loss" in said
+
+
+MISTAKES = {
+    "return pairs[:320], pairs[320:]": [
+        ("return pairs", "expected two lists or Datasets with a length"),
+        ("return iter(pairs), pairs", "Datasets with a length, to train with and to validate with; got (<zip"),
+        ("return pairs, []", "no examples to validate with"),
+    ],
+    "return (away**2).mean(), {": [
+        ("return float('nan'), {", "the loss is not a number in epoch 1"),
+        ("return undefined, {", "the task fails (above): NameError"),
+        ("1 / (len(x) - 10); return (away**2).mean(), {", "the task fails (above): ZeroDivisionError"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [(old, *one) for old, rows in MISTAKES.items() for one in rows])
+def test_a_mistake_in_the_task_is_named_before_the_first_epoch_ends(train, tmp_path, capsys, old, new, said):
+    edits = {old: new, "zip(*numbers(), strict=True))": "zip(*numbers(), strict=True))[:330]"}
+    if "iter" in new:
+        edits["iter(pairs)"] = "zip(pairs)"
+    assert train(edits=edits) == 78
+    errors = capsys.readouterr().err
+    assert said in errors.splitlines()[-1]
+    assert "epoch 1:" not in errors
+    assert not list((tmp_path / "out" / "checkpoint").glob("[0-9]*")), "the next start would resume with the mistake"
 
 
 @pytest.mark.slow
-def test_two_trainings_at_once_do_not_share_a_folder(whole, tmp_path):
-    child, _ = whole
-    first = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
-    while not (tmp_path / "out" / "checkpoint.pkl").exists():
+def test_another_training_is_refused_and_leaves_the_first_one(train, tmp_path, capsys):
+    assert train() == 0
+    before = training.outcome(tmp_path / "out")
+    for options, edits, said in (
+        (("--batch-size", "8"), {}, "batch_size was 16, now 8"),
+        ((), {"pairs[:320], pairs[320:]": "pairs[::-1][:320], pairs[320:]"}, "checksum of some examples was"),
+        (("--batch-size", "100000"), {}, "do not fill one step"),
+        (("--clip", "2"), {}, "--clip does not apply to plain"),
+        (("--output", "s3://bucket/out"), {}, "to a folder on a disk"),
+    ):
+        assert train(*options, edits=edits) == 78
+        assert said in capsys.readouterr().err.splitlines()[-1]
+        assert training.outcome(tmp_path / "out") == before, said
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_gone_on_from_is_named(train, tmp_path, capsys):
+    assert train() == 0
+    for path, said in (
+        ("checkpoint/80/estimator.pkl", "is cut, or not of this task's network"),
+        ("checkpoint.pt", "is of a version before 0.6"),
+        ("_SUCCESS", "contains the result of a batch job"),
+    ):
+        (tmp_path / "out" / path).write_bytes(b"")
+        assert train("--epochs", "6") == 78
+        assert said in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_sigterm_ends_it_and_a_second_training_is_kept_out(tmp_path):
+    training.write_task(tmp_path, training.PLAIN)
+    out, endless = tmp_path / "out", ("--epochs", "100000", "--patience", "0")
+    environment = os.environ | {"PYTHONPATH": f"{tmp_path / 'src'}{os.pathsep}{RUNTIME}"}
+    command = [sys.executable, "-m", "gpu_repo_runtime.batch", "own", "train", "--output", out, *endless]
+    first = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
+    while not (out / "metrics.csv").exists():
         assert first.poll() is None, first.communicate()
         time.sleep(0.02)
-    second = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "500", "--patience", "0")
-    _, said = second.communicate(timeout=60)
-    # Another try helps once the first has ended.
-    assert second.returncode == 1, said
-    assert "another training is at work in" in said
-    first.kill()
-    first.communicate(timeout=30)
-    third = training.start(sys.executable, child, PACKAGE, tmp_path / "out", "--epochs", "1", "--patience", "0")
-    _, said = third.communicate(timeout=60)
-    assert third.returncode == 0, said
+    second = training.train(sys.executable, tmp_path, out, *endless)
+    first.terminate()
+    said = first.communicate(timeout=60)[1]
+    assert (second.returncode, first.returncode) == (1, 143), said
+    assert "another training is at work in" in second.stderr
+    assert not (out / "result.json").exists()
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_stopped_training_with_a_framework_reaches_the_same_weights(render, tmp_path, torch_build, framework):
-    child = own_copy(render, AnswerSet("batch", framework, training=True), tmp_path)
-    run(child, "scripts/setup", *(("--framework", torch_build) if framework == "torch" else ()))
-    python = str(child / ".venv" / "bin" / "python")
-    codes = training.stop_at_random(python, child, "topic_finder", tmp_path, 2)
-    assert training.outcome(tmp_path / "stopped") == training.outcome(tmp_path / "whole"), codes
+@pytest.mark.slow
+def test_two_processes_train_as_one_does(torch_python, tmp_path):
+    """Without dropout and noise the gradients are the same, and so is what is left of them after rounding."""
+    calm = {"torch.nn.Dropout(0.1), ": "", "+ noise": ""}
+    task = training.TORCH
+    for old, new in calm.items():
+        task = task.replace(old, new)
+    training.write_task(tmp_path, task)
+    one, two = tmp_path / "one", tmp_path / "two"
+    steps = ("--epochs", "2", "--patience", "0")
+    done = training.train(torch_python, tmp_path, one, *steps, "--batch-size", "32")
+    assert done.returncode == 0, done.stderr
+    done = training.train(torch_python, tmp_path, two, *steps, "--batch-size", "8", "--accumulate", "2", processes=2)
+    assert done.returncode == 0, done.stderr
+    losses = [[float(epoch["loss"]) for epoch in training.outcome(path)["course"]] for path in (one, two)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    refused = training.train(torch_python, tmp_path, two, *steps, "--batch-size", "8", "--accumulate", "2")
+    assert "processes was 2, now 1" in refused.stderr, refused.stderr

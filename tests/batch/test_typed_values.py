@@ -103,13 +103,5 @@ def test_a_decimal_is_the_number_that_the_line_holds(made, tmp_path, out, column
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     options = () if column == "amount" else ("--columns", f"amount={column}")
     assert made(AMOUNTS)("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 0
-    assert [row["amount"] for row in out.rows()] == [AMOUNT, "0.1", AMOUNT]
+    assert [row["amount"] for row in out.rows()] == [AMOUNT, "0.10", AMOUNT]
     assert out.rows()[0]["share"] == 0.1
-
-
-def test_lines_that_are_decimals(made, tmp_path, out):
-    (tmp_path / "a.jsonl").write_text(f"{AMOUNT}\n0.5\n")
-    model = AMOUNTS.replace("    class Model:", "    Input = Decimal\n\n\n    class Model:")
-    model = model.replace("one.amount", "one").replace("one.share", "0.0").replace('Input(amount="1")', 'Decimal("1")')
-    assert made(model)("--input", tmp_path / "a.jsonl", "--output", out.path) == 0
-    assert [row["amount"] for row in out.rows()] == [AMOUNT, "0.5"]

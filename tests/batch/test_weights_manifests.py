@@ -11,7 +11,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from gpu_repo_runtime.weights import cli, using
+from gpu_repo_runtime.weights import using
 
 from tests.answers import WEIGHTS, AnswerSet
 from tests.batch.test_kubernetes import environment, job_spec
@@ -68,5 +68,5 @@ def test_an_init_container_fetches_with_the_image_of_the_job(built, base):
     pod = built(base, "weights-init")["template"]["spec"]
     [init], [container] = pod["initContainers"], pod["containers"]
     assert init["image"] == container["image"] == f"{IMAGE}@{DIGEST}"
-    assert init["command"][:3] == ["python", "-m", "gpu_repo_runtime.weights"]
-    assert str(cli._parser().parse_args(init["command"][3:]).into) == "/weights"
+    fetch = ["fetch", "--lock", "weights/weights.lock", "--into", "/weights"]
+    assert init["command"] == ["python", "-m", "gpu_repo_runtime.weights", *fetch]

@@ -68,58 +68,25 @@ def test_workers_share_the_cores(telling, cores, tmp_path, workers):
     assert threads(telling, tmp_path, workers, {}) == {f"{share} {share} {share}"}
 
 
-@pytest.mark.slow
-def test_threads_that_were_asked_for_stay(telling, cores, tmp_path):
-    share = max(1, cores.usable_cores() // 2)
-    assert threads(telling, tmp_path, 2, {"OMP_NUM_THREADS": "7"}) == {f"7 {share} {share}"}
-
-
-def test_one_process_that_may_use_every_core_leaves_it_to_the_framework(telling, cores, tmp_path):
-    if cores.usable_cores() != os.cpu_count():
-        pytest.skip(f"this process may use {cores.usable_cores()} of {os.cpu_count()} cores")
-    assert threads(telling, tmp_path, 1, {}) == {"- - -"}
+CPU_OF_VERSION_1 = {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "50000\n"}
 
 
 @pytest.mark.parametrize(
-    ("own", "files", "limit"),
+    ("files", "limit"),
     [
-        pytest.param("0::/", {"cpu.max": "100000 100000"}, 1, id="version 2, a container's own root"),
-        pytest.param("0::/", {"cpu.max": "150000 100000"}, 2, id="version 2, one and a half"),
-        pytest.param("0::/", {"cpu.max": "20000 100000"}, 1, id="version 2, a fifth"),
-        pytest.param("0::/", {"cpu.max": "400000 100000"}, 4, id="version 2, four"),
-        pytest.param("0::/", {"cpu.max": "max 100000"}, None, id="version 2, no limit"),
-        pytest.param("0::/a/b", {"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, 1, id="a group above"),
-        pytest.param("0::/a/b", {"a/c/cpu.max": "100000 100000"}, None, id="a group beside"),
-        pytest.param("0::/../pod", {"cpu.max": "100000 100000"}, 1, id="a path outside of what is mounted"),
-        pytest.param(
-            "5:cpu,cpuacct:/docker/1\n4:memory:/docker/1",
-            {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "50000\n"},
-            1,
-            id="version 1, a container's path on its host",
-        ),
-        pytest.param(
-            "1:cpu:/a",
-            {"cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"},
-            None,
-            id="version 1, no limit",
-        ),
-        pytest.param("3:cpuset:/a", {"cpu.max": "100000 100000"}, None, id="version 1, not the processor's group"),
-        pytest.param("0::/", {"cpu.max": "100000 0"}, None, id="a period of nothing"),
-        pytest.param("0::/", {"cpu.max": "\udcff nonsense"}, None, id="not a number"),
-        pytest.param("nonsense", {"cpu.max": "nonsense 100000"}, None, id="nonsense"),
-        pytest.param("0::/", {"cpu.max": "900000000 100000"}, None, id="more than there are"),
-        pytest.param(None, {"cpu.max": "100000 100000"}, None, id="not Linux"),
+        ({"cpu.max": "150000 100000"}, 2),
+        ({"cpu.max": "20000 100000"}, 1),
+        ({"cpu.max": "max 100000"}, 16),
+        (CPU_OF_VERSION_1, 1),
+        ({"cpu.max": "\udcff nonsense"}, 16),
     ],
 )
-def test_a_limit_of_the_container(cores, monkeypatch, tmp_path, own, files, limit):
+def test_a_limit_of_the_container(cores, monkeypatch, tmp_path, files, limit):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
-    groups, own_file = tmp_path / "cgroup", tmp_path / "self"
     for name, text in files.items():
-        (groups / name).parent.mkdir(parents=True, exist_ok=True)
-        (groups / name).write_text(text, errors="surrogateescape")
-    if own is not None:
-        own_file.write_text(own + "\n")
-    assert cores.usable_cores(groups, own_file) == (limit or 16)
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, errors="surrogateescape")
+    assert cores.usable_cores(tmp_path) == limit
 
 
 def test_a_limit_is_shared_too(cores, monkeypatch):
@@ -143,17 +110,13 @@ def test_the_command_line_is_there_before_the_framework(job):
     ("option", "environment", "shard"),
     [
         (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3"}, (2, 3)),
-        (None, {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4"}, (1, 4)),
-        (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3", "RANK": "1", "WORLD_SIZE": "2",
-                "LOCAL_WORLD_SIZE": "2"}, (5, 6)),
-        (None, {"JOB_COMPLETION_INDEX": "1", "JOB_COMPLETIONS": "2", "RANK": "3", "WORLD_SIZE": "4",
-                "LOCAL_WORLD_SIZE": "2"}, (3, 4)),
-        ("1/3", {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}, (2, 6)),
-        (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3", "RANK": "2", "WORLD_SIZE": "3"}, (2, 3)),
+        (None, {"RANK": "1", "WORLD_SIZE": "4"}, (1, 4)),
+        ("1/3", {"RANK": "0", "WORLD_SIZE": "2"}, (1, 3)),
+        (None, {}, (0, 1)),
     ],
-)  # fmt: skip
-def test_ranks_of_torchrun_share_the_shard_of_their_pod(job, option, environment, shard):
-    assert job.module("settings").find_shard(option, environment) == shard
+)
+def test_the_shard_follows_from_the_option_or_the_environment(job, option, environment, shard):
+    assert job.module("options").find_shard(option, environment) == shard
 
 
 @pytest.mark.parametrize(

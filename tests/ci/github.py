@@ -27,8 +27,15 @@ PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 WORKFLOW = ".github/workflows/ci.yml"
 QUEUE = "refs/heads/gh-readonly-queue"
 LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy": "kubectl"}
-NAMES = {"change": "pull_request", "fork": "pull_request", "dependabot": "pull_request", "queue": "merge_group"}
-WITHOUT_SECRETS = ("fork", "dependabot")
+NAMES = {
+    "change": "pull_request",
+    "fork": "pull_request",
+    "gone": "pull_request",
+    "dependabot": "pull_request",
+    "queue": "merge_group",
+    "schedule": "schedule",
+}
+WITHOUT_SECRETS = ("fork", "gone", "dependabot")
 STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
 # On a busy machine act drops the last words of a step that fails: it does not wait until it has read them. So the
 # outermost shell of each step writes them to a file as well.
@@ -85,7 +92,7 @@ def act(
     command += [word for stand in _actions(jobs, folder) for word in ("--local-repository", stand)]
     if kind not in WITHOUT_SECRETS:
         command += [word for key, value in secrets.items() for word in ("--secret", f"{key}={value}")]
-    if kind != "fork":  # as GitHub does, which gives a fork neither
+    if kind not in ("fork", "gone"):  # as GitHub does, which gives a fork neither
         command += [word for key, value in variables.items() for word in ("--var", f"{key}={value}")]
     places = {name: (LABELS[_label(job["runs-on"])], job.get("environment", "")) for name, job in jobs.items()}
     first = agents_of_jobs(places, agents, credentials["registry-release"], folder / "agents.sh")
@@ -111,10 +118,11 @@ def _event(kind: str, name: str) -> dict[str, Any]:
             "action": "checks_requested",
             "merge_group": {"head_ref": f"{QUEUE}/main/pr-7", "base_ref": "refs/heads/main"},
         }
-    if kind in ("main", "branch"):
+    if kind in ("main", "branch", "schedule"):
         return {"ref": f"refs/heads/{BRANCH if kind == 'branch' else 'main'}"}
     here, there = f"{OWNER}/{name}", f"stranger/{name}" if kind == "fork" else f"{OWNER}/{name}"
-    head = {"ref": BRANCH, "repo": {"full_name": there}}
+    # Of a fork that is gone, GitHub says nothing.
+    head = {"ref": BRANCH, "repo": None if kind == "gone" else {"full_name": there}}
     request = {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}}
     return {
         "number": 7,

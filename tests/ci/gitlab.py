@@ -87,7 +87,9 @@ def _kind(kind: str, name: str) -> list[str]:
         given |= {"CI_MERGE_REQUEST_PROJECT_PATH": f"{OWNER}/{name}", "CI_COMMIT_REF_NAME": BRANCH}
     if kind == "branch":
         given |= {"CI_COMMIT_BRANCH": BRANCH, "CI_COMMIT_REF_NAME": BRANCH}
-    unset = [] if kind in ("main", "branch") else ["--unset-variable", "CI_COMMIT_BRANCH"]
+    if kind == "schedule":
+        given |= {"CI_PIPELINE_SOURCE": "schedule"}
+    unset = [] if kind in ("main", "branch", "schedule") else ["--unset-variable", "CI_COMMIT_BRANCH"]
     return unset + [word for key, value in given.items() for word in ("--variable", f"{key}={value}")]
 
 

@@ -67,9 +67,44 @@ def release_with_the_login_of_staging(it: Builds) -> None:
     it.credentials["registry-release"] = farm.STAGING_LOGIN
 
 
+def failing_test(it: Builds) -> None:
+    (it.child / "tests" / "test_quick.py").write_text("def test_it():\n    assert 1 == 2\n")
+
+
+def red_report(it: Builds) -> None:
+    """Let a test fail and scripts/test end well: Jenkins calls such a build unstable, and goes on."""
+    script = it.child / "scripts" / "test"
+    script.write_text(script.read_text().replace('name="quick"/>', 'name="quick"><failure/></testcase>'))
+
+
+def forgotten_stash(it: Builds) -> None:
+    file = it.child / "Jenkinsfile"
+    file.write_text(re.sub("unstash '(image|package)'", "echo 'forgotten'", file.read_text(), count=1))
+
+
+def does_nothing(script: str) -> Callable[[Builds], None]:
+    """Let a script end well without doing anything."""
+    return lambda it: (it.child / "scripts" / script).write_text("#!/bin/sh\nexit 0\n") and None
+
+
+def wheel_without_a_module(it: Builds) -> None:
+    """Leave a module out of the wheel that a test needs, one below the package's own folder."""
+    package = next(it.child.glob("src/*/model.py")).parent
+    (package / "extra").mkdir()
+    for name in ("__init__", "names"):
+        (package / "extra" / f"{name}.py").write_text('"""More."""\n')
+    project = it.child / "pyproject.toml"
+    project.write_text(project.read_text().replace("\npackages =", '\nexclude = ["names.py"]\npackages ='))
+
+
+def wheel_without_a_dependency(it: Builds) -> None:
+    project = it.child / "pyproject.toml"
+    project.write_text(project.read_text().replace('  "numpy>=2",\n', ""))
+
+
 def foreign(field: str, start: str) -> str:
     """Return a line that lets the smoke report be about something else."""
-    return f"""trap 'sed -i "s/\\"{field}\\": \\"{start}/\\"{field}\\": \\"beef/" build/proof/smoke.json' EXIT"""
+    return f"""(runtime smoke "$@"); sed -i 's/"{field}": "{start}/"{field}": "beef/' build/proof/smoke.json; exit"""
 
 
 FAULTS = {
@@ -86,19 +121,38 @@ FAULTS = {
     "script does nothing": Fault(in_smoke("exit 0"), "report"),
     "no GPU on the GPU runner": Fault(without_gpu, "GS"),
     "leftovers of an update": Fault(leftovers, "conflicts of an update are left in", real_checks=True),
+    "smoke report lies": Fault(gpu("lies"), "the smoke report says fail"),
+    "unit test fails": Fault(failing_test, "assert 1 == 2", real_checks=True),
+    "lint does nothing": Fault(does_nothing("lint"), "lint is missing: scripts/lint"),
 }
+OF_JENKINS = {
+    "smoke test hangs": Fault(gpu("hangs"), "imeout"),
+    "test fails and its script ends well": Fault(red_report, ""),
+    "stash is forgotten": Fault(forgotten_stash, "run scripts/p"),
+}
+FAULTS |= OF_JENKINS
 OF_IMAGES = {
     "report of another digest": Fault(in_smoke(foreign("image", "[^@]*@sha256:....")), "about the image"),
     "report of another push": Fault(in_smoke(foreign("pushed", "....")), "about the push of beef"),
     "login of staging alone": Fault(release_with_the_login_of_staging, "denied"),
+    "test does nothing": Fault(does_nothing("test"), ""),
+    "push does nothing": Fault(does_nothing("push"), ""),
+    "build does nothing": Fault(does_nothing("build"), "there is no image"),
+    "probe does nothing": Fault(does_nothing("probe"), "probe is missing: scripts/probe"),
+}
+OF_PACKAGES = {
+    "package does nothing": Fault(does_nothing("package"), ""),
+    "wheel lacks a module": Fault(wheel_without_a_module, "which is in git: .gitignore matches it"),
+    "wheel lacks a dependency": Fault(wheel_without_a_dependency, "cannot be imported with only the packages"),
 }
 SYSTEMS = ("github", "gitlab", "jenkins")
-NOT_ON = {"jenkins": {"fork that edits the pipeline"}}  # Jenkins takes the file of the branch that it goes to
+# Jenkins takes the file of the branch that it goes to.
+NOT_ON = {"jenkins": {"fork that edits the pipeline"}, "github": OF_JENKINS, "gitlab": OF_JENKINS}
 CELLS = [
     (system, project_type, fault)
     for system in SYSTEMS
     for project_type in TYPES
-    for fault in FAULTS | (OF_IMAGES if project_type != "library" else {})
+    for fault in FAULTS | (OF_IMAGES if project_type != "library" else OF_PACKAGES)
     if fault not in NOT_ON.get(system, ())
 ]
 
@@ -108,12 +162,12 @@ def is_in_ci(system: str, project_type: str, fault: str) -> bool:
 
     With three systems and three types, each fault meets every type, and each system too; a release runs all cells.
     """
-    turn = SYSTEMS.index(system) + [*FAULTS, *OF_IMAGES].index(fault)
-    possible = [one for one in TYPES if one != "library" or fault not in OF_IMAGES]
+    turn = SYSTEMS.index(system) + [*FAULTS, *OF_IMAGES, *OF_PACKAGES].index(fault)
+    possible = [one for one in TYPES if fault not in (OF_PACKAGES if one != "library" else OF_IMAGES)]
     return possible[turn % len(possible)] == project_type
 
 
-# `make test` has one of them here, and the table on Jenkins in parts (tests/jenkins/pipelines).
+# `make test` has one of them here.
 QUICK = ("github", "batch", "smoke test fails")
 FAULTY = [
     pytest.param(*cell, marks=() if cell == QUICK else pytest.mark.slow if is_in_ci(*cell) else pytest.mark.release)
@@ -123,7 +177,7 @@ FAULTY = [
 
 @pytest.mark.parametrize(("system", "project_type", "fault"), FAULTY)
 def test_nothing_is_released(builds: Callable[..., Builds], run: Runs, project_type: str, fault: str) -> None:
-    it, case = builds(project_type, ci=SYSTEMS), (FAULTS | OF_IMAGES)[fault]
+    it, case = builds(project_type, ci=SYSTEMS), (FAULTS | OF_IMAGES | OF_PACKAGES)[fault]
     if not case.real_checks:
         quick_checks(it.child)
     case.arrange(it)

@@ -22,10 +22,10 @@ TARGETS = {  # the options of each target that a pipeline calls, by the variable
     "fleet-push": {"VERSION": "to", "FLEET_FILE": "file"},
     "fleet-close": {"VERSION": "to", "FLEET_FILE": "file"},
     "images": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging"},
-    "push": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging", "SOURCE": "source"},
+    "push": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging"},
     "smoke-digest": {"IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging"},
     "promote": {
-        "IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging", "SOURCE": "source",
+        "IMAGE": "image", "REGISTRY": "registry", "STAGING": "staging",
         "PUSHED": "pushed", "SMOKE": "smoke", "RECORD": "record",
     },
 }  # fmt: skip

@@ -1,10 +1,9 @@
-"""Odd builds on GitHub and GitLab: names that a shell could run, forks that are gone, scripts that do nothing."""
+"""Odd builds on GitHub and GitLab: names that a shell could run, forks that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,9 +14,6 @@ from tests.jenkins.pipelines.children import Builds
 from tests.jenkins.pipelines.conftest import commit
 
 TAGS = ["v1.0$(touch${IFS}%s)", "v1`touch${IFS}%s`", "v1;touch${IFS}%s", "v1/2", "v1\u00e9"]
-SCRIPTS = ["lint", "test", "build", "push", "smoke", "probe", "promote"]
-PAIRS = [(system, name) for system in ("github", "gitlab") for name in SCRIPTS]
-IN_CI = [("github", "promote"), ("gitlab", "push")]  # the others in tests/jenkins
 
 
 def quick(builds: Callable[..., Builds]) -> Builds:
@@ -46,34 +42,10 @@ def test_a_tag_that_a_shell_could_run_is_a_name_and_no_release(
 
 
 @pytest.mark.slow
-def test_a_pull_request_whose_fork_is_gone_is_that_of_a_fork(
-    builds: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """GitHub then says nothing of the repository that it came from."""
-    given = github._event
-
-    def event(kind: str, name: str) -> dict[str, Any]:
-        told = given(kind, name)
-        told["pull_request"]["head"]["repo"] = None
-        return told
-
-    monkeypatch.setattr(github, "_event", event)
+def test_a_pull_request_whose_fork_is_gone_is_that_of_a_fork(builds: Callable[..., Builds]) -> None:
     it = quick(builds)
     commit(it.child, "Quick checks")
-    told = github.run(it, "fork")
+    told = github.run(it, "gone")
     assert (told.passed, told.failed) == ({"check"}, frozenset()), told.log
     assert it.staged() == {}
     it.nothing_is_out()
-
-
-@pytest.mark.parametrize(
-    ("system", "name"),
-    [pytest.param(*pair, marks=pytest.mark.slow if pair in IN_CI else pytest.mark.release) for pair in PAIRS],
-)
-def test_a_script_that_does_nothing_releases_nothing(builds: Callable[..., Builds], run: Runs, name: str) -> None:
-    it = quick(builds)
-    (it.child / "scripts" / name).write_text("#!/usr/bin/env bash\nexit 0\n")
-    commit(it.child, f"A script that does nothing: {name}")
-    told = run(it, "main")
-    assert it.released() == {}, told.log
-    assert it.deployed() == "", told.log

@@ -1,12 +1,12 @@
 """The commands of the documentation: fenced blocks of bash, each with the comment before it that says how it is run.
 
 nothing                                   run in a copy of this repository, by `make test-slow`
-<!-- run: slow -->                        the same, by `make test-release`
 <!-- run in: service -->                  run in a child of that type that is set up, by `make test-release`
 <!-- run in: service, until: /readyz -->  started in the background until that path answers; stopped at the page's end
 <!-- not run: REASON -->                  checked only: syntax, scripts, targets, options and paths exist
 
-The blocks of one page run in their order and in one folder. Guides in docs/how-to/ are run by tests/journeys/.
+The blocks of one page run in their order and in one folder.
+tests/journeys/ runs those of docs/how-to/ and docs/tutorials/.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.answers import TYPES
 from tests.conftest import ROOT
 
 FENCE = re.compile(
-    r"(?ms)^(?P<indent> *)(?:<!-- (?P<how>(?:not run|run in|run): [^\n]*?) -->\n(?P=indent))?"
+    r"(?ms)^(?P<indent> *)(?:<!-- (?P<how>(?:not run|run in): [^\n]*?) -->\n(?P=indent))?"
     r"```bash\n(?P<text>.*?)^ *```$"
 )
 SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -83,7 +83,7 @@ def all_blocks() -> list[Block]:
 
 def written() -> list[Path]:
     """Return the pages whose blocks are run by the tests of this folder."""
-    return [page for page in pages() if page.parent.name != "how-to"]
+    return [page for page in pages() if page.parent.name not in ("how-to", "tutorials")]
 
 
 def prose(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.gpu_smoke.smoke_machine import Machine
-from tests.gpu_smoke.smoke_setups import Case, gke, opens, pci, unset, void, without
+from tests.gpu_smoke.smoke_setups import Case, mig, opens, pci, unset, void, without
 
 GVISOR = "Linux version 4.4.0 Sun Jan 10 15:06:54 PST 2016"
 KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
@@ -12,14 +12,6 @@ KUBERNETES = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 def no_nodes(m: Machine) -> Machine:
     """A container on a GPU host that got no node."""
     return m.kernel().toolkit().image().framework()
-
-
-def mig(m: Machine, **more: object) -> Machine:
-    """A GPU in MIG mode with an instance, whose capability node 66 the kernel module wants."""
-    m.good().set(MIG=1, MIG_INSTANCES=1, **more)
-    m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n")
-    m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access", "DeviceFileMinor: 67\n")
-    return m
 
 
 def wsl_driver(m: Machine) -> Machine:
@@ -31,13 +23,9 @@ def wsl_driver(m: Machine) -> Machine:
 
 # fmt: off
 START = [
-    Case("lost-and-999", "cuInit gives 999 because the GPU fell off the bus",
-         lambda m: m.good().set(CUINIT_RC=999, NVML_DEVICE_RC=15), "GS404", "driver-init", "Reboot"),
     Case("one-of-two-lost", "the second GPU fell off the bus and cuInit gives 100",
          lambda m: m.good().set(COUNT=2, CUINIT_RC=100, NVML_DEVICE_RC=15, NVML_BAD=1), "GS404", "driver-init",
          "Reboot"),
-    Case("nvml-init-lost", "NVML itself says that a GPU is lost", lambda m: m.good().set(CUINIT_RC=999, NVML_RC=15),
-         "GS404", "driver-init", "replace the card"),
     Case("reset-and-999", "cuInit gives 999 because the GPU must be reset",
          lambda m: m.good().set(CUINIT_RC=999, NVML_DEVICE_RC=16), "GS405", "driver-init", "gpu-reset"),
     Case("no-power", "a power cable is missing", lambda m: m.good().set(CUINIT_RC=100, NVML_DEVICE_RC=8), "GS413",
@@ -50,10 +38,10 @@ START = [
          lambda m: m.good().set(CUINIT_RC=100, NVML_RC=9), "GS402", "driver-init", "modprobe nvidia"),
     Case("nvml-mismatch-and-999", "NVML says that the versions differ, cuInit gives 999",
          lambda m: m.good().set(CUINIT_RC=999, NVML_RC=18), "GS406", "driver-init", "Reboot"),
-    Case("nvml-in-use", "another program holds the GPU", lambda m: m.good().set(NVML_RC=19, CTX_RC=46), "GS416",
-         "nvml", "fuser"),
-    Case("rows-pending", "rows of the memory wait for a reset", lambda m: m.good().set(ROWS_PENDING=1), "GS417",
-         "nvml", "reset GPU 0", exit=0, cause=False),
+    Case("nvml-in-use", "another program holds the GPU", lambda m: m.good().set(NVML_RC=19, CTX_RC=46), "GS416", "nvml",
+         "fuser"),
+    Case("rows-pending", "rows of the memory wait for a reset", lambda m: m.good().set(ROWS_PENDING=1), "GS417", "nvml",
+         "reset GPU 0", exit=0, cause=False),
     Case("rows-failed", "no spare rows are left", lambda m: m.good().set(ROWS_FAILED=1), "GS417", "nvml",
          "replace the card", exit=0, cause=False),
     Case("no-control-node", "--device /dev/nvidia0 alone",
@@ -78,8 +66,8 @@ START = [
     Case("node-other", "a node gives an error without a story", lambda m: opens(m, 28, "nvidia0").set(CUINIT_RC=100),
          "GS113", "device-nodes", "NVRM"),
     Case("uvm-old-number", "/dev/nvidia-uvm is left from before a reboot",
-         lambda m: (without(m, "nvidia-uvm").root / "dev/nvidia-uvm").symlink_to("/dev/null")
-         or m.set(CUINIT_RC=999).file("/proc/devices", "511 nvidia-uvm\n"), "GS123", "device-nodes", "nvidia-modprobe"),
+         lambda m: (without(m, "nvidia-uvm").root / "dev/nvidia-uvm").symlink_to("/dev/null") or m.set(CUINIT_RC=999)
+         .file("/proc/devices", "511 nvidia-uvm\n"), "GS123", "device-nodes", "nvidia-modprobe"),
     Case("no-runtime-class", "the device plugin gave a GPU, the pod runs under runc",
          lambda m: no_nodes(m).variables(**KUBERNETES, NVIDIA_VISIBLE_DEVICES="GPU-11111111-1111"), "GS114",
          "device-nodes", "runtimeClassName: nvidia"),
@@ -94,8 +82,8 @@ START = [
          lambda m: no_nodes(m).variables(NVIDIA_VISIBLE_DEVICES="runtime.nvidia.com/gpu=0").file("/.dockerenv"),
          "GS114", "device-nodes", "--gpus all"),
     Case("two-named-one-given", "the container was to get two GPUs and has one",
-         lambda m: m.good().variables(NVIDIA_VISIBLE_DEVICES="GPU-11111111-1111,GPU-22222222-1111")
-         .file("/.dockerenv"), "GS121", "driver-init", "1 of 2 are usable", exit=0, cause=False),
+         lambda m: m.good().variables(NVIDIA_VISIBLE_DEVICES="GPU-11111111-1111,GPU-22222222-1111").file("/.dockerenv"),
+         "GS121", "driver-init", "1 of 2 are usable", exit=0, cause=False),
     Case("visible-void", "NVIDIA_VISIBLE_DEVICES=void", void("void"), "GS115", "device-nodes",
          "NVIDIA_VISIBLE_DEVICES=all"),
     Case("visible-empty", "NVIDIA_VISIBLE_DEVICES is empty", void(""), "GS115", "device-nodes",
@@ -114,11 +102,10 @@ START = [
          lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", CUDA_VISIBLE_DEVICES="NoDevFiles"), "GS117",
          "driver-init", "--gres=gpu:1"),
     Case("gvisor-without-nvproxy", "gVisor without nvproxy",
-         lambda m: m.toolkit().image().file("/proc/version", GVISOR),
-         "GS118", "device-nodes", "--nvproxy"),
+         lambda m: m.toolkit().image().file("/proc/version", GVISOR), "GS118", "device-nodes", "--nvproxy"),
     Case("gvisor-other-driver", "nvproxy does not know the driver",
-         lambda m: m.good().set(CUINIT_RC=999).file("/proc/version", GVISOR),
-         "GS118", "driver-init", "list-supported-drivers"),
+         lambda m: m.good().set(CUINIT_RC=999).file("/proc/version", GVISOR), "GS118", "driver-init",
+         "list-supported-drivers"),
     Case("card-of-vfio", "the card belongs to a virtual machine", lambda m: pci(m.toolkit().image(), "vfio-pci"),
          "GS119", "device-nodes", "vfio-pci"),
     Case("card-without-driver", "a card, and no driver", lambda m: pci(m.toolkit().image(), ""), "GS119",
@@ -134,8 +121,6 @@ START = [
          and m.file("/dev/nvidia-caps/nvidia-cap66"), "GS328", "driver-init", "nvidia-modprobe -u"),
     Case("address-space", "ulimit -v", lambda m: m.good().set(CUINIT_RC=2).limits(512 << 20), "GS317", "driver-init",
          "ulimit -v unlimited"),
-    Case("address-space-304", "ulimit -v, another code", lambda m: m.good().set(CUINIT_RC=304).limits(900 << 20),
-         "GS317", "driver-init", "ulimit -v unlimited"),
     Case("mps-daemon-gone", "the MPS daemon is gone",
          lambda m: m.good().set(CUINIT_RC=805).variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps-gone"), "GS318",
          "driver-init", "nvidia-cuda-mps-control -d"),
@@ -143,34 +128,28 @@ START = [
          lambda m: m.good().set(CUINIT_RC=999).variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps-gone"), "GS318",
          "driver-init", "unset CUDA_MPS_PIPE_DIRECTORY"),
     Case("mps-full", "the MPS server is full", lambda m: m.good().set(CUINIT_RC=808), "GS319", "driver-init",
-         "End clients"),
-    Case("confidential", "confidential computing, not released",
-         lambda m: m.good().set(CUINIT_RC=802, CONFIDENTIAL=1), "GS320", "driver-init", "conf-compute -srs 1"),
+         "End your own clients"),
+    Case("confidential", "confidential computing, not released", lambda m: m.good().set(CUINIT_RC=802, CONFIDENTIAL=1),
+         "GS320", "driver-init", "conf-compute -srs 1"),
     Case("fabric-in-progress", "the fabric still comes up", lambda m: m.good().set(CUINIT_RC=802, FABRIC=2), "GS321",
          "driver-init", "Wait a minute"),
     Case("fabric-failed", "the fabric's probe failed", lambda m: m.good().set(CUINIT_RC=802, FABRIC=3, FABRIC_RC=999),
          "GS321", "driver-init", "nvidia-fabricmanager"),
-    Case("fabric-not-started", "the fabric's probe has not started", lambda m: m.good().set(CUINIT_RC=802, FABRIC=1),
-         "GS308", "driver-init", "nvidia-fabricmanager"),
     Case("mode-prohibited", "compute mode prohibited", lambda m: m.good().set(CUINIT_RC=100, COMPUTE_MODE=2), "GS323",
          "driver-init", "nvidia-smi -c 0"),
     Case("seven-of-eight", "CUDA lists seven of eight GPUs", lambda m: m.good().set(COUNT=7, NVML_COUNT=8), "GS121",
          "driver-init", "7 of 8", exit=0, cause=False),
-    Case("slow-start", "the GPU is started for every first user",
-         lambda m: m.good().set(START_MS=1100, PERSISTENCE=0), "GS122", "driver-init", "nvidia-persistenced", exit=0,
-         cause=False),
+    Case("slow-start", "the GPU is started for every first user", lambda m: m.good().set(START_MS=1100, PERSISTENCE=0),
+         "GS122", "driver-init", "nvidia-persistenced", exit=0, cause=False),
     Case("rootless-cgroup", "a rootless engine whose toolkit sets device rules",
          lambda m: opens(m, 1, "nvidiactl", "nvidia0").set(CUINIT_RC=100).file("/run/.containerenv")
          and m.file("/proc/self/uid_map", "0 1000 1\n1 100000 65536\n"), "GS103", "device-nodes", "no-cgroups = true"),
-    Case("gke-pod-env", "the driver's folder is not searched: as the pod's env too",
-         lambda m: gke(m), "GS212", "user-driver", "in the pod's `env`"),
     Case("wsl-old-driver", "WSL with an old Windows driver",
-         lambda m: m.real(13).nodes("dxg").set(CUDA_VERSION=12040)
-         .file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2"), "GS502", "runtime", "in Windows"),
+         lambda m: m.real(13).nodes("dxg").set(CUDA_VERSION=12040).file("/proc/version",
+         "Linux version 5.15.0-microsoft-standard-WSL2"), "GS502", "runtime", "in Windows"),
     Case("wsl-no-device", "WSL whose Windows driver shows no GPU",
-         lambda m: m.good().nodes("dxg").set(CUINIT_RC=100)
-         .file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2"), "GS306", "driver-init", "in Windows",
-         cause=False),
+         lambda m: m.good().nodes("dxg").set(CUINIT_RC=100).file("/proc/version",
+         "Linux version 5.15.0-microsoft-standard-WSL2"), "GS306", "driver-init", "in Windows", cause=False),
     Case("vgpu-licence", "a virtual GPU without its licence", lambda m: m.good().set(CUINIT_RC=102), "GS324",
          "driver-init", "licence server"),
     Case("image-older-than-host", "a libcuda copied into the image is older than the host's module",
@@ -178,12 +157,9 @@ START = [
          "LD_LIBRARY_PATH"),
     Case("nvml-17-and-999", "the operating system refuses NVML too", lambda m: m.good().set(CUINIT_RC=999, NVML_RC=17),
          "GS401", "driver-init", "modes of /dev/nvidia"),
-    Case("nvml-12-and-100", "a library of the driver is missing", lambda m: m.good().set(CUINIT_RC=100, NVML_RC=12),
-         "GS403", "driver-init", "Reinstall the driver"),
     Case("excluded", "the module was told to leave the GPU out",
          lambda m: m.good().set(CUINIT_RC=100).file("/proc/driver/nvidia/gpus/0000:01:00.0/information",
-                                                    "Device Minor: 0\nGPU Excluded: Yes\n"),
-         "GS325", "driver-init", "NVreg_ExcludedGpus"),
+         "Device Minor: 0\nGPU Excluded: Yes\n"), "GS325", "driver-init", "NVreg_ExcludedGpus"),
     Case("mps-memory-limit", "MPS allows this client less memory",
          lambda m: m.good().set(ALLOC_RC=2).variables(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=10M"), "GS326", "kernels",
          "0=10M"),
@@ -195,13 +171,9 @@ START = [
          lambda m: opens(m, 1, "nvidia-uvm").set(CTX_RC=304), "GS103", "kernels", "DeviceAllow"),
     Case("context-mismatch", "cuInit works, the first context gives 803",
          lambda m: m.good().kernel("570.86.10").set(CTX_RC=803), "GS310", "kernels", "Reboot"),
-    Case("upgraded-bare-host", "the host's driver was upgraded, NVML says so too",
-         lambda m: m.good().kernel("580.95.05").set(CUINIT_RC=803, NVML_RC=18), "GS310", "driver-init",
-         "Reboot"),
     Case("asked-for-and-half-given", "the pod names a GPU, only the control node is here",
-         lambda m: without(m, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0, COUNT=0)
-         .variables(**KUBERNETES, NVIDIA_VISIBLE_DEVICES="GPU-11111111"), "GS114", "device-nodes",
-         "runtimeClassName: nvidia"),
+         lambda m: without(m, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0, COUNT=0).variables(**KUBERNETES,
+         NVIDIA_VISIBLE_DEVICES="GPU-11111111"), "GS114", "device-nodes", "runtimeClassName: nvidia"),
     Case("old-copy-on-the-path", "a stale libcuda on LD_LIBRARY_PATH of a bare host",
          lambda m: m.good().driver("535.54.03").set(CUINIT_RC=803), "GS309", "driver-init", "LD_LIBRARY_PATH"),
     Case("mps-client-ended", "another client of the MPS server failed",
@@ -209,33 +181,15 @@ START = [
          "GS327", "kernels", "server.log"),
     Case("given-and-unseen", "the GPU's node opens, NVML lists it, cuInit gives 100",
          lambda m: m.good().set(CUINIT_RC=100), "GS328", "driver-init", "nvidia-modprobe -u"),
-    Case("given-and-unseen-pod", "the same in a pod: it did ask",
-         lambda m: m.good().set(CUINIT_RC=100).variables(**KUBERNETES), "GS328", "driver-init", "delete the pod"),
-    Case("given-and-unseen-slurm", "the same in a Slurm job that has its GPU",
-         lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", SLURM_GPUS_ON_NODE="1",
-                                                         SLURMD_NODENAME="gpu-17"),
-         "GS328", "driver-init", "--exclude=gpu-17"),
     Case("slurm-mask-of-two", "Slurm gave two GPUs, CUDA lists one",
-         lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2)
-         .variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0,1", CUDA_VISIBLE_DEVICES="0,1"), "GS121", "driver-init",
-         "1 of 2 are usable", exit=0, cause=False),
-    Case("uuid-mask-of-two", "two UUIDs in the mask, CUDA lists one",
-         lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2)
-         .variables(CUDA_VISIBLE_DEVICES="GPU-11111111-1111-1111-1111-111111111111,GPU-22222222"), "GS121",
-         "driver-init", "1 of 2 are usable", exit=0, cause=False),
-    Case("mask-twice", "the mask names a GPU twice",
-         lambda m: m.good().set(COUNT=2, CUINIT_RC=100).variables(CUDA_VISIBLE_DEVICES="0,0"), "GS305", "driver-init",
-         "'0' is named twice"),
-    Case("mask-by-number-and-uuid", "the mask may name one GPU by number and by UUID",
-         lambda m: m.good().nodes("nvidia1").set(NVML_COUNT=2, CUINIT_RC=100)
-         .variables(CUDA_VISIBLE_DEVICES="0,GPU-11111111"), "GS328", "driver-init", "nvidia-modprobe -u"),
+         lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2).variables(SLURM_JOB_ID="7",
+         SLURM_JOB_GPUS="0,1", CUDA_VISIBLE_DEVICES="0,1"), "GS121", "driver-init", "1 of 2 are usable", exit=0,
+         cause=False),
     Case("slurm-mask-emptied", "a Slurm job that has a GPU emptied the mask",
          lambda m: m.good().set(CUINIT_RC=100).variables(SLURM_JOB_ID="7", SLURM_JOB_GPUS="0", CUDA_VISIBLE_DEVICES=""),
          "GS304", "driver-init", "srun --gres=gpu:1"),
     Case("wsl-500", "WSL whose container toolkit leaves a part of the driver out",
          lambda m: wsl_driver(m).set(CUINIT_RC=500), "GS329", "driver-init", "wsl --update"),
-    Case("wsl-500-docker", "the same in Docker", lambda m: wsl_driver(m).set(CUINIT_RC=500).file("/.dockerenv"),
-         "GS329", "driver-init", "Docker Desktop (4.31"),
     Case("bare-without-libcuda", "NVML is installed, libcuda is not, no container",
          lambda m: unset(m.good(), "driver/libcuda.so.1"), "GS211", "user-driver", "Install the driver's user-mode"),
     Case("userns-pod", "a pod with a user namespace may not open the nodes",

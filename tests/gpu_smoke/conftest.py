@@ -45,3 +45,9 @@ def machine(tmp_path: Path, fakes: dict[str, Path]) -> Machine:
     if folder:
         pytest.skip(f"{folder} has a real libcuda.so.1 that the fakes cannot hide: test in a container without a GPU")
     return Machine(tmp_path, fakes)
+
+
+@pytest.fixture
+def no_libraries(tmp_path: Path) -> Machine:
+    """A machine of files alone, for which no compiler is needed."""
+    return Machine(tmp_path, {})

@@ -10,7 +10,7 @@ from tests.gpu_smoke.cases_workload import WORKLOAD
 from tests.gpu_smoke.smoke_setups import TF_ROW, Case
 
 __all__ = ["CASES", "CUDA_CODES", "NVML_CODES", "TF_ROW", "Case"]
-CASES = [*DRIVER, *THREADS, *START, *SOFTWARE, *WORKLOAD]
+CASES = [*THREADS, *DRIVER, *START, *SOFTWARE, *WORKLOAD]
 
 # Codes of the driver's start, injected under NVIDIA's real runtimes: code, finding, fix.
 CUDA_CODES = [

@@ -192,11 +192,11 @@ class Machine:
     def set(self, **fakes: object) -> Machine:
         """Set FAKE_* variables."""
         self.env.update({f"FAKE_{name}": str(value) for name, value in fakes.items()})
-        self.preload = self.preload or bool({"OPEN", "SHM"} & set(fakes))
+        self.preload = self.preload or bool({"OPEN", "SHM", "LOADER"} & set(fakes))
         (self.root / "dev" / "shm").mkdir(parents=True, exist_ok=True)
         return self
 
-    def limits(self, address_space: int) -> Machine:
+    def limits(self, address_space: int = 0) -> Machine:
         """Limit the addresses of the program in bytes."""
         self.address_space = address_space
         return self

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -39,30 +41,44 @@ def broken_file(kind: str) -> Callable[[Machine], object]:
     return setup
 
 
+def compiled(source: str, target: Path, *options: object) -> Path:
+    """Compile C to a shared library; return it."""
+    text = target.with_suffix(".c")
+    text.write_text(source)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", target, text, *options], check=True)
+    return target
+
+
 def built(m: Machine, missing: bool = False, glibc: str = "") -> Machine:
     """A libcuda that needs a library which is not here, or a symbol version which this C library lacks."""
-    m.good()
-    folder, source, script = m.home / "driver", m.home / "needs.c", m.home / "needs.map"
-    name = "libnvidia-absent.so.1" if missing else "libc.so.6"
-    source.write_text("int needed(void) { return 0; }\n")
+    name, script = "libnvidia-absent.so.1" if missing else "libc.so.6", m.good().home / "needs.map"
     script.write_text(f"{glibc or 'ABSENT_1'} {{ needed; }};\n")
-    options = [f"-Wl,-soname,{name}", f"-Wl,--version-script={script}", "-nostdlib", "-o", m.home / name]
-    subprocess.run(["gcc", "-shared", "-fPIC", *options, source], check=True)
-    source.write_text("int needed(void); int cuInit(void) { return needed(); }\n")
-    target = folder / "libcuda.so.580.65.06"
+    options = [f"-Wl,-soname,{name}", f"-Wl,--version-script={script}", "-nostdlib"]
+    needed = compiled("int needed(void) { return 0; }", m.home / name, *options)
+    target = m.home / "driver" / "libcuda.so.580.65.06"
     target.unlink()
-    subprocess.run(["gcc", "-shared", "-fPIC", "-o", target, source, m.home / name], check=True)
+    compiled("int needed(void); int cuInit(void) { return needed(); }", target, needed)
     return m
+
+
+def refused(message: str, mounts: str = "", **limits: int) -> Callable[[Machine], object]:
+    """A libcuda of which the loader says this, on a machine with these mounts."""
+
+    def setup(m: Machine) -> object:
+        m.good().set(LOADER=f"libcuda.so.1={message}").limits(**limits)
+        return m.file("/proc/self/mountinfo", mounts)
+
+    return setup
 
 
 def truncate(target: Path, m: Machine) -> object:
     return target.write_bytes(m.fakes["cuda"].read_bytes()[:2000])
 
 
-def foreign(target: Path, m: Machine) -> object:
-    data = bytearray(m.fakes["cuda"].read_bytes())
-    data[18:20] = (243).to_bytes(2, "little")
-    return target.write_bytes(data)
+def header(target: Path, m: Machine, at: int, value: bytes) -> object:
+    """A library whose ELF header has other bytes at an offset."""
+    data = m.fakes["cuda"].read_bytes()
+    return target.write_bytes(data[:at] + value + data[at + len(value) :])
 
 
 BROKEN: dict[str, Callable[[Path, Machine], object]] = {
@@ -70,7 +86,8 @@ BROKEN: dict[str, Callable[[Path, Machine], object]] = {
     "directory": lambda target, m: target.mkdir(),
     "truncated": truncate,
     "text": lambda target, m: target.write_text("version https://git-lfs.github.com/spec/v1\n" * 9),
-    "foreign": foreign,
+    "foreign": lambda target, m: header(target, m, 18, (243).to_bytes(2, "little")),
+    "bits": lambda target, m: header(target, m, 4, b"\x01"),
     "dangling": lambda target, m: target.symlink_to("libcuda.so.570.00"),
     "foreign-name": lambda target, m: target.write_bytes(m.fakes["nvml"].read_bytes()),
 }
@@ -97,7 +114,7 @@ def no_libcuda(m: Machine, nvml: bool = False) -> Machine:
     return m
 
 
-def compat(m: Machine, version: str, rc: int) -> object:
+def compat(m: Machine, version: str, rc: int) -> Machine:
     """A cuda-compat folder before the driver's own on the loader's path."""
     m.good().driver(version, folder="/usr/local/cuda-12.8/compat")
     m.path.insert(0, m.path.pop())
@@ -119,34 +136,14 @@ def without(m: Machine, *nodes: str) -> Machine:
 
 def shadowed_jitlink(m: Machine) -> object:
     """A cuSPARSE that needs a symbol, and an older nvJitLink without it in front."""
-    m.good()
-    old, source = m.home / "old-cuda", m.home / "sparse.c"
+    old, new, soname = m.good().home / "old-cuda", m.home / "toolkit", "libnvJitLink.so.13"
     old.mkdir()
-    new = m.home / "toolkit"
-    for folder, text in (
-        (new, "int __nvJitLinkAddData_13_0(void) { return 0; }"),
-        (old, "int other(void) { return 0; }"),
-    ):
-        source.write_text(text)
-        soname = "libnvJitLink.so.13"
-        command = ["gcc", "-shared", "-fPIC", f"-Wl,-soname,{soname}", "-o", folder / soname, source]
-        subprocess.run(command, check=True)
-    source.write_text(
-        "int __nvJitLinkAddData_13_0(void); int cusparseCreate(void) { return __nvJitLinkAddData_13_0(); }"
-    )
-    link = [
-        "gcc",
-        "-shared",
-        "-fPIC",
-        "-Wl,-z,now",
-        "-o",
-        new / "libcusparse.so.12",
-        source,
-        new / "libnvJitLink.so.13",
-    ]
-    subprocess.run(link, check=True)
-    m.path.insert(0, old)
-    return m
+    symbol, named = "int __nvJitLinkAddData_13_0(void)", f"-Wl,-soname,{soname}"
+    compiled("int other(void) { return 0; }", old / soname, named)
+    right = compiled(symbol + " { return 0; }", new / soname, named)
+    needs = f"{symbol}; int cusparseCreate(void) {{ return __nvJitLinkAddData_13_0(); }}"
+    compiled(needs, new / "libcusparse.so.12", "-Wl,-z,now", right)
+    return m.path.insert(0, old)
 
 
 def second_copy(m: Machine, soname: str, kind: str = "toolkit") -> object:
@@ -222,6 +219,82 @@ def pci(m: Machine, driver: str) -> Machine:
     if driver:
         (card / "driver").symlink_to(f"../../drivers/{driver}")
     return m
+
+
+# What torch.compile needs. As Triton's: it needs Python's headers, the folder beside it, and a function of the driver.
+BASE_CC = Path(__file__).resolve().parents[2] / "base-images" / "recipe" / "finish" / "base-cc"
+SOURCE = (
+    '#include <Python.h>\n#include "own.h"\nint cuDriverGetVersion(int *);\n'
+    "int own(int *out) { return OWN + cuDriverGetVersion(out); }\n"
+)
+
+
+def triton(m: Machine, source: str = SOURCE, driver: str = "") -> Path:
+    """Put a stand-in for Triton on Python's path; return its backend's folder."""
+    site = m.home / "site"
+    backend = site / "triton" / "backends" / "nvidia"
+    (backend / "include").mkdir(parents=True)
+    (site / "triton" / "__init__.py").write_text("raise SystemExit('Triton is not imported')\n")
+    (backend / "driver.c").write_text(source)
+    (backend / "driver.py").write_text(driver)
+    (backend / "include" / "own.h").write_text("#define OWN 1\n")
+    m.python_path.append(site)
+    return backend
+
+
+def triton_libcuda(m: Machine, listed: str) -> Machine:
+    """Triton, and an ldconfig whose list of libraries is given."""
+    triton(m.good().variables(FAKE_TORCH_PRELOAD=f"{m.home}/driver/libcuda.so.1"))
+    m.file("/sbin/ldconfig", f"#!/bin/sh\necho '{listed}'\n").chmod(0o755)
+    return m
+
+
+def nobody_compiles(m: Machine, cc: str = "") -> Machine:
+    """Triton on a machine with the programs that base-cc calls, and no compiler; ``cc`` is what CC says."""
+    triton(m)
+    (m.home / "bin").mkdir()
+    for name in ("sh", "cp", "sha256sum"):
+        (m.home / "bin" / name).symlink_to(shutil.which(name) or "")
+    return m.variables(PATH=str(m.home / "bin"), **({"CC": cc} if cc else {}))
+
+
+def base_cc(m: Machine, newer: str = "", driver: str = "") -> Machine:
+    """The image's base-cc with the module of Triton's source, to which ``newer`` was then added."""
+    nobody_compiles(m, cc=str(m.home / "bin" / "base-cc"))
+    (m.home / "modules").mkdir()
+    program = m.home / "bin" / "base-cc"
+    program.write_text(BASE_CC.read_text().replace("/opt/base/modules", str(m.home / "modules")))
+    program.chmod(0o755)
+    module = m.home / "modules" / f"{hashlib.sha256(SOURCE.encode()).hexdigest()}.so"
+    compiled("int cuDriverGetVersion(int *);\nint own(int *o) { return cuDriverGetVersion(o); }\n", module)
+    backend = m.home / "site" / "triton" / "backends" / "nvidia"
+    (backend / "driver.c").write_text(SOURCE + newer)
+    (backend / "driver.py").write_text(driver)
+    return m
+
+
+def mig(m: Machine, **more: object) -> Machine:
+    """A GPU in MIG mode with an instance, whose capability node 66 the kernel module wants."""
+    m.good().set(MIG=1, MIG_INSTANCES=1, **more)
+    m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access", "DeviceFileMinor: 66\nDeviceFileMode: 292\n")
+    m.file("/proc/driver/nvidia/capabilities/gpu0/mig/gi1/ci0/access", "DeviceFileMinor: 67\n")
+    return m
+
+
+def wsl(m: Machine) -> Machine:
+    """WSL's libcuda.so.1 is a loader, which brings the driver's own from another folder."""
+    m.nodes("dxg").toolkit().image().framework().file("/proc/version", "Linux version 5.15.0-microsoft-standard-WSL2")
+    m.library("cuda", m.root / "usr/lib/wsl/lib", "libcuda.so.1.1", "libcuda.so.1")
+    m.library("nvml", m.root / "usr/lib/wsl/lib", "libnvidia-ml.so.1")
+    driver = m.library("cuda", m.root / "usr/lib/wsl/drivers/nv_dispi.inf_amd64", "libcuda.so.1.1", on_path=False)
+    return m.set(SHM=8 << 30).variables(FAKE_TORCH_PRELOAD=f"{m.root}/usr/lib/wsl/lib/libcuda.so.1:{driver}")
+
+
+def jetson(m: Machine) -> Machine:
+    """Jetson: a folder of nodes, no NVML, no kernel module's version, memory shared with the machine."""
+    (m.root / "dev/nvgpu/igpu0").mkdir(parents=True)
+    m.driver().toolkit().image().framework().set(INTEGRATED=1, FREE_MIB=900, LEAK=1)
+    return m.set(SHM=8 << 30)
 
 
 TORCH = ("--require", "framework", "--framework", "torch")

@@ -1,7 +1,7 @@
 """A made-up Sigstore on this machine: an authority that certifies identities for minutes, and a log of what was signed.
 
-It speaks as Fulcio (v2 of its API) and Rekor (v1) do to the `sigstore` package, whose client signs and checks here. No
-token is checked: what stands in it is certified, as Fulcio does after its check.
+It speaks as Fulcio (v2 of its API) and Rekor (v1) do to cosign. No token is checked: what stands in it is certified, as
+Fulcio does after its check.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA, SECP256R1, EllipticCurvePrivateKey, generate_private_key
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_public_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-from image_tools.artifacts import as_json
 
 ISSUER_OF = x509.ObjectIdentifier("1.3.6.1.4.1.57264.1.1")  # in which Fulcio writes who vouches for the identity
 TIMESTAMPS_OF_LOGS = x509.ObjectIdentifier("1.3.6.1.4.1.11129.2.4.2")  # RFC 6962, 3.3
+ENTRY = "1" * 64  # the identifier of the one entry
 KEY = "PKIX_ECDSA_P256_SHA_256"
+
+
+def as_json(told: Any) -> bytes:
+    """Return data as JSON, the same bytes for the same data."""
+    return json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
 
 def public(key: EllipticCurvePrivateKey) -> bytes:
@@ -80,12 +86,12 @@ class Authority:
         made = made.serial_number(x509.random_serial_number())
         return made.not_valid_before(now - timedelta(seconds=30)).not_valid_after(now + lasts)
 
-    def certify(self, request: x509.CertificateSigningRequest, claims: dict[str, Any]) -> x509.Certificate:
-        """Return a certificate for what a token says, with the promise of the log of certificates in it."""
+    def certify(self, key: Any, claims: dict[str, Any]) -> x509.Certificate:
+        """Return a certificate of a public key for what a token says, with the promise of the log of certificates."""
         names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(claims["sub"])])
         identified = x509.AuthorityKeyIdentifier.from_issuer_public_key(self.root_key.public_key())
         draft = (
-            self.blank(x509.Name([]), request.public_key(), timedelta(minutes=10))
+            self.blank(x509.Name([]), key, timedelta(minutes=10))
             .add_extension(self.usage(certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING]), critical=False)
             .add_extension(identified, critical=False)
@@ -129,10 +135,10 @@ class Authority:
         proof = {"logIndex": 0, "rootHash": root.hex(), "treeSize": 1, "hashes": []}
         proof["checkpoint"] = f"{note}\n\u2014 made.up {mark}\n"
         promise = coded(self.log_key.sign(as_json(entry), ECDSA(SHA256())))
-        return {"1": entry | {"verification": {"inclusionProof": proof, "signedEntryTimestamp": promise}}}
+        return {ENTRY: entry | {"verification": {"inclusionProof": proof, "signedEntryTimestamp": promise}}}
 
-    def trust(self, address: str) -> str:
-        """Return who is to be trusted and where they answer, as base-images/keys/trust.json says it."""
+    def write_trust(self, folder: Path, address: str) -> None:
+        """Write who is to be trusted and where they answer, as base-images/keys has it."""
         since = {"start": "2020-01-01T00:00:00Z"}
 
         def log(key: EllipticCurvePrivateKey) -> dict[str, Any]:
@@ -155,8 +161,8 @@ class Authority:
             "caUrls": place, "oidcUrls": [], "rekorTlogUrls": place, "tsaUrls": [],
             "rekorTlogConfig": {"selector": "ANY"}, "tsaConfig": {"selector": "ANY"},
         }  # fmt: skip
-        kind = "application/vnd.dev.sigstore.clienttrustconfig.v0.1+json"
-        return json.dumps({"mediaType": kind, "trustedRoot": root, "signingConfig": services})
+        (folder / "trusted-root.json").write_text(json.dumps(root))
+        (folder / "signing-config.json").write_text(json.dumps(services))
 
 
 @contextmanager
@@ -172,13 +178,14 @@ def answering(authority: Authority) -> Iterator[str]:
                 told = authority.enter(asked)
             else:
                 claims = json.loads(base64.urlsafe_b64decode(self.headers["Authorization"].split(".")[1] + "=="))
-                request = x509.load_pem_x509_csr(base64.b64decode(asked["certificateSigningRequest"]))
-                made = [authority.certify(request, claims), authority.root]
+                key = load_pem_public_key(asked["publicKeyRequest"]["publicKey"]["content"].encode())
+                made = [authority.certify(key, claims), authority.root]
                 chain = [one.public_bytes(Encoding.PEM).decode() for one in made]
                 told = {"signedCertificateEmbeddedSct": {"chain": {"certificates": chain}}}
             content = json.dumps(told).encode()
-            self.send_response(201)
+            self.send_response(201 if "entries" in self.path else 200)
             self.send_header("Content-Type", "application/json")
+            self.send_header("ETag", ENTRY)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)

@@ -122,12 +122,13 @@ for folder, _, names in os.walk("/"):
         try: mode = os.lstat(path).st_mode
         except OSError: continue
         if stat.S_ISREG(mode) and mode & 0o002: found.append(f"anybody can write {path}")
+        if path.startswith("/opt/base/") and stat.S_IMODE(mode) not in (0o644, 0o755): found.append(f"mode of {path}")
         if stat.S_ISREG(mode) and mode & 0o6000: found.append(f"setuid or setgid {path}")
         if name in (".netrc", ".pypirc", "id_rsa", "pip.conf", ".git-credentials") or name.endswith(".key"):
             found.append(f"secret {path}")
 homes = [entry.pw_dir for entry in pwd.getpwall()]
 caches = (*(f"{home}/.cache" for home in homes), "/var/lib/apt/lists", "/var/cache/apt/archives")
-for folder in (*caches, "/srv", "/mnt", "/media", "/tmp"):
+for folder in (*caches, "/build", "/tmp"):
     for root, _, names in os.walk(folder):
         found += [f"left over {os.path.join(root, name)}" for name in names if name != "lock"]
 print(json.dumps(found))

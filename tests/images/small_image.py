@@ -33,7 +33,7 @@ BASE_PACKAGES = {
 }
 START = """
 import sys
-sys.path[:0] = [{lib!r}, {packaging!r}]
+sys.path.insert(0, {lib!r})
 from pathlib import Path
 from base_install.cli import main
 main(Path({base!r}))
@@ -98,8 +98,7 @@ class Bench:
         self, *arguments: str | Path, folder: Path | None = None, **variables: str
     ) -> subprocess.CompletedProcess[str]:
         """Run base-install with the folder of wheels as its only index."""
-        lib = self.base / "lib"
-        program = START.format(lib=str(lib), packaging=str(next(lib.glob("packaging-*.whl"))), base=str(self.base))
+        program = START.format(lib=str(self.base / "lib"), base=str(self.base))
         variables = {"PIP_FIND_LINKS": str(self.wheels), "PIP_NO_INDEX": "1"} | variables
         variables["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
         command = [self.python, "-IB", "-c", program, *arguments]
@@ -116,15 +115,11 @@ class Bench:
 
 
 def make_base(folder: Path) -> None:
-    """Lay down an environment with the base in it, and what base-install runs with.
-
-    packaging is a folder with the name of its wheel: from a wheel, each run compiles it again.
-    """
+    """Lay down an environment with the base in it, and what base-install runs with."""
     lib = folder / "base" / "lib"
     shutil.copytree(SOURCE, lib / "base_install", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(PIP_SETTINGS, lib / PIP_SETTINGS.name)
-    packaging_wheel = lib / f"packaging-{packaging.__version__}-py3-none-any.whl"
-    shutil.copytree(Path(packaging.__file__).parent, packaging_wheel / "packaging")
+    shutil.copytree(Path(packaging.__file__).parent, lib / "packaging")
     compileall.compile_dir(lib, quiet=2)
     python = ".".join(map(str, sys.version_info[:2]))
     facts = {"name": "torch-cu13", "cuda": "13.0", "python": python}

@@ -11,6 +11,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import packaging
 import pytest
 from pip_settings import uv_environment
 
@@ -137,8 +138,7 @@ def test_another_file_under_the_same_name_is_not_installed(bench: Bench) -> None
 
 def test_what_base_install_runs_with_is_not_in_the_environment(bench: Bench) -> None:
     """It brings packaging along; a lock that pins the same version still needs it installed."""
-    version = next((bench.base / "lib").glob("packaging-*.whl")).name.split("-")[1]
-    done = bench.install(bench.wheel("packaging", version, **{"packaging/__init__.py": ""}))
+    done = bench.install(bench.wheel("packaging", packaging.__version__, **{"packaging/__init__.py": ""}))
     assert done.stdout.startswith("base-install: 1 packages installed"), done.stderr
     assert (bench.site / "packaging").is_dir()
 
@@ -150,15 +150,18 @@ def test_other_platforms_comments_and_continued_lines(bench: Bench) -> None:
 
 
 def test_a_wheel_that_the_child_carries_is_installed_from_its_folder(bench: Bench) -> None:
-    """The runtime is in the child's wheels/: taken by its hash, although an index has a higher version of it."""
+    """The runtime is in the child's wheels/: taken by its hash, although an index has a higher one. An owner's too."""
     carried = bench.folder / "carried"
     path = wheel(carried, "runtime", "1.0", {"runtime.py": "version = 1\n"})
     bench.wheel("runtime", "9.0", **{"runtime.py": "version = 9\n"})
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    own = hashlib.sha256(wheel(carried, "mine", "2.0", {"mine.py": ""}).read_bytes()).hexdigest()
     lock = f"runtime @ file:wheels/{path.name} --hash=sha256:{digest}\n{bench.wheel('tool')}"
+    lock += f"mine==2.0 --hash=sha256:{own}\n"
     done = bench.install(lock, carried=carried)
     assert done.returncode == 0, done.stderr
     assert (bench.site / "runtime.py").read_text() == "version = 1\n"
+    assert (bench.site / "mine.py").is_file()
 
 
 def test_settings_cannot_move_the_packages_elsewhere(bench: Bench) -> None:

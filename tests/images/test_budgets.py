@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from image_tools import layers
+
+from benchmarks.images import layers
 
 from .conftest import CATALOG, Built
 
@@ -16,7 +17,7 @@ def from_top(image: Built, layer: str) -> int:
     """Return how many layers of the image stand at or above a package layer, counted in its history."""
     steps = [str(entry["CreatedBy"]) for entry in image.image.history()]
     filled = [step for step in steps if step.startswith(("RUN", "COPY", "ADD", "WORKDIR"))]
-    return next(count for count, step in enumerate(filled, 1) if f"/media /mnt {layer} " in f"{step} ")
+    return next(count for count, step in enumerate(filled, 1) if f"install_layer.py {layer} " in f"{step} ")
 
 
 def test_size_layers_and_update_stay_in_budget(image: Built) -> None:

@@ -31,12 +31,11 @@ PAIRS = [(name, kind) for name in ROWS for kind in TYPES if WANTED or SAMPLE.get
 
 def answers_for(image: Built, project_type: str) -> AnswerSet:
     """Return answers that lead to the image: its framework, and the driver of the newest or of the oldest line."""
-    version = image.row.get("stays", "newest")
     same = [row["driver_min"] for row in CATALOG["images"] if row["framework"] == image.row["framework"]]
     newest = image.row["driver_min"] == max(same) and len(same) > 1
     name = f"check-{project_type}-{image.name}"[:30].rstrip("-")
     driver = "580" if newest else "525"
-    return AnswerSet(project_type, image.row["framework"], driver, project_name=name, framework_version=version)
+    return AnswerSet(project_type, image.row["framework"], driver, project_name=name)
 
 
 def run(child: Path, *command: str) -> str:

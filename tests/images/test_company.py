@@ -83,6 +83,3 @@ def test_a_row_has_packages_of_debian_in_addition(tmp_path: Path) -> None:
     check_rows(catalog, [row])
     write_plan(catalog, row, tmp_path / "plan")
     assert (tmp_path / "plan/refresh/apt").read_text() == "ffmpeg\nlibsndfile1\n"
-    row["apt"] = ["ffmpeg; rm"]
-    with pytest.raises(ImageError, match="apt"):
-        check_rows(catalog, [row])

@@ -139,13 +139,9 @@ def test_an_older_version_says_why_not_the_newest(fit: Any) -> None:
 
 
 def test_one_row_again_leaves_the_others_as_they_are() -> None:
-    name, row = "vllm", "torch213-cu13"
+    name, row = "vllm", "torch-cu12"
     now = {"locks": {row: "new"}, "python": "3.13", "packages": {name: {row: {"version": "9", "why": ""}}}}
     both = compatibility.merged(RESULT, now)
     assert both["locks"] == RESULT["locks"] | {row: "new"}
     assert both["packages"] == {name: RESULT["packages"][name] | now["packages"][name]}
     assert list(both["packages"][name]) == [one["name"] for one in live_rows(CATALOG)]
-
-
-def test_the_newest_vllm_that_can_be_had_fits_a_row() -> None:
-    assert any(fit["version"] for fit in RESULT["packages"]["vllm"].values())

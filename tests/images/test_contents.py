@@ -8,21 +8,13 @@ import time
 
 import docker
 import pytest
-from image_tools.catalog import find_row, installed_pins, live_rows, lock_path, sha256_of
+from image_tools.catalog import installed_pins, live_rows, lock_path, sha256_of
 from image_tools.plan import labels
 
 from . import probes
-from .conftest import CATALOG, ROWS, STAYING, Built
+from .conftest import CATALOG, Built
 
 pytestmark = pytest.mark.images
-
-
-@pytest.mark.parametrize("name", STAYING)
-def test_a_row_that_stays_is_tested_where_it_is_named(name: str) -> None:
-    """Says in the run's summary which rows were not built in it."""
-    if name not in ROWS:
-        pytest.skip(f"{name} is built and tested by make test-images IMAGE={name}")
-    assert find_row(CATALOG, name)["state"] != "retired"
 
 
 def test_labels_describe_the_row(image: Built) -> None:
@@ -257,7 +249,7 @@ def test_what_was_trimmed_is_recorded(image: Built, trimmed: dict[str, dict[str,
 
 def test_every_trim_rule_still_does_something(trimmed: dict[str, dict[str, int]]) -> None:
     """Each rule of the catalogue found files in at least one image: a rule that no longer works is noticed."""
-    missing = {row["name"] for row in live_rows(CATALOG)} - set(trimmed) - set(STAYING)
+    missing = {row["name"] for row in live_rows(CATALOG)} - set(trimmed)
     if missing:
         pytest.skip(f"needs what was trimmed in every image; not looked at in this run: {', '.join(sorted(missing))}")
     counts = {rule["reason"]: sum(row.get(rule["reason"], 0) for row in trimmed.values()) for rule in CATALOG["trims"]}

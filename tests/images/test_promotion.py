@@ -1,165 +1,174 @@
-"""Promotion gives release tags to a digest that passed, and to no other; against a real registry on the loopback."""
+"""What gets release tags: a digest that passed its smoke test, is the row's, and is signed where a key is named."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from image_tools import promote, registry
-from image_tools.catalog import ImageError, find_row
-from image_tools.plan import labels
 
-from .conftest import CATALOG
+from .authority import Authority, answering, token
+from .parent import CATALOG, NAME, Parent
 from .registries import running
 
 pytestmark = pytest.mark.images
-
-NAME = "plain-cu13"
-CREATED = "org.opencontainers.image.created"
-SMOKE = """#!/bin/sh
-echo "a stand-in for the smoke test: {word}"
-while [ $# -gt 0 ]; do
-    [ "$1" = --json ] && echo '{{"verdict": "{word}", "require": "none", "framework": "plain", \
-        "image": {{"name": "plain-cu13", "certificates": []}}, \
-        "layers": [{{"name": "runtime", "state": "{word}"}}]}}' > "$2"
-    shift
-done
-exit {code}
-"""
-
-
-@pytest.fixture(scope="module")
-def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A registry (Debian's docker-registry) on a free port of this machine; yields host:port."""
-    with running(tmp_path_factory.mktemp("registry")) as address:
-        yield address
+RELEASE = str(CATALOG["release"])
+LABEL = "org.gpu-repo-family.lock-sha256"
 
 
 @pytest.fixture
-def make(client: object, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Return a function that builds a small image under the local tag of a row, whose smoke test ends with `code`."""
-    tag = f"test.example.com/{NAME}:{CATALOG['release']}"
-    row = labels(CATALOG, find_row(CATALOG, NAME))
-
-    def of(code: int = 0, content: str = "", label: str = "") -> None:
-        (tmp_path / "smoke").write_text(SMOKE.format(code=code, word="fail" if code else "pass"))
-        (tmp_path / "Dockerfile").write_text(
-            f"FROM {CATALOG['operating_system']}\nCOPY --chmod=755 smoke /usr/local/bin/gpu-smoke\n"
-            f'RUN echo "{content}" > /content && touch -d @0 /content\n'
-            + "".join(f'LABEL {key}="{value}"\n' for key, value in (row | {CREATED: label}).items())
-        )
-        subprocess.run(
-            ["docker", "build", "--quiet", "--tag", tag, str(tmp_path)], check=True, stdout=subprocess.DEVNULL
-        )
-
-    yield of
-    subprocess.run(["docker", "image", "rm", "--force", tag], check=False, capture_output=True)
+def parent(client: object, tmp_path: Path) -> Iterator[Parent]:
+    """A parent with an empty registry on the loopback."""
+    (tmp_path / "parent").mkdir()
+    with running() as host:
+        made = Parent(tmp_path / "parent", host)
+        yield made
+        image = f"{host}/ml/{NAME}:{RELEASE}"
+        subprocess.run(["docker", "image", "rm", "--force", image], check=False, capture_output=True)
 
 
-def arguments(host: str, record: Path, digest: str = "") -> argparse.Namespace:
-    """Return the arguments of `make promote`."""
-    return argparse.Namespace(
-        image=NAME,
-        registry=f"{host}/ml",
-        staging="",
-        pushed="",
-        source="test.example.com",
-        digest=digest,
-        record=str(record),
-        require="none",
-        smoke="",
-        sign="",
-        only_changed=False,
-    )
+PROMOTE = ("promote", "--image", NAME, "--require", "none")
 
 
-def tags(host: str) -> set[str]:
-    """Return the release tags; staging tags stand in a repository of their own."""
-    command = ["skopeo", "list-tags", "--tls-verify=false", f"docker://{host}/ml/{NAME}"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    return set(json.loads(result.stdout)["Tags"]) if result.returncode == 0 else set()
+def test_what_passes_is_released_once_and_can_be_gone_back_to(parent: Parent) -> None:
+    """Both tags are the digest that was tested; the same content built again is recognised; a rollback needs no GPU."""
+    parent.build("one")
+    parent.works(*PROMOTE)
+    one = parent.released()
+    assert parent.tags() == {one["tag"]: one["digest"], RELEASE: one["digest"]}
+    assert one["smoke"] == {"require": "none", "verdict": "pass", "on_a_gpu": False, "layers": {"runtime": "pass"}}
+    assert one["compressed_bytes"] == sum(one["layers"]) > 1_000_000
+    bill = json.loads((parent.record.parent / one["sbom"]).read_text())
+    assert any(package["name"] == "bash" for package in bill["packages"]), "no package of Debian is listed"
+    assert one["digest"] in json.dumps(bill), "the list does not name the image by its digest"
 
-
-def test_a_digest_that_fails_its_smoke_test_gets_no_tag(host: str, make: Callable[..., None], tmp_path: Path) -> None:
-    """The failing image is pushed under its staging tag only, and no record is written."""
-    make(code=1, content="fails")
-    record = tmp_path / "released.json"
-    before = tags(host)
-    with pytest.raises(ImageError, match="the smoke test ended with 1; no tag was set"):
-        promote.promote(CATALOG, arguments(host, record))
-    assert tags(host) == before
-    assert not record.exists()
-
-
-def test_a_digest_that_passes_gets_both_tags_and_a_record(host: str, make: Callable[..., None], tmp_path: Path) -> None:
-    """The dated and the moving tag are the very digest that was smoked; the record holds it, its sizes and its SBOM."""
-    make(content="passes")
-    record = tmp_path / "released.json"
-    promote.promote(CATALOG, arguments(host, record))
-    entry = json.loads(record.read_text())[NAME]
-    for tag in (entry["tag"], CATALOG["release"]):
-        assert registry.look_up(f"{host}/ml/{NAME}:{tag}").digest == entry["digest"], tag
-    assert entry["tag"].startswith(f"{CATALOG['release']}.")
-    assert entry["smoke"] == {"require": "none", "verdict": "pass", "on_a_gpu": False, "layers": {"runtime": "pass"}}
-    assert entry["compressed_bytes"] == sum(entry["layers"]) > 1_000_000
-    packages = json.loads((tmp_path / entry["sbom"]).read_text())["packages"]
-    assert any(package["name"] == "bash" for package in packages), "the SBOM does not list Debian's packages"
-
-
-def test_the_same_content_built_again_is_recognised(
-    host: str, make: Callable[..., None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """An image with other build times but the same content is not pushed and not promoted again."""
-    record = tmp_path / "released.json"
-    make(content="same", label="monday")
-    promote.promote(CATALOG, arguments(host, record))
-    first = record.read_text()
-    make(content="same", label="tuesday")
-    capsys.readouterr()
-    promote.promote(CATALOG, arguments(host, record))
-    said = capsys.readouterr().out
-    assert "the same content is there already" in said
+    parent.build("one", **{"org.opencontainers.image.created": "another time"})
+    said = parent.works(*PROMOTE)
+    assert parent.released() == one
+    assert "the same content exists there" in said
     assert "nothing to do" in said
-    assert record.read_text() == first
+
+    parent.commit()
+    parent.build("two")
+    said = parent.works(*PROMOTE, "--only-changed")
+    assert "the packages are those of what was promoted last; not promoted" in said
+    assert parent.released() == one
+    parent.works(*PROMOTE)
+    two = parent.released()
+    assert two["tag"] != one["tag"]
+    parent.commit()
+    parent.works("roll-back", "--image", NAME)
+    assert parent.released() == one
+    assert parent.tags() == {one["tag"]: one["digest"], two["tag"]: two["digest"], RELEASE: one["digest"]}
+    parent.works("roll-back", "--image", NAME, "--digest", two["digest"])
+    assert parent.released() == two
+    parent.refuses("no release of plain-cu13 with", "roll-back", "--image", NAME, "--digest", f"sha256:{'0' * 64}")
 
 
-def test_rollback_is_promoting_an_older_digest(host: str, make: Callable[..., None], tmp_path: Path) -> None:
-    """The moving tag goes back to the older digest; both dated tags stay what they were."""
-    record = tmp_path / "released.json"
-    entries = []
-    for content in ("old", "new"):
-        make(content=content)
-        promote.promote(CATALOG, arguments(host, record))
-        entries.append(json.loads(record.read_text())[NAME])
-    old, new = entries
-    assert old["digest"] != new["digest"]
-    assert old["tag"] != new["tag"]
-    promote.promote(CATALOG, arguments(host, record, digest=old["digest"]))
-    assert json.loads(record.read_text())[NAME]["digest"] == old["digest"]
-    for tag, digest in ((CATALOG["release"], old["digest"]), (old["tag"], old["digest"]), (new["tag"], new["digest"])):
-        assert registry.look_up(f"{host}/ml/{NAME}:{tag}").digest == digest, tag
-
-
-def test_an_unwritable_record_stops_before_anything_is_tagged(
-    host: str, make: Callable[..., None], tmp_path: Path
+@pytest.mark.parametrize(
+    ("ends", "changed", "arguments", "reason"),
+    [
+        (1, {}, (), "the smoke test ended with 1; no tag was set"),
+        (0, {LABEL: "f" * 64}, (), f"{LABEL} is ffff"),
+        (0, {"org.opencontainers.image.title": "plain-cu12"}, (), "title is plain-cu12, not plain-cu13"),
+        (0, {}, ("--record", "missing/released.json"), "cannot write the release record"),
+        (0, {}, ("--digest", f"sha256:{'0' * 64}"), "the registry does not answer or has no such image"),
+        (0, {}, ("--staging", "localhost:1/elsewhere"), "the registry does not answer"),
+        (0, {}, ("--sign", "/missing.key"), "release.pub is missing"),
+    ],
+    ids=["smoke", "lock", "title", "record", "digest", "registry", "key"],
+)
+def test_nothing_else_gets_a_tag(
+    parent: Parent, ends: int, changed: dict[str, str], arguments: tuple[str, ...], reason: str
 ) -> None:
-    """Nothing is pushed or tagged when the record could not be written afterwards."""
-    make(content="unrecorded")
-    before = tags(host)
-    with pytest.raises(ImageError, match="cannot write the release record"):
-        promote.promote(CATALOG, arguments(host, tmp_path / "missing" / "released.json"))
-    assert tags(host) == before
+    parent.build("bad", ends, **changed)
+    parent.refuses(reason, *PROMOTE, *arguments)
+    assert (parent.tags(), parent.released()) == ({}, {})
 
 
-def test_a_registry_that_is_away_is_one_clear_line(make: Callable[..., None], tmp_path: Path) -> None:
-    """An unreachable registry names the image and the reason; no record is written."""
-    make(content="away")
-    record = tmp_path / "released.json"
-    with pytest.raises(ImageError, match="the registry does not answer") as failure:
-        promote.promote(CATALOG, arguments("localhost:1", record))
-    assert len(str(failure.value).splitlines()) == 1
-    assert not record.exists()
+def test_the_report_of_another_machine_has_to_be_of_this_push(parent: Parent) -> None:
+    """`make promote SMOKE=report PUSHED=file`, as CI does: an empty, a failed or a foreign report gives no tag."""
+    parent.build("elsewhere")
+    parent.works("push", "--image", NAME)
+    parent.works("smoke-digest", "--image", NAME, "--require", "none")
+    report = parent.folder / "build" / "images" / "smoke" / f"{NAME}.json"
+    told = ("--pushed", str(note(parent)), "--smoke", str(report))
+    right = json.loads(report.read_text())
+    failed = right | {"report": right["report"] | {"verdict": "fail"}}
+    for wrong in ({}, failed, right | {"commit": "f" * 40}, right | {"pushed": "2020-01-01"}):
+        report.write_text(json.dumps(wrong))
+        parent.refuses("no tag was set", *PROMOTE, *told)
+    assert (parent.tags(), parent.released()) == ({}, {})
+    report.write_text(json.dumps(right))
+    parent.works(*PROMOTE, *told)
+    assert parent.tags()[RELEASE] == parent.released()["digest"]
+
+
+def note(parent: Parent) -> Path:
+    """Return the file in which `make push` notes what it pushed."""
+    return parent.folder / "build" / "images" / "pushed" / f"{NAME}.json"
+
+
+@pytest.mark.needs("cosign")
+def test_a_key_in_the_repository_is_asked_for_at_every_step(parent: Parent) -> None:
+    """No key, another one, an image of another commit or signer: no tag. `make verify` reads what is released."""
+    staging, release = parent.key("staging"), parent.key("release")
+    stranger = Parent(parent.folder.with_name("other"), parent.host)
+    other = stranger.key("release", "other")
+    parent.build("signed")
+    push = ("push", "--image", NAME)
+    parent.refuses("so images must be signed: pass SIGN=file", *push)
+    parent.refuses("cannot read the signing key", *push, "--sign", "/missing.key")
+    for key in (other, release):
+        parent.refuses("does not match", *push, "--sign", key)
+    parent.works(*push, "--sign", staging)
+    pushed = json.loads(note(parent).read_text())
+    told = ("--digest", pushed["image"].rpartition("@")[2])
+
+    parent.commit()
+    parent.refuses("does not match", *PROMOTE, *told, "--sign", staging)
+    parent.refuses(f"commit {pushed['commit']}, not row plain-cu13, commit", *PROMOTE, *told, "--sign", release)
+    parent.git("reset", "--quiet", "--hard", pushed["commit"])
+    public = parent.folder / "base-images" / "keys" / "staging.pub"
+    right = public.read_text()
+    public.write_text((stranger.folder / "base-images" / "keys" / "release.pub").read_text())
+    parent.refuses("is not signed by staging.pub; no tag was set", *PROMOTE, *told, "--sign", release)
+    assert (parent.tags(), parent.released()) == ({}, {})
+
+    public.write_text(right)
+    parent.works(*PROMOTE, *told, "--sign", release)
+    assert parent.tags()[RELEASE] == told[1]
+    verify = ("verify", "--image", NAME)
+    assert f"signed by release.pub, built from commit {pushed['commit']}" in parent.works(*verify)
+    parent.build("unsigned")
+    unsigned = f"{parent.repository}:{RELEASE}"
+    subprocess.run(["docker", "push", "--quiet", unsigned], check=True, capture_output=True)
+    parent.refuses("is not signed by release.pub", *verify, "--digest", parent.tags()[RELEASE])
+
+
+@pytest.mark.needs("cosign")
+def test_an_identity_signs_without_a_key(parent: Parent) -> None:
+    """By a made-up Sigstore. An identity or issuer other than the file names is rejected; checks need no service."""
+    keys, issuer = parent.folder / "base-images" / "keys", "https://issuer.example.com"
+    tokens = {role: parent.folder.parent / f"{role}.token" for role in ("staging", "release")}
+    for role, file in tokens.items():
+        (keys / f"{role}.yml").write_text(f"identity: https://ci.example.com/{role}\nissuer: {issuer}\n")
+        file.write_text(token(f"https://ci.example.com/{role}", issuer))
+    parent.build("keyless")
+    authority, told = Authority(), ("--pushed", str(note(parent)), "--sign", str(tokens["release"]))
+    right = (keys / "staging.yml").read_text()
+    with answering(authority) as address:
+        authority.write_trust(keys, address)
+        parent.commit()
+        parent.works("push", "--image", NAME, "--sign", str(tokens["staging"]))
+        for wrong in (right.replace("/staging", "/release"), right.replace(issuer, "https://elsewhere.example.com")):
+            (keys / "staging.yml").write_text(wrong)
+            parent.refuses("is not signed by staging.yml; no tag was set", *PROMOTE, *told)
+        (keys / "staging.yml").write_text(right)
+        parent.works(*PROMOTE, *told)
+    said = parent.works("verify", "--image", NAME)
+    assert f"signed by release.yml, built from commit {json.loads(note(parent).read_text())['commit']}" in said
+    (keys / "release.pub").write_text("a key")
+    parent.refuses("a role signs with a key or without", "verify", "--image", NAME)

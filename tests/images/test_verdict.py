@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,8 +23,8 @@ from gpu_smoke.layers import (
     runtime,
     user_driver,
 )
-from image_tools import promote, push, smoke
-from image_tools.catalog import ImageError, find_row
+from image_tools import push, smoke
+from image_tools.catalog import find_row
 
 from .conftest import CATALOG
 
@@ -123,25 +120,6 @@ def test_what_is_no_record_is_refused() -> None:
         assert smoke_problems(record, EXPECTED), record
 
 
-@pytest.mark.parametrize("name", ["empty", "says fail", "another digest"])
-def test_the_parent_sets_no_tag_for_it(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`make promote SMOKE=report` reads the report before it pulls or tags anything."""
-    record = good("framework")
-    FALSE[name][0](record)
-    (tmp_path / "smoke.json").write_text(json.dumps(record))
-    told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
-    (tmp_path / "pushed.json").write_text(json.dumps(told.__dict__))
-    monkeypatch.setattr(promote, "check_place", lambda *_: promote.registry.Manifest(DIGEST, (), ""))
-    monkeypatch.setattr(promote, "check_labels", lambda *_: None)
-    monkeypatch.setattr(promote, "lock_of", lambda *_: "")
-    monkeypatch.setattr(promote, "pull", lambda *_: pytest.fail("it went on"))
-    monkeypatch.setattr(promote.registry, "set_tag", lambda *_: pytest.fail("a tag was set"))
-    asked = dict.fromkeys(("digest", "require", "staging", "sign"), "") | {"image": "torch-cu13", "registry": "host/ml"}
-    files = {key: str(tmp_path / f"{key}.json") for key in ("record", "smoke", "pushed")}
-    with pytest.raises(ImageError, match="no tag was set"):
-        promote.promote(CATALOG, argparse.Namespace(**asked, **files, only_changed=False))
-
-
 def test_the_record_of_a_release_tells_what_was_proved() -> None:
     told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
     kept = smoke.check_record(good("framework"), find_row(CATALOG, "torch-cu13"), told, "framework")
@@ -163,46 +141,24 @@ def proof(folder: Path) -> Path:
     return folder
 
 
-def ask(folder: Path, **changes: str) -> tuple[int, str]:
-    """Run the program as scripts/promote does; return exit code and what it said."""
+def ask(folder: Path, **changes: str) -> str:
+    """Return the reasons against a release, as scripts/promote prints them."""
     told = {"commit": COMMIT, "image": f"host/ml/it@{DIGEST}", "pushed": WHEN, "framework": "torch"} | changes
-    options = [word for key, value in told.items() for word in (f"--{key}", value)]
-    command = [sys.executable, str(verdict.__file__), str(folder), *options]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr
+    return "\n".join(verdict.problems(folder, **told))
 
 
 SPOILED: dict[str, tuple[str, str | None, str]] = {
     "lint did not run": ("lint", None, "scripts/lint"),
     "lint of another commit": ("lint", f"{'d' * 40}\n", "is about dddd"),
     "test did not run": ("test", None, "scripts/test"),
-    "no report of tests": ("unit.xml", None, "no report of tests"),
-    "a broken report of tests": ("unit.xml", "<testsuite>", "no report of tests"),
+    "no report of tests": ("unit.xml", None, "no test report"),
+    "a broken report of tests": ("unit.xml", "<testsuite>", "no test report"),
     "all tests skipped": ("unit.xml", '<t><testcase name="a"><skipped/></testcase></t>', "no test ran, 1 were skipped"),
     "no tests": ("unit.xml", "<testsuite/>", "no test ran"),
     "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
     "probe did not run": ("probe", None, "scripts/probe"),
     "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
-    "counts that no test has": (
-        "unit.xml",
-        '<testsuite errors="1" failures="2"><testcase name="a"/></testsuite>',
-        "tells of failures or errors",
-    ),
-    "more tests counted than there are": (
-        "unit.xml",
-        '<testsuites><testsuite name="pytest" tests="5" failures="0"><testcase name="a"/></testsuite></testsuites>',
-        "counts 5 tests and holds 1",
-    ),
-    "all skipped by the count alone": (
-        "unit.xml",
-        '<testsuite tests="1" skipped="1"><testcase name="a"/></testsuite>',
-        "counts 1 skipped and holds 0",
-    ),
-    "entities of entities": (
-        "unit.xml",
-        '<!DOCTYPE t [<!ENTITY a "<testcase/>"><!ENTITY b "&a;&a;">]><testsuite>&b;</testsuite>',
-        "no report of tests",
-    ),
+    "a failure of no test": ("unit.xml", '<t><testcase name="a"/><error/></t>', "a failure that is of no test"),
     "a page in place of a report": ("unit.xml", "<html><body>503</body></html>", "no test ran"),
     "no smoke report": ("smoke.json", None, "empty or no report"),
     "an empty smoke report": ("smoke.json", "", "empty or no report"),
@@ -210,7 +166,7 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
 
 
 def test_a_child_releases_what_is_proved(tmp_path: Path) -> None:
-    assert ask(proof(tmp_path / "proof")) == (0, "")
+    assert ask(proof(tmp_path / "proof")) == ""
 
 
 @pytest.mark.parametrize("name", SPOILED)
@@ -220,9 +176,7 @@ def test_a_child_releases_nothing_else(name: str, tmp_path: Path) -> None:
     (folder / file).unlink()
     if text is not None:
         (folder / file).write_text(text)
-    code, said = ask(folder)
-    assert code == 1, said
-    assert words in said
+    assert words in ask(folder)
 
 
 @pytest.mark.parametrize("name", ["unit.xml", "smoke.json", "lint"])
@@ -231,10 +185,9 @@ def test_a_pipe_in_place_of_a_report_is_none(name: str, tmp_path: Path) -> None:
     folder = proof(tmp_path / "proof")
     (folder / name).unlink()
     os.mkfifo(folder / name)
-    assert ask(folder)[0] == 1
+    assert ask(folder)
 
 
 @pytest.mark.parametrize("commit", ["", "unknown", "-dirty", f"{COMMIT}-dirty"])
 def test_a_commit_that_nobody_can_name_is_refused(commit: str, tmp_path: Path) -> None:
-    code, said = ask(proof(tmp_path / "proof"), commit=commit)
-    assert code in (1, 2), said
+    assert "commit every change" in ask(proof(tmp_path / "proof"), commit=commit)

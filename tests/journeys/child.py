@@ -85,7 +85,7 @@ class Child:
     def serve(self, command: str, ready: str) -> None:
         """Start a service and wait until it answers; the fixture stops it."""
         with self.log.open("w") as log:
-            self.service = self.begin(f"exec {command}", log.fileno())
+            self.service = self.begin(f"exec env {command}", log.fileno())
         deadline = time.monotonic() + 60
         while not self.answers(ready):
             if self.service.poll() is not None or time.monotonic() > deadline:

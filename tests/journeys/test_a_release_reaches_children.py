@@ -1,6 +1,6 @@
-"""A release reaches three edited children in every documented way, and each is green afterwards: docs/updating.md.
+"""A release reaches edited children in every documented way, and each is green afterwards: docs/updating.md.
 
-The fleet pushes pull requests; an owner runs the parent's program, or plain `copier update` and then scripts/setup.
+The fleet pushes pull requests; an owner runs scripts/update, the parent's program, or plain `copier update`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ from tests.conftest import ROOT
 from tests.journeys.child import Child as Laptop
 from tests.updates.copiers import run_program
 from tests.updates.family import Family
-from tests.updates.test_update import RELEASED, family, start  # noqa: F401 - a fixture
+from tests.updates.test_family import RELEASED, family, start  # noqa: F401 - a fixture
 from tests.updates.tiny import Child
 
 OWN = "\n\nMINE = 1\n"
 TYPES = ("service", "batch", "library")
+SINCE = [version for version in RELEASED if version >= "v0.2.0"]
+SCRIPT, PROGRAM, COPIER = "scripts/update", "the parent's program", "plain copier update"
+# Each type with its own scripts/update from the last release, the other ways once; before a release, all of them.
+SLOW = {(SINCE[-1], SCRIPT, kind) for kind in TYPES} | {(SINCE[0], PROGRAM, "batch"), (SINCE[-1], COPIER, "service")}
 
 
-def edited(family: Family, path: Path, answers: AnswerSet) -> Child:  # noqa: F811
-    """Return a child of the last release with its owner's edits."""
-    child = start(family, path, RELEASED[-1], answers)
-    model = "search.py" if answers.project_type == "library" else "model.py"
+def edited(family: Family, path: Path, version: str, kind: str) -> Child:  # noqa: F811
+    """Return a child of a release with its owner's edits."""
+    answers = AnswerSet(kind, "plain")
+    child = start(family, path, version, answers)
+    model = "search.py" if kind == "library" else "model.py"
     name = f"src/{answers.package_name}/{model}"
     child.edit({name: child.read(name) + OWN, "Dockerfile": child.read("Dockerfile") + "# ours\n"})
     child.edit({"renovate.json": None})
@@ -50,8 +55,7 @@ def pushed(family: Family, tmp_path_factory: pytest.TempPathFactory) -> Path:  #
     """Make the children at the last release and push the work tree to them; return the folder of bare repositories."""
     folder = tmp_path_factory.mktemp("fleet")
     for kind in TYPES:
-        answers = AnswerSet(kind, "plain")
-        child = edited(family, folder / f"{kind}-work", answers)
+        child = edited(family, folder / f"{kind}-work", SINCE[-1], kind)
         child.git("clone", "--quiet", "--bare", str(child.path), str(folder / "git" / f"{kind}.git"))
     (folder / "fleet.yml").write_text(yaml.safe_dump({"template": str(family.path), "folder": str(folder / "git")}))
     command = [sys.executable, "-W", "ignore", str(ROOT / "hooks" / "fleet.py"), "--file", str(folder / "fleet.yml")]
@@ -73,18 +77,29 @@ def test_a_fresh_clone_of_the_pull_request_is_green(family: Family, pushed: Path
     assert laptop.sh("git status --porcelain") == "", "setup changed a lock that the update should have renewed"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("way", ["the parent's program", "plain copier update"])
-def test_an_owner_updates_by_hand(family: Family, tmp_path: Path, way: str, kind: str) -> None:  # noqa: F811
-    child = edited(family, tmp_path / "child", AnswerSet(kind, "plain"))
-    if way == "plain copier update":
-        child.updated("--vcs-ref", family.work_tree)
-    else:
+@pytest.mark.parametrize(
+    ("version", "way", "kind"),
+    [
+        pytest.param(*row, marks=pytest.mark.slow if row in SLOW else pytest.mark.release)
+        for row in ((version, way, kind) for version in SINCE for way in (SCRIPT, PROGRAM, COPIER) for kind in TYPES)
+    ],
+)
+def test_an_owner_updates_by_hand(family: Family, tmp_path: Path, version: str, way: str, kind: str) -> None:  # noqa: F811
+    child = edited(family, tmp_path / "child", version, kind)
+    laptop = Laptop(child.path)
+    if way == SCRIPT:
+        laptop.sh("scripts/setup")
+        laptop.sh(f"scripts/update --to {family.work_tree}")
+        laptop.sh("scripts/setup")  # the updaters of 0.5 and older leave the locks to it
+    elif way == PROGRAM:
         options = ["--to", family.work_tree, "--repository", str(child.path)]
         done = run_program("safe_update", options, child.path, family.copier.environment())
         assert done.returncode == 0, done.stdout + done.stderr
+    else:
+        child.updated("--vcs-ref", family.work_tree)
     child.commit("Update")
     changed = {line[3:] for line in is_green(child.path).sh("git status --porcelain").splitlines()}
-    locks = {"requirements.lock", "requirements-gpu.lock"} if kind != "library" else set()
-    assert changed == (locks if way == "plain copier update" else set()), f"{way}: what scripts/setup left to commit"
+    locks = {"requirements.lock", "requirements-gpu.lock"} if way == COPIER and kind != "library" else set()
+    assert changed == locks, f"{version}, {way}: what scripts/setup left to commit"
+    if kind != "library":
+        assert child.read("wheels/requirements.in").split()[-1] in child.read("requirements.lock")

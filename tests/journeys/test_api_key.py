@@ -97,24 +97,3 @@ def test_compose_passes_the_key_on(child: Child) -> None:
     assert ".env" in paths or "API_KEY" in variables, (
         f"compose.yaml passes {variables} and the files {paths} to the container, not API_KEY from .env"
     )
-
-
-def test_the_overlay_takes_the_key_from_the_secret(child: Child) -> None:
-    child.follow("4. Set the key in the cluster")
-    rendered = child.sh("kubectl kustomize deploy/overlays/prod")
-    [pod] = [one["spec"]["template"]["spec"] for one in yaml.safe_load_all(rendered) if one["kind"] == "Deployment"]
-    variables = {one["name"]: one for one in pod["containers"][0]["env"]}
-    assert variables["API_KEY"]["valueFrom"]["secretKeyRef"] == {"name": "parcel-prices", "key": "api-key"}
-    assert {"DEVICE", "PORT"} < variables.keys(), f"the variables of the base are gone: {sorted(variables)}"
-    assert "my-key" not in rendered
-
-
-def test_the_secret_of_the_page_is_the_one_of_the_overlay(child: Child) -> None:
-    [create] = [block.text.strip() for block in child.blocks if "create secret" in block.text]
-    secret = yaml.safe_load(child.sh(f"{create} --dry-run=client --output yaml"))
-    assert (secret["metadata"]["name"], list(secret["data"])) == ("parcel-prices", ["api-key"])
-
-
-def test_the_page_has_no_other_section(child: Child) -> None:
-    journey = Path(__file__).read_text()
-    assert [block.section for block in child.blocks if block.section not in journey] == []

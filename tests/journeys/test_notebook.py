@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.journeys.child import Child
@@ -13,6 +15,12 @@ pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 def test_a_notebook_predicts_with_my_model(child: Child) -> None:
     child.follow("Install the kernel")
+    [cell] = [block.text.rstrip() for block in child.blocks if block.language == "python"]
+    code = {"cell_type": "code", "execution_count": None, "id": "try", "metadata": {}, "outputs": [], "source": cell}
+    kernel = {"kernelspec": {"display_name": "Python 3", "name": "python3"}}
+    child.path("notebooks").mkdir()
+    notebook = {"cells": [code], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}
+    child.path("notebooks/try.ipynb").write_text(json.dumps(notebook))
     child.follow("Run it")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import ROOT
 from tests.journeys.blocks import blocks
 
@@ -15,17 +13,23 @@ JOURNEYS = {
     for path in sorted(Path(__file__).parent.glob("test_*.py"))
     if (match := re.search(r'(?m)^PAGE = "([^"]+)"$', text := path.read_text(encoding="utf-8")))
 }
-GUIDES = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs/how-to").glob("*.md"))
+GUIDES = sorted(
+    path.relative_to(ROOT / "docs").as_posix()
+    for folder in ("how-to", "tutorials")
+    for path in (ROOT / "docs" / folder).glob("*.md")
+)
 
 
-def test_each_guide_that_can_be_run_has_its_journey() -> None:
-    followed = {page for page, _ in JOURNEYS.values()}
-    runs = [page for page in GUIDES if any(block.mark != "not run" for block in blocks(ROOT / "docs" / page))]
-    assert [page for page in runs if page not in followed] == [], "no journey in tests/journeys has this PAGE"
+def test_each_guide_names_its_journey_or_contributing_gives_the_reason() -> None:
+    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    for guide in GUIDES:
+        named = re.findall(r"tests/journeys/(\w+\.py)", (ROOT / "docs" / guide).read_text(encoding="utf-8"))
+        runs = [name for name, (page, _) in JOURNEYS.items() if page == guide]
+        assert set(runs) <= set(named), f"{guide} does not name {runs}"
+        assert runs or f"`docs/{guide}`" in contributing, f"{guide} has no journey: give the reason in CONTRIBUTING.md"
 
 
-@pytest.mark.parametrize("journey", JOURNEYS)
-def test_a_journey_follows_every_section_of_its_page(journey: str) -> None:
-    page, steps = JOURNEYS[journey]
-    sections = {block.section for block in blocks(ROOT / "docs" / page) if block.mark != "not run"}
-    assert sorted(section for section in sections if section not in steps) == [], f"{page}: {journey} leaves these out"
+def test_a_journey_follows_every_section_of_its_page() -> None:
+    for journey, (page, steps) in JOURNEYS.items():
+        sections = {block.section for block in blocks(ROOT / "docs" / page) if block.mark != "not run"}
+        assert sorted(section for section in sections if section not in steps) == [], f"{page}: {journey} omits these"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conftest import ROOT
+from tests.journeys.blocks import blocks
 from tests.journeys.child import Child
 
 TYPE = "service"
@@ -12,6 +14,9 @@ pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow, pytest.mark.needs
 
 
 def test_my_image_model_passes_the_starting_tests(child: Child) -> None:
+    images = blocks(ROOT / "docs/how-to/predict-on-a-folder-of-images.md")
+    [model] = [block.text for block in images if block.value == "src/<package>/model.py"]
+    child.path("src/<package>/model.py").write_text(model)
     child.follow("1. Write the model")
 
 

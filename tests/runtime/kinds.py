@@ -28,7 +28,6 @@ IMAGE = """
 
     class Model:
         examples = (Input(image=bytes(range(256))), Input(image=b"\\xff" * 10))
-        tolerance = 0.0
 
         def load(self, device: str) -> None:
             self.batches = []
@@ -83,7 +82,6 @@ DOCUMENT = """
 
     class Model:
         examples = ({"customer": "a", "lines": [{"name": "x", "price": 1.5}]}, Input(customer="b", lines=[]))
-        tolerance = 0.0
 
         def load(self, device: str) -> None: ...
 

@@ -9,31 +9,31 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from gpu_repo_runtime.serving.batcher import Batcher
-from gpu_repo_runtime.serving.call import Call
-from gpu_repo_runtime.serving.errors import (
-    ClientGone,
-    DeviceLost,
-    InputTooLarge,
-    OutOfMemory,
-    PredictionFailed,
-    ServiceError,
-)
+from gpu_repo_runtime.serving.batch_queue import Call
+from gpu_repo_runtime.serving.batcher import Batcher, BatchEvents
+from gpu_repo_runtime.serving.errors import ClientGone, DeviceLost, OutOfMemory, ServiceError
 
-Predict = Callable[[list[Any]], list[Any]]
-About = dict[str, Any] | Callable[[int], dict[str, Any]]
-DEVICE: Callable[[list[Any]], float] = lambda items: 0.006 + 0.0002 * len(items)  # noqa: E731
+Client = tuple[str, Callable[[int], Sequence[Any]], dict[str, Any]]
+
+
+def device(items: list[Any]) -> float:
+    """The seconds of a call on a GPU: most of it is the same for any batch."""
+    return 0.006 + 0.0002 * len(items)
 
 
 class World:
-    """Clients in closed loops, a batcher and a model; seconds pass while the model is called and at no other time."""
+    """Clients in closed loops, a batcher and a model; seconds pass while the model is called and at no other time.
+
+    ``refuse`` raises for a batch that the model cannot answer. Each answer is checked: it is the right one.
+    """
 
     def __init__(
         self,
-        seconds: Callable[[list[Any]], float] = DEVICE,
-        predict: Predict = lambda items: [{"item": item} for item in items],
+        seconds: Callable[[list[Any]], float] = device,
+        refuse: Callable[[list[Any]], None] = lambda items: None,
         *,
         limit: int = 32,
         max_queue: int = 1024,
@@ -42,40 +42,33 @@ class World:
         self.calls: list[list[Any]] = []
         self.seconds: dict[str, list[float]] = {}
         self.outcomes: dict[str, Counter[str]] = {}
-        self._seconds, self._model = seconds, predict
+        self.refuse, self._seconds = refuse, seconds
         self._impatient: list[tuple[float, Call]] = []
-        self.batcher = Batcher(self, limit=limit, max_queue=max_queue, clock=lambda: self.now)
+        events = BatchEvents(self._classify, lambda: None, lambda *_: self._settle(), lambda _: None)
+        self.batcher = Batcher(events, limit=limit, max_queue=max_queue, clock=lambda: self.now)
 
-    def predict(self, items: list[Any], group: Hashable) -> list[Any]:
+    def submit(self, items: Sequence[Any], **identity: Any) -> Call:
+        """Queue the items of a request."""
+        return self.batcher.submit(items, partial(self._predict, identity.get("group")), **identity)
+
+    def _predict(self, group: Hashable, items: list[Any]) -> list[Any]:
         self._settle()
         self.calls.append(items)
         self.now += self._seconds(items)
         if self._impatient:
             self._settle()
-        return self._model(items)
+        self.refuse(items)
+        return [{"item": item, "group": group} for item in items]
 
-    def classify(self, error: BaseException, index: int | None) -> ServiceError:
-        if isinstance(error, MemoryError):
-            return OutOfMemory("too little memory")
-        if isinstance(error, RuntimeError) and "lost" in str(error):
-            return DeviceLost(str(error))
-        return PredictionFailed(f"{index}: {type(error).__name__}")
+    def _classify(self, error: BaseException, index: int | None) -> ServiceError:
+        code = {MemoryError: "out_of_memory", ConnectionError: "device_lost"}.get(type(error), "prediction_failed")
+        kind = {"out_of_memory": OutOfMemory, "device_lost": DeviceLost}.get(code, ServiceError)
+        return kind(f"instances.{index}: {type(error).__name__}", code)
 
-    def too_large(self, index: int) -> ServiceError:
-        return InputTooLarge(f"{index}")
-
-    def release(self) -> None: ...
-
-    def batch_done(self, batch: Any, seconds: float) -> None:
-        self._settle()
-
-    def device_lost(self, error: DeviceLost) -> None: ...
-
-    def run(self, seconds: float, *clients: tuple[str, Callable[[int], Sequence[Any]], About]) -> World:
+    def run(self, seconds: float, *clients: Client) -> World:
         """Let clients send requests until so many seconds have passed: each a name, its requests and its identity.
 
-        The last one may be a function, for one that comes on ever new connections, and have the ``patience``, in
-        seconds, after which a client hangs up.
+        The last one may have the ``patience``, in seconds, after which a client hangs up.
         """
 
         async def main() -> None:
@@ -88,34 +81,38 @@ class World:
                 self.batcher.stop()
 
         asyncio.run(main())
-        assert self.batcher.queue.depth == 0
+        assert self.batcher.queue.count == 0, "nothing is left in the queue"
         return self
 
     def p50(self, name: str) -> float:
         """Return the median of the seconds that requests of a kind of client took."""
         return statistics.median(self.seconds[name])
 
-    def answered(self, name: str) -> int:
+    def answered(self, name: str = "client") -> int:
         """Return how many requests of a kind of client were answered."""
         return self.outcomes[name]["answered"]
 
-    async def _client(self, end: float, name: str, request: Callable[[int], Sequence[Any]], about: About) -> None:
+    async def _client(
+        self, end: float, name: str, request: Callable[[int], Sequence[Any]], identity: dict[str, Any]
+    ) -> None:
         seconds, outcomes = self.seconds.setdefault(name, []), self.outcomes.setdefault(name, Counter())
+        patience = identity.get("patience")
+        identity = {key: value for key, value in identity.items() if key != "patience"}
         for number in itertools.count():
             if self.now >= end:
                 return
-            started = self.now
+            started, items = self.now, request(number)
             try:
-                identity = dict(about(number) if callable(about) else about)
-                patience = identity.pop("patience", None)
-                call = self.batcher.submit(request(number), **identity)
+                call = self.submit(items, **identity)
                 if patience:
                     self._impatient.append((started + patience, call))
-                await call.done
+                assert await call.done == [{"item": item, "group": identity.get("group")} for item in items]
                 outcomes["answered"] += 1
             except ServiceError as error:
                 outcomes[error.code] += 1
-                if error.code == "queue_full":
+                if error.code == "device_lost":
+                    return
+                if error.retry_after:  # the queue is full
                     await self._moved.wait()
                     continue
             seconds.append(self.now - started)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from importlib import metadata
@@ -10,10 +11,10 @@ from importlib import metadata
 import numpy as np
 import pyarrow as pa
 import pytest
-from gpu_repo_runtime.batch.columns import answer_column
 from gpu_repo_runtime.batch.ordering import Sorted
 from gpu_repo_runtime.batch.parts import FILE, INPUT, ROW, Part
 from gpu_repo_runtime.batch.provenance import packages
+from gpu_repo_runtime.batch.results import answer_column
 
 from tests.conftest import ROOT
 
@@ -23,7 +24,9 @@ VECTORS = pa.field("v", pa.list_(pa.float32()))
 def a_part(texts: list[str]) -> Part:
     rows = pa.array(range(len(texts)), pa.int64())
     table = pa.table({FILE: pa.array(["a"] * len(texts), pa.string()), ROW: rows, INPUT: pa.array(texts, pa.string())})
-    return Part(0, 0, [], len(texts), table=table)
+    part = Part(0, 0, [], len(texts))
+    part.set(table)
+    return part
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_the_longest_come_first_and_equals_stay_in_order(lengths):
 def test_results_stand_beside_their_rows(failed):
     texts = ["word " * (n * 7 % 11) for n in range(50)]
     rows = Sorted.of(a_part(texts))
-    left = [text for place, text in enumerate(rows.texts) if place not in failed]
+    left = [text for place, text in enumerate(rows.some(0, len(rows.order))) if place not in failed]
     table = rows.in_order_of_input(pa.table({"said": pa.array(left, pa.string())}), failed)
     bad = {int(rows.order[place]) for place in failed}
     assert table[ROW].to_pylist() == [n for n in range(50) if n not in bad]
@@ -72,7 +75,8 @@ def test_lists_of_zeros_and_ones_are_numbers():
 
 
 def test_every_package_has_the_name_and_version_that_its_metadata_say():
-    assert packages() == {package.metadata["Name"]: package.version for package in metadata.distributions()}
+    installed = {package.metadata["Name"]: package.version for package in metadata.distributions()}
+    assert packages() == {"python": platform.python_version()} | installed
 
 
 IMPORTS = """

@@ -24,11 +24,6 @@ def passes_on(app: FastAPI) -> None:
         return await call_next(request)
 
 
-def passes_on_twice(app: FastAPI) -> None:
-    passes_on(app)
-    passes_on(app)
-
-
 def replaces(app: FastAPI) -> None:
     @app.middleware("http")
     async def own(request: Request, call_next: Callable[[Request], Any]) -> Any:
@@ -41,7 +36,6 @@ def replaces(app: FastAPI) -> None:
 MIDDLEWARE: dict[str, Callable[[FastAPI], None]] = {
     "none": lambda app: None,
     "one": passes_on,
-    "two": passes_on_twice,
     "one that replaces errors": replaces,
 }
 

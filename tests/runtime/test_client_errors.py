@@ -48,6 +48,33 @@ def test_the_message_is_a_422_without_an_error_in_the_log(client: TestClient, ca
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
+NAMED = """
+    from pydantic import AliasChoices, BaseModel, Field
+
+    Output = float
+
+
+    class Input(BaseModel):
+        area: float = Field(gt=0, validation_alias=AliasChoices("area", "Area m2"))
+
+
+    class Model:
+        examples = ({"area": 50.0},)
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: list[Input]) -> list[Output]:
+            return [one.area for one in batch]
+"""
+
+
+@pytest.mark.parametrize(("row", "field"), [({"Area m2": "x"}, "Area m2"), ({"area": -1}, "area"), ({}, "area")])
+def test_an_error_names_the_field_as_the_client_wrote_it(row: dict[str, Any], field: str) -> None:
+    with serve(NAMED) as client:
+        answer = client.post("/predict", json={"instances": [row]})
+    assert [one["field"] for one in answer.json()["errors"]] == [f"instances.0.{field}"], answer.text
+
+
 def test_the_other_requests_of_the_batch_are_answered(client: TestClient) -> None:
     async def asked() -> list[httpx.Response]:
         transport = httpx.ASGITransport(client.app)  # type: ignore[arg-type]
@@ -64,8 +91,3 @@ def test_v1_takes_what_curl_sends_without_a_header(client: TestClient) -> None:
     form = {"content-type": "application/x-www-form-urlencoded"}
     answer = client.post("/v1/models/kind:predict", content='{"instances": ["4"]}', headers=form)
     assert answer.json() == {"predictions": [4]}
-
-
-def test_v1_names_what_it_takes_instead_of_columns(client: TestClient) -> None:
-    answer = client.post("/v1/models/kind:predict", json={"inputs": ["4"]})
-    assert (answer.status_code, "send instances" in answer.json()["error"]) == (422, True), answer.text

@@ -1,14 +1,9 @@
-"""Clients that others have written, against a service that runs: of Triton, of KServe, and made from openapi.json."""
+"""Triton's own client, against a service that runs."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +13,6 @@ from tritonclient.utils import InferenceServerException
 
 from tests.runtime.services import PACKAGE, Process
 
-BIN = Path(sys.executable).parent
 MODEL = '''
     """A model whose inputs and outputs are tensors of each kind."""
 
@@ -163,155 +157,3 @@ def test_tritons_client_hears_what_is_wrong(triton: InferenceServerClient) -> No
     for other, name in ((InferRequestedOutput("means", class_count=2), "classification"), (shared, "shared_memory_")):
         status, words = refused(outputs=[other])
         assert (status, name in words) == ("400", True), words
-
-
-@pytest.mark.slow
-def test_kserves_client_speaks_both_protocols(service: Process, tmp_path: Path) -> None:
-    # In an environment of its own: it asks for an older NumPy than the tools here.
-    python = tmp_path / "venv/bin/python"
-    subprocess.run([BIN / "uv", "venv", "--quiet", "--python", sys.executable, tmp_path / "venv"], check=True)
-    subprocess.run([BIN / "uv", "pip", "install", "--quiet", "--python", python, "kserve>=0.21"], check=True)
-    script = tmp_path / "ask.py"
-    script.write_text(KSERVE)
-    done = subprocess.run([python, script, service.url, PACKAGE], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found == {
-        "live": True,
-        "ready": [True, True],
-        "v1": [{"means": [1.5], "count": 3, "flag": False, "name": "eno", "raw": "/wA="}],
-        "v2": {"means": [[1.5]], "count": [3], "flag": [False], "name": ["ba"], "raw": ["/wA="]},
-        "binary": {"means": [[1.5]], "count": [3], "flag": [False]},
-        "wrong": True,
-    }
-
-
-KSERVE = '''"""Ask a service with KServe's client; prints what it said as JSON."""
-import asyncio
-import json
-import sys
-
-import numpy as np
-from kserve import InferInput, InferRequest, InferenceRESTClient, RESTConfig
-
-url, name = sys.argv[1:]
-GIVEN = [
-    ("pixels", "FP32", np.array([[[1, 2]]], dtype=np.float32)),
-    ("count", "INT64", np.array([3])),
-    ("flag", "BOOL", np.array([True])),
-    ("name", "BYTES", np.array(["ab"], dtype=object)),
-    ("raw", "BYTES", np.array(["AP8="], dtype=object)),
-]
-
-
-def request(binary):
-    inputs = []
-    for tensor, datatype, values in GIVEN:
-        one = InferInput(tensor, list(values.shape), datatype)
-        if binary and tensor == "raw":
-            values = np.array([b"ab"], dtype=object)  # this client reads no answer with bytes that are not a text
-        one.set_data_from_numpy(values, binary_data=binary)
-        inputs.append(one)
-    return InferRequest(name, inputs, parameters={"binary_data_output": True} if binary else None)
-
-
-async def main():
-    v1 = InferenceRESTClient(RESTConfig(protocol="v1", retries=0))
-    v2 = InferenceRESTClient(RESTConfig(protocol="v2", retries=0))
-    one = {"pixels": [[1, 2]], "count": 3, "flag": True, "name": "one", "raw": "AP8="}
-    plain, binary = [
-        await v2.infer(url, request(binary), model_name=name) for binary in (False, True)
-    ]
-    try:
-        await v2.infer(url, InferRequest(name, request(False).inputs[1:]), model_name=name)
-        wrong = False
-    except Exception as error:
-        wrong = "pixels" in str(error)
-    found = {
-        "live": await v1.is_server_live(url) and await v2.is_server_live(url),
-        "ready": [await v2.is_server_ready(url), await v1.is_model_ready(url, name)],
-        "v1": (await v1.infer(url, {"instances": [one]}, model_name=name))["predictions"],
-        "v2": {one.name: one.data if one.datatype == "BYTES" else one.as_numpy().tolist() for one in plain.outputs},
-        "binary": {one.name: one.as_numpy().tolist() for one in binary.outputs if one.datatype != "BYTES"},
-        "wrong": wrong,
-    }
-    print(json.dumps(found))
-
-
-asyncio.run(main())
-'''
-GENERATED = '''"""Ask a service with the client that was made from its OpenAPI document."""
-import sys
-
-from made import Client
-from made.api.default import predict_predict_post, readyz_readyz_get
-from made.api.v1 import predict_v1_models_topic_finder_predict_post
-from made.api.v2 import about_v2_models_topic_finder_get, infer_v2_models_topic_finder_infer_post
-from made.models import InferRequest, InferResponse, Input, InputTensor, InputTensorDatatype, ModelMetadata, Output
-from made.models import Parameters, PredictRequest, PredictResponse, Problem
-
-client = Client(base_url=sys.argv[1], raise_on_unexpected_status=True)
-one = Input(pixels=[[1.0, 2.0]], count=3, flag=True, name="one", raw="AP8=")
-asked = PredictRequest(instances=[one], parameters=Parameters(times=2))
-expected = [Output(means=[1.5], count=6, flag=False, name="eno", raw="/wA=")]
-for answer in (
-    predict_predict_post.sync(client=client, body=asked),
-    predict_v1_models_topic_finder_predict_post.sync(client=client, body=asked),
-):
-    assert isinstance(answer, PredictResponse), answer
-    assert answer.predictions == expected, answer
-for wrong in (
-    predict_predict_post.sync(client=client, body=PredictRequest(instances=[])),
-    predict_v1_models_topic_finder_predict_post.sync(client=client, body=PredictRequest(instances=[])),
-):
-    assert isinstance(wrong, Problem), wrong
-    assert (wrong.status, wrong.code) == (422, "invalid_request")
-about = about_v2_models_topic_finder_get.sync(client=client)
-assert isinstance(about, ModelMetadata), about
-assert [tensor.name for tensor in about.inputs] == ["pixels", "count", "flag", "name", "raw"]
-tensors = [
-    InputTensor(name="pixels", shape=[1, 1, 2], datatype=InputTensorDatatype.FP32, data=[1.0, 2.0]),
-    InputTensor(name="count", shape=[1], datatype=InputTensorDatatype.INT64, data=[3]),
-    InputTensor(name="flag", shape=[1], datatype=InputTensorDatatype.BOOL, data=[True]),
-    InputTensor(name="name", shape=[1], datatype=InputTensorDatatype.BYTES, data=["one"]),
-    InputTensor(name="raw", shape=[1], datatype=InputTensorDatatype.BYTES, data=["AP8="]),
-]
-inferred = infer_v2_models_topic_finder_infer_post.sync(client=client, body=InferRequest(inputs=tensors))
-assert isinstance(inferred, InferResponse), inferred
-assert {output.name: output.data for output in inferred.outputs}["raw"] == ["/wA="]
-refused = infer_v2_models_topic_finder_infer_post.sync(client=client, body=InferRequest(inputs=tensors[1:]))
-assert isinstance(refused, Problem), refused
-assert readyz_readyz_get.sync(client=client) is not None
-'''
-
-
-@pytest.fixture
-def made(service: Process, tmp_path: Path) -> Callable[[], subprocess.CompletedProcess[str]]:
-    """Return a function that makes a client from the service's document."""
-
-    def make() -> subprocess.CompletedProcess[str]:
-        (tmp_path / "openapi.json").write_text(service.get("/openapi.json")[1])
-        (tmp_path / "config.yml").write_text("post_hooks: []\n")  # no formatter
-        command = [BIN / "openapi-python-client", "generate", "--path", "openapi.json", "--output-path", "made"]
-        options = ["--meta", "none", "--config", "config.yml", "--fail-on-warning"]
-        return subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
-
-    return make
-
-
-@pytest.mark.slow
-def test_a_client_is_made_from_the_openapi_document_has_types_and_is_answered(
-    service: Process, made: Callable[[], subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
-    done = made()
-    assert done.returncode == 0, done.stdout + done.stderr
-    (tmp_path / "ask.py").write_text(GENERATED)
-    # The generator casts lists of anything to what they are.
-    options = ["--strict", "--disable-error-code", "redundant-cast", "--config-file", os.devnull]
-    command = [BIN / "mypy", *options, "--cache-dir", tmp_path / "cache", "--python-executable", sys.executable]
-    checked = subprocess.run([*command, "ask.py", "made"], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout
-    asked = subprocess.run(
-        [sys.executable, "ask.py", service.url], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert asked.returncode == 0, asked.stderr

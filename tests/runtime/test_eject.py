@@ -1,4 +1,4 @@
-"""An owner who ejects the runtime has its source, uses it, and is told by updates what it misses."""
+"""An owner who ejects the runtime has its source, and uses it."""
 
 from __future__ import annotations
 
@@ -10,47 +10,41 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime import eject
 
 from tests.answers import AnswerSet
+from tests.runtime.services import RUNTIME
 from tests.sampling import sampled
 from tests.templates import checks
 
 COPY = "src/gpu_repo_runtime"
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a repository with a folder src and the wheel of this version."""
-    monkeypatch.setattr(eject.importlib.metadata, "version", lambda _: "0.3.0")
-    (tmp_path / "src").mkdir()
-    shutil.copytree(Path(__file__).parents[2] / "templates/service/wheels", tmp_path / "wheels")
-    return tmp_path
+def ejected(project: Path) -> subprocess.CompletedProcess[str]:
+    """Eject in a repository, as scripts/eject does."""
+    command = [sys.executable, "-m", "gpu_repo_runtime.eject"]
+    environment = os.environ | {"PYTHONPATH": str(RUNTIME)}
+    return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_copy_is_used_in_place_of_the_wheel(project: Path) -> None:
-    eject.eject(project)
-    (project / COPY / "cores.py").write_text("mine = True\n", encoding="utf-8")
+@pytest.mark.slow
+def test_the_copy_is_used_in_place_of_the_wheel_and_never_replaced(tmp_path: Path) -> None:
+    assert ejected(tmp_path).returncode == 0
+    (tmp_path / COPY / "cores.py").write_text("mine = True\n", encoding="utf-8")
     program = "import gpu_repo_runtime.cores as c; print(c.mine, c.__file__)"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(project / "src"), str(eject.PACKAGE.parent)])}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path / "src"), str(RUNTIME)])}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", str(project / COPY / "cores.py")]
-
-
-def test_a_copy_is_never_replaced(project: Path) -> None:
-    (project / COPY).mkdir()
-    with pytest.raises(eject.CannotEject, match=f"git rm -r {COPY}"):
-        eject.eject(project)
-    assert list((project / COPY).iterdir()) == []
+    assert done.stdout.split() == ["True", str(tmp_path / COPY / "cores.py")]
+    again = ejected(tmp_path)
+    assert (again.returncode, f"git rm -r {COPY}" in again.stderr) == (1, True)
+    assert (tmp_path / COPY / "cores.py").read_text() == "mine = True\n"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("project_type", sampled(["service", "batch"], ["batch"]))
 def test_the_copy_passes_the_lint_of_a_repository(
-    render: Callable[[AnswerSet], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, project_type: str
+    render: Callable[[AnswerSet], Path], tmp_path: Path, project_type: str
 ) -> None:
-    monkeypatch.setattr(eject.importlib.metadata, "version", lambda _: "0.3.0")
     child = tmp_path / "child"
     shutil.copytree(render(AnswerSet(project_type, "plain")), child)
-    eject.eject(child)
+    assert ejected(child).returncode == 0
     assert checks.python_error(child) == ""

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.runtime import raw
-from tests.sampling import every, sampled
+from tests.sampling import sampled
 
 Start = Callable[..., Any]
-CLOSE = "connection: close\r\n"
 
 
 def test_clients_that_wait_in_the_listeners_queue_are_answered(start: Start) -> None:
@@ -26,7 +23,7 @@ def test_clients_that_wait_in_the_listeners_queue_are_answered(start: Start) -> 
     service.popen.send_signal(signal.SIGSTOP)
     waiting = [raw.connect(service) for _ in range(200)]
     for connection in waiting:
-        connection.sendall(raw.predict("text", headers=CLOSE))
+        connection.sendall(raw.predict("text", headers="connection: close\r\n"))
     service.terminate()
     service.popen.send_signal(signal.SIGCONT)
     answers = [raw.read(connection) for connection in waiting]
@@ -46,49 +43,6 @@ def test_a_request_that_comes_in_pieces_around_sigterm_is_answered(start: Start,
     assert answer.startswith(b"HTTP/1.1 200"), answer
     assert b"connection: close" in answer
     assert service.exit_code(10) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "signals", sampled([[signal.SIGHUP], [signal.SIGTERM, signal.SIGHUP], [signal.SIGHUP, signal.SIGTERM]], every(3))
-)
-def test_sighup_cuts_no_answer_off(start: Start, tmp_path: Path, signals: list[int]) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup children would inherit that it is ignored
-    try:
-        service = start(STANDIN_CALL_MS="1000", STANDIN_TELLS=str(tmp_path / "at-work"))
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    with raw.connect(service) as connection:
-        (tmp_path / "at-work").unlink(missing_ok=True)  # it warmed up with its examples
-        connection.sendall(raw.predict("text"))
-        wait_until((tmp_path / "at-work").exists, "the model never got the text")
-        for number in signals:
-            service.popen.send_signal(number)
-            wait_until(lambda: "draining" in service.log.read_text(), "the signal was not heard")
-        assert raw.read(connection).startswith(b"HTTP/1.1 200")
-    assert service.exit_code(10) == 0
-
-
-@pytest.mark.slow
-def test_a_process_that_is_told_to_outlive_its_terminal_does(start: Start) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does; children inherit it
-    try:
-        service = start()
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    service.popen.send_signal(signal.SIGHUP)
-    service.terminate()
-    assert service.exit_code(10) == 0
-    [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "draining" in line]
-    assert line["cause"] == "SIGTERM"
-
-
-def wait_until(holds: Callable[[], bool], what: str) -> None:
-    """Fail when `holds` does not hold soon."""
-    end = time.monotonic() + raw.DEADLINE_SECONDS
-    while not holds():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
 
 
 @pytest.mark.slow

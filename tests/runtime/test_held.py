@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from gpu_repo_runtime.serving.batcher import Batcher
-from gpu_repo_runtime.serving.errors import ClientGone, DeadlineExceeded, QueueFull, ServiceError
+from gpu_repo_runtime.serving.batcher import Batcher, BatchEvents
+from gpu_repo_runtime.serving.errors import ClientGone, ServiceError
 from gpu_repo_runtime.serving.service import Service
 from gpu_repo_runtime.serving.settings import Settings
 
@@ -30,7 +30,7 @@ class Model:
 
     def load(self, device: str) -> None: ...
 
-    def predict(self, batch: list[Any], group: Any = None) -> list[Any]:
+    def predict(self, batch: list[Any]) -> list[Any]:
         if "one" in batch:  # the warm-up
             return [{} for _ in batch]
         self.entered.set()
@@ -39,10 +39,10 @@ class Model:
             raise ValueError
         return [{} for _ in batch]
 
-    def classify(self, error: BaseException, index: int | None) -> ServiceError:
-        return ServiceError(type(error).__name__)
-
-    def batch_done(self, batch: Any, seconds: float) -> None: ...
+    def batcher(self, max_queue: int) -> Batcher:
+        """Return a batcher in front of the model."""
+        events = BatchEvents(lambda error, _: ServiceError(type(error).__name__), int, lambda *_: None, print)
+        return Batcher(events, limit=4, max_queue=max_queue)
 
 
 @pytest.fixture(autouse=True)
@@ -69,31 +69,31 @@ def test_clients_that_leave_during_a_call_leave_only_what_is_in_the_model(fail: 
     model.fail = fail
 
     async def main() -> None:
-        batcher = Batcher(model, limit=4, max_queue=40)  # type: ignore[arg-type]
+        batcher = model.batcher(40)
         batcher.start()
         for _ in range(3):
             inputs, alive = some(40)
             model.entered.clear()
             model.open.clear()
-            first = batcher.submit(inputs[:8])
+            first = batcher.submit(inputs[:8], model.predict)
             await entered(model)
-            others = [batcher.submit(inputs[start : start + 4]) for start in range(8, 40, 4)]
+            others = [batcher.submit(inputs[start : start + 4], model.predict) for start in range(8, 40, 4)]
             del inputs
             assert len(alive) == 40
             for call in (first, *others):
                 batcher.drop(call, ClientGone("gone"))
                 assert isinstance(call.done.exception(), ClientGone)
             assert len(alive) <= 4, "only what the model has now"
-            assert batcher.queue.depth == 4, "and that is counted"
-            with pytest.raises(QueueFull):
-                batcher.submit([Thing() for _ in range(37)])
+            assert batcher.queue.count == 0
+            with pytest.raises(ServiceError, match="places are taken"):
+                batcher.submit([Thing() for _ in range(41)], model.predict)
             del first, others, call
-            last = batcher.submit([Thing()])
+            last = batcher.submit([Thing()], model.predict)
             model.open.set()
             await last.done
             del last
             await asyncio.sleep(0.05)
-            assert (len(alive), batcher.queue.depth, len(batcher.queue.calls)) == (0, 0, 0)
+            assert (len(alive), batcher.queue.count, len(batcher.calls)) == (0, 0, 0)
         batcher.stop()
 
     asyncio.run(main())
@@ -104,14 +104,14 @@ def test_what_was_answered_is_not_held_while_nothing_comes() -> None:
     model.open.set()
 
     async def main() -> None:
-        batcher = Batcher(model, limit=4, max_queue=40)  # type: ignore[arg-type]
+        batcher = model.batcher(40)
         batcher.start()
         inputs, alive = some(10)
-        call = batcher.submit(inputs, client="known")
+        call = batcher.submit(inputs, model.predict, client="known")
         await call.done
         del inputs, call
         await asyncio.sleep(0.05)
-        assert (len(alive), len(batcher.queue.calls)) == (0, 0)
+        assert (len(alive), len(batcher.calls)) == (0, 0)
         batcher.stop()
 
     asyncio.run(main())
@@ -151,7 +151,7 @@ def test_a_request_that_is_given_up_frees_its_inputs_while_the_model_still_runs(
         codes = set(await asyncio.gather(*tasks))
         del tasks
         await asyncio.sleep(0)
-        assert codes == {{"hang up": ClientGone.code, "deadline": DeadlineExceeded.code}.get(why, why)}
+        assert codes == {{"hang up": "client_gone", "deadline": "deadline_exceeded"}.get(why, why)}
         assert len(alive) <= 4
         model.open.set()
         service.stop()
@@ -166,14 +166,14 @@ def test_storms_of_clients_who_leave_take_no_memory() -> None:
     model = Model()
 
     async def main() -> None:
-        batcher = Batcher(model, limit=4, max_queue=1000)  # type: ignore[arg-type]
+        batcher = model.batcher(1000)
         batcher.start()
-        running = batcher.submit([Thing()])
+        running = batcher.submit([Thing()], model.predict)
         await entered(model)
 
         def storm(count: int) -> int:
             for number in range(count):
-                call = batcher.submit([Thing()] * 3, client=number, group=number % 50)
+                call = batcher.submit([Thing()] * 3, model.predict, client=number, group=number % 50)
                 batcher.drop(call, ClientGone("gone"))
                 call.done.exception()
             gc.collect()

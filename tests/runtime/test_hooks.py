@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI
-from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving.app import create_app
@@ -20,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
 from tests.conftest import ROOT
-from tests.runtime.kinds import KINDS, model, module
+from tests.runtime.kinds import model, module
 from tests.runtime.owners import ASKED, Settings, client_of, with_token
 
 TOPICS = """
@@ -70,12 +68,10 @@ def test_no_route_passes_a_bearer_token_but_health_metrics_and_documentation() -
         assert client.get("/own", headers=two).status_code == 401
 
 
-def test_a_refusal_by_the_owners_middleware_has_its_id_its_line_and_its_count(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refusal_by_the_owners_middleware_has_its_id_and_its_count() -> None:
     with client_of(with_token) as client:
-        with caplog.at_level(logging.INFO, logger="request"):
-            answer = client.post("/predict", json=ASKED, headers={"x-request-id": "mine"})
+        answer = client.post("/predict", json=ASKED, headers={"x-request-id": "mine"})
         assert answer.headers["x-request-id"] == "mine"
-        assert [record.fields["status"] for record in caplog.records if record.name == "request"] == [401]  # type: ignore[attr-defined]
         assert 'status="401"' in client.get("/metrics").text
 
 
@@ -83,45 +79,6 @@ def test_a_refusal_by_the_owners_middleware_has_its_id_its_line_and_its_count(ca
 def test_a_token_that_protects_nothing_is_refused(token: str) -> None:
     with pytest.raises(ValueError, match="token"):
         BearerToken(Starlette(), token=token)
-
-
-class Seen:
-    """A middleware that writes down what it saw, and answers what it is told to."""
-
-    def __init__(self, app: Any, seen: list[str], refuse: bool = False) -> None:
-        self.app, self.seen, self.refuse = app, seen, refuse
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        self.seen.append(scope["path"])
-        if self.refuse:
-            return await JSONResponse({"refused": True}, 418)(scope, receive, send)
-        await self.app(scope, receive, send)
-
-
-@pytest.mark.parametrize("where", ["extend", "add_middleware afterwards", "http decorator"])
-def test_no_path_of_predictions_is_answered_before_the_owners_middleware(where: str) -> None:
-    seen: list[str] = []
-
-    def extend(app: FastAPI, service: Service) -> None:
-        if where == "extend":
-            app.add_middleware(Seen, seen=seen, refuse=True)
-        elif where == "http decorator":
-
-            @app.middleware("http")
-            async def refuse(request: Any, call_next: Any) -> Any:
-                seen.append(request.url.path)
-                return JSONResponse({"refused": True}, 418)
-
-    app = create_app(model(KINDS["row"]), Settings(device="cpu", aip_predict_route="/aip"), extend=extend)
-    if where.endswith("afterwards"):
-        app.add_middleware(Seen, seen=seen, refuse=True)
-    routes = ["/predict", "/v1/models/kind:predict", "/v1/models/kind/versions/1:predict", "/aip"]
-    with TestClient(app) as client:
-        for path in routes:
-            assert client.post(path, json=ASKED).status_code == 418, path
-    assert seen == routes
 
 
 def test_an_exception_handler_of_the_owner_sees_what_predictions_raise() -> None:
@@ -175,22 +132,10 @@ def test_a_second_endpoint_shares_the_models_batches_and_its_thread() -> None:
         assert threads == ["model"]
         assert client.get("/fails").status_code == 500
         assert client.post("/predict", json=ASKED).json() == {"predictions": [5.0]}, "the service goes on"
-        assert "/sum" in client.get("/openapi.json").json()["paths"]
+        paths = list(client.get("/openapi.json").json()["paths"])
+        assert paths.index("/fails") < paths.index("/predict") < paths.index("/v1/models")
         never = client.post("/sum", json=[[1, 1]] * (Settings().max_queue + 1))
         assert (never.status_code, never.json()["code"]) == (422, "invalid_request")
-
-
-def test_cors_answers_a_browser_also_with_errors() -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        app.add_middleware(CORSMiddleware, allow_origins=["https://shop.example"], allow_methods=["POST"])
-
-    with client_of(extend) as client:
-        origin = {"origin": "https://shop.example"}
-        asks = {**origin, "access-control-request-method": "POST"}
-        assert client.options("/predict", headers=asks).headers["access-control-allow-origin"] == origin["origin"]
-        assert client.post("/predict", json=ASKED, headers=origin).headers["access-control-allow-origin"]
-        other = client.post("/predict", json=ASKED, headers={"origin": "https://other.example"})
-        assert "access-control-allow-origin" not in other.headers
 
 
 def test_what_the_page_about_the_service_shows_works(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from gpu_repo_runtime.interface import Interface
 
-from tests.conftest import ROOT
 from tests.runtime.standin_model import Model, label
 
 SECRET = "do-not-repeat-this"
@@ -42,7 +38,7 @@ REFUSED = {
     "too long": (json.dumps({"texts": [SECRET * 10]}).encode(), 422, "texts.0", "at most 100 characters"),
     "a number": (b'{"texts": ["fine", 7]}', 422, "texts.1", "string"),
     "an instance that is not text": (b'{"instances": ["fine", 7]}', 422, "instances.1", "string"),
-    "instances and texts": (f'{{"instances": ["fine"], "texts": ["{SECRET}", 1]}}'.encode(), 422, "texts.1", "string"),
+    "instances and texts": (f'{{"instances": ["fine"], "texts": ["{SECRET}"]}}'.encode(), 422, "body", "unknown field"),
     "parameters of a model without": (
         f'{{"instances": ["a"], "parameters": {{"{SECRET}": 1}}}}'.encode(),
         422,
@@ -63,6 +59,13 @@ def test_a_refusal_names_field_and_reason_and_repeats_nothing(client: TestClient
         assert any(error["field"] == field and reason in error["reason"] for error in problem["errors"]), problem
         assert SECRET not in response.text, case
         assert len(response.content) < 2000, case
+
+
+@pytest.mark.parametrize("body", ['{"text": "rain"}', '["rain"]', '{"instances": "rain"}', '{"inputs": ["rain"]}'])
+def test_a_body_of_another_form_is_told_the_form(client: TestClient, body: str) -> None:
+    refused = client.post("/predict", content=body, headers=JSON)
+    assert refused.status_code == 422
+    assert refused.json()["detail"].endswith('send {"instances": ["one"]}'), refused.json()
 
 
 def test_a_large_body_is_refused_by_its_length_and_while_it_comes(client: TestClient) -> None:
@@ -99,51 +102,8 @@ def test_other_media_types_paths_and_methods(client: TestClient) -> None:
 def test_a_poisoned_text_is_named_and_its_neighbours_in_other_requests_live(client: TestClient) -> None:
     bad = client.post("/predict", json={"texts": ["fine", "poison"]})
     assert (bad.status_code, bad.json()["code"]) == (500, "prediction_failed")
-    assert bad.json()["errors"] == [{"field": "texts.1", "reason": "the model raised ValueError"}]
+    assert bad.json()["errors"] == [{"field": "instances.1", "reason": "the model raised ValueError"}]
     assert client.post("/predict", json={"texts": ["fine"]}).status_code == 200
-
-
-class Words(BaseException):
-    """An error that fails when it is asked what it says."""
-
-    def __str__(self) -> str:
-        raise SystemExit
-
-
-@pytest.mark.parametrize(
-    "error", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt(), GeneratorExit(), StopIteration(), Words()]
-)
-def test_whatever_the_model_raises_is_a_500_for_that_text(serving: Callable, error: BaseException) -> None:
-    class Raises(Model):
-        def predict(self, batch: list[str]) -> list[dict]:
-            if "bad" in batch:
-                raise error
-            return super().predict(batch)
-
-    app = serving("app").create_app(Raises(), serving("settings").Settings(device="cpu"))
-    with TestClient(app) as client:
-        bad = client.post("/predict", json={"texts": ["fine", "bad", "fine"]})
-        assert (bad.status_code, bad.json()["code"]) == (500, "prediction_failed")
-        assert client.post("/predict", json={"texts": ["fine"]}).status_code == 200
-        assert client.get("/livez").status_code == 200
-
-
-def test_a_text_that_does_not_fit_is_413_and_named_and_the_limit_stays(serving: Callable) -> None:
-    class Small(Model):
-        def predict(self, batch: list[str]) -> list[dict]:
-            if any(len(text) > 50 for text in batch):
-                raise MemoryError("too long")
-            return super().predict(batch)
-
-    app = serving("app").create_app(Small(), serving("settings").Settings(device="cpu"))
-    with TestClient(app) as client:
-        for _ in range(3):
-            large = client.post("/predict", json={"texts": ["a", "x" * 60, "b"]})
-            assert (large.status_code, large.json()["code"]) == (413, "input_too_large")
-            assert large.json()["errors"][0]["field"] == "texts.1"
-        shown = client.get("/metrics").text
-        assert "service_batch_limit 32.0" in shown
-        assert "service_memory_shortages_total 0.0" in shown
 
 
 def test_a_number_that_is_not_finite_is_null_and_the_json_valid(client: TestClient) -> None:
@@ -155,32 +115,12 @@ def test_openapi_has_the_limits_and_an_example_that_works(client: TestClient) ->
     document = client.get("/openapi.json").json()
     operation = document["paths"]["/predict"]["post"]
     content = operation["requestBody"]["content"]["application/json"]
-    now, before = (
-        document["components"]["schemas"][one["$ref"].rsplit("/", 1)[1]] for one in content["schema"]["oneOf"]
-    )
-    for schema, name in ((now, "instances"), (before, "texts")):
-        inputs = schema["properties"][name]
-        assert (inputs["maxItems"], inputs["items"]["maxLength"]) == (8, 100)
-    assert (now.get("deprecated"), before["deprecated"]) == (None, True)
+    schema = document["components"]["schemas"][content["schema"]["$ref"].rsplit("/", 1)[1]]
+    inputs = schema["properties"]["texts"]  # a model of version 0.2
+    assert (inputs["maxItems"], inputs["items"]["maxLength"]) == (8, 100)
     assert {"200", "408", "413", "415", "422", "500", "503", "504"} <= operation["responses"].keys()
     assert client.post("/predict", json=content["example"]).status_code == 200
     assert client.get("/docs").status_code == 200
-
-
-def test_a_model_that_breaks_its_contract_does_not_start(serving: Callable) -> None:
-    startup, refused = serving("startup"), serving("errors").StartRefused
-
-    class Fixed(Model):
-        def __init__(self, answers: Any) -> None:
-            self.answers = answers
-
-        def predict(self, batch: list[str]) -> Any:
-            return self.answers
-
-    startup.check(Interface(Fixed([{"label": "a", "score": 0.5, "vector": [1.0]}])), ["one"])
-    for answers in (None, [], ["text"], [{1: "a"}], [{"x": object()}], {"a": 1}, "a"):
-        with pytest.raises(refused, match=r"standin_model|test_http"):
-            startup.check(Interface(Fixed(answers)), ["one"])
 
 
 def test_deadline_gives_504_and_frees_the_queue(serving: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,25 +139,3 @@ def test_settings_refuse_what_cannot_work(serving: Callable) -> None:
         for value in ("inf", "nan") if field.annotation is float else ():
             with pytest.raises(ValueError, match=name):
                 serving("settings").Settings(**{name: value})
-
-
-def test_cancelling_the_server_gives_the_texts_up(serving: Callable) -> None:
-    async def scenario() -> None:
-        service = serving("service").Service(Model(), serving("settings").Settings(device="cpu"))
-        await service.start()
-        service.batcher.lost = None
-        task = asyncio.create_task(service.predict(["a"] * 3))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert service.batcher.queue.count == 0
-        service.stop()
-
-    asyncio.run(scenario())
-
-
-def test_the_documentation_lists_every_setting_with_its_default(serving: Callable) -> None:
-    page = (ROOT / "docs/service.md").read_text()
-    for name, field in serving("settings").Settings.model_fields.items():
-        assert f"| `{name.upper()}` | {field.default} | {field.description} |" in page, name

@@ -45,7 +45,7 @@ class Gpu:
 
     def plan(self, module: Any, most: int = 32, margin: float = 0.1) -> Any:
         gauge = module.Gauge(self.memory, self.reset_peak, lambda: None, lambda error: isinstance(error, MemoryError))
-        return module.make_plan(self.predict, gauge, "text", most=most, margin=margin, before=0)
+        return module.make_plan(self.predict, gauge, "text", most, margin, 0)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def module(serving: Callable) -> Any:
 
 def test_numbers_are_measured_and_printed(module: Any) -> None:
     plan = Gpu(1000 * MB, 300 * MB, 50 * MB, 20 * MB).plan(module)
-    assert (plan.weights, plan.per_call, plan.per_text) == (300 * MB, 50 * MB, 20 * MB)
+    assert (plan.weights, plan.per_call, plan.per_input) == (300 * MB, 50 * MB, 20 * MB)
     assert plan.batch == 27, "(1000 - 300 - 100 margin - 50) / 20"
     for number in ("300.0 MB", "50.0 MB", "20.0 MB", "700.0 MB of 1,000.0 MB", "27 inputs"):
         assert number in str(plan), number
@@ -104,7 +104,7 @@ def test_start_is_refused_with_numbers_when_not_even_one_fits(module: Any, per_t
 
 def test_a_device_without_memory_figures_gets_the_setting(module: Any) -> None:
     gauge = module.Gauge(lambda: None, lambda: None, lambda: None, lambda error: False)
-    plan = module.make_plan(lambda texts: None, gauge, "text", most=32, margin=0.1, before=0)
+    plan = module.make_plan(lambda texts: None, gauge, "text", 32, 0.1, 0)
     assert plan.batch == 32
     assert "CPU" in str(plan)
 

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime.weights import lockfile, store, using
+from gpu_repo_runtime import weights
+from gpu_repo_runtime.weights import lockfile, store
 
 from tests.runtime.weights_projects import FOLDER, Project, done
 
@@ -31,8 +32,11 @@ def homeless(project: Project, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_weights_of_the_checkout_need_no_home(homeless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(using, "_lock_of", lambda _: homeless / "weights.lock")
-    found = using.find("owner")
+    package = homeless / "src/owner_without_home"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(homeless / "src"))
+    found = weights.find(package.name)
     assert found is not None
     assert found.path == homeless / "weights"
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
+import httpx
 from fastapi.testclient import TestClient
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.runtime.standin_model import Model
@@ -80,49 +79,28 @@ def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_
     def lost() -> None:
         raise RuntimeError("CUDA error")
 
-    gpu_memory = serving("metrics").GpuMemory
     for memory, shown in ((Memory, True), (lambda: None, False), (lost, False)):
-        registry = CollectorRegistry()
-        registry.register(gpu_memory(memory))
-        text = generate_latest(registry).decode()
+        metrics = serving("metrics").Metrics(int, int, int, memory)
+        text = generate_latest(metrics.registry).decode()
         assert ("service_gpu_memory_used_bytes 1.0" in text) == shown
         assert ("service_gpu_memory_total_bytes 4.0" in text) == shown
 
 
-def test_request_id_is_taken_over_or_made_and_stands_in_log_and_problem(
-    client: TestClient, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO, logger="request"):
-        given = client.post("/predict", json={"texts": ["a"]}, headers={"x-request-id": "from-the-client.1"})
-        made = client.post("/predict", json={"texts": []})
-        forged = client.post("/predict", json={"texts": ["a"]}, headers={"x-request-id": 'x" "forged'})
-        client.get("/livez")
+def test_request_id_is_taken_over_or_made_and_stands_in_log_and_problem(start: Callable[..., Any]) -> None:
+    service = start()
+
+    def ask(text: str, request_id: str) -> Any:
+        body, headers = {"texts": [text] * bool(text)}, {"x-request-id": request_id}
+        return httpx.post(f"{service.url}/predict", json=body, headers=headers)
+
+    given, made, forged = ask("a", "from-the-client.1"), ask("", ""), ask("a", 'x" "forged')
+    service.get("/livez")
+    service.terminate()
+    assert service.exit_code(10) == 0
     assert given.headers["x-request-id"] == "from-the-client.1"
     assert made.headers["x-request-id"] == made.json()["request_id"]
     assert '"' not in forged.headers["x-request-id"]
-    lines = [record.fields for record in caplog.records if record.name == "request"]
+    lines = [line for line in map(json.loads, service.log.read_text().splitlines()) if line["logger"] == "request"]
     assert [line["status"] for line in lines] == [200, 422, 200], "one line a request, none for a healthy probe"
     assert lines[0]["request_id"] == "from-the-client.1"
     assert {"method", "path", "status", "ms", "inputs", "batch", "queue_ms"} <= lines[0].keys()
-
-
-def test_a_log_line_is_json_and_holds_no_text(serving: Callable) -> None:
-    record = logging.LogRecord("request", logging.INFO, "", 0, "request\nforged", None, None)
-    record.fields = {"path": '/pre\ndict"', "status": 200}
-    line = serving("logs").JsonFormatter().format(record)
-    assert "\n" not in line
-    assert json.loads(line)["path"] == '/pre\ndict"'
-
-
-def test_a_text_line_cannot_be_forged_and_does_not_steer_the_terminal(serving: Callable) -> None:
-    record = logging.LogRecord("request", logging.INFO, "", 0, "request", None, None)
-    record.fields = {"path": "/a\n12:00:00 error forged\x1b[31m\u2028é"}
-    line = serving("logs").TextFormatter().format(record)
-    assert line.endswith(r"path=/a\n12:00:00 error forged\x1b[31m\u2028é")
-
-
-def test_a_call_that_does_not_end_turns_liveness_red(serving: Callable) -> None:
-    service = serving("service").Service(Model(), serving("settings").Settings(device="cpu", stuck_seconds=0.001))
-    assert service.sick is None
-    service.batcher.busy_since = 0.0
-    assert "STUCK_SECONDS" in service.sick

@@ -109,7 +109,7 @@ ROW = {"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}
 BAD = {
     "a count that is not the shape's": (
         {**ROW, "shape": [2, 2]},
-        "input has 2 values, and its shape [2, 2] asks for 4",
+        "input has 2 values, and its shape [2, 2] requires 4",
     ),
     "too many dimensions": ({**ROW, "shape": [1, 2, 2]}, "input has 3 dimensions and should have 2"),
     "an empty dimension": ({**ROW, "shape": [0, 2]}, "inputs.0.shape.0: Input should be greater than or equal to 1"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from fastapi.testclient import TestClient
 from gpu_repo_runtime.interface import Interface
 from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.service import Service
-from pydantic import BaseModel, PrivateAttr
 
 from tests.runtime.kinds import model
 from tests.runtime.owners import Settings
@@ -51,19 +49,6 @@ def test_what_predict_does_to_its_parameters_reaches_no_other_call() -> None:
     interface = Interface(model(GREEDY))
     given = interface.held_parameters({"words": ["c"]})
     assert [interface.call(["x"], given), interface.call(["x"], given)] == [["x c 0"]] * 2
-
-
-class Locked(BaseModel):
-    """One that cannot be copied whole."""
-
-    top: int = 1
-    _lock: Any = PrivateAttr(default_factory=threading.Lock)
-
-
-def test_parameters_that_cannot_be_copied_are_taken() -> None:
-    interface = Interface(model(GREEDY))
-    given = Locked()
-    assert interface._own_copy(given).top == 1
 
 
 TELLS = """

@@ -8,6 +8,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from gpu_repo_runtime import onnx
+from gpu_repo_runtime.cores import usable_cores
+from gpu_repo_runtime.device import DeviceError
+from gpu_repo_runtime.device.placement import left_on_cpu
 
 
 class Tensor:
@@ -77,8 +81,6 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def faults(**parts: Any) -> list[str]:
     """Return what is said of a model with these attributes."""
-    from gpu_repo_runtime.device.placement import left_on_cpu
-
     return left_on_cpu(SimpleNamespace(**parts))
 
 
@@ -86,8 +88,8 @@ def faults(**parts: Any) -> list[str]:
 def test_a_network_that_was_left_on_the_cpu_is_named() -> None:
     [fault] = faults(pipeline=SimpleNamespace(model=Network("cpu", "cpu")), labels=["a"])
     assert fault.startswith("Model.pipeline.model is on the CPU: ")
-    [fault] = faults(parts={"encoder": [Network("cpu")]})
-    assert fault.startswith("Model.parts['encoder'][0] is on the CPU: ")
+    [fault] = faults(parts={"encoder": Network("cpu")})
+    assert fault.startswith("Model.parts['encoder'] is on the CPU: ")
     assert faults(topics=Tensor("cpu"))
 
 
@@ -133,10 +135,7 @@ def test_cuda_refuses_to_start_and_auto_warns(
 
 @pytest.mark.usefixtures("onnxruntime")
 def test_a_session_has_the_threads_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu_repo_runtime import onnx
-
-    monkeypatch.setattr(onnx, "usable_cores", lambda: 3)
-    assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == 3
+    assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == usable_cores()
     own = SessionOptions()
     own.intra_op_num_threads = 2
     assert onnx.session("model.onnx", "cpu", own).options.intra_op_num_threads == 2
@@ -144,37 +143,13 @@ def test_a_session_has_the_threads_of_the_container(monkeypatch: pytest.MonkeyPa
     assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == 5
 
 
-@pytest.mark.parametrize("where", ["not built for it", "cannot be loaded"])
-def test_a_gpu_that_was_asked_for_and_not_given_is_an_error(
-    onnxruntime: Any, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    from gpu_repo_runtime import onnx
-    from gpu_repo_runtime.device import DeviceError
-
-    if where == "not built for it":
-        monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
-    with pytest.raises(DeviceError, match=r"model\.onnx cannot run on the GPU"):
+def test_a_session_on_the_gpu_never_falls_back_to_the_cpu(onnxruntime: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = pytest.raises(DeviceError, match=r"model\.onnx cannot run on the GPU")
+    with refused:  # CUDA cannot be loaded
         onnx.session("weights/model.onnx", "cuda")
-
-
-@pytest.mark.usefixtures("onnxruntime")
-def test_a_session_on_the_gpu_does_not_come_back_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    from gpu_repo_runtime import onnx
-
     monkeypatch.setattr(InferenceSession, "given", ("CUDAExecutionProvider", "CPUExecutionProvider"))
     session = onnx.session("model.onnx", "cuda")
-    assert session.asked == ["CUDAExecutionProvider"]
-    assert session.fallback is False
-
-
-@pytest.mark.usefixtures("onnxruntime")
-def test_sessions_with_a_thread_for_each_core_of_the_machine_are_told(
-    serving: Callable, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    startup = serving("startup")
-    for cores, told in ((1, True), (64, False)):
-        monkeypatch.setattr(startup, "usable_cores", lambda cores=cores: cores)
-        caplog.clear()
-        monkeypatch.setattr(startup.os, "cpu_count", lambda: 64)
-        startup.check_placement(SimpleNamespace(session=InferenceSession()), "cpu", serving("settings").Settings())
-        assert ("Model.session starts a thread for each core" in caplog.text) == told
+    assert (session.asked, session.fallback) == (["CUDAExecutionProvider"], False)
+    onnxruntime.get_available_providers = lambda: ["CPUExecutionProvider"]
+    with refused:  # not built for it
+        onnx.session("weights/model.onnx", "cuda")

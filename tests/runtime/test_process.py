@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
@@ -14,59 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_repo_runtime.bench import load
 
 from tests.conftest import ROOT
 from tests.runtime.services import Process
-from tests.sampling import every, sampled
+from tests.sampling import sampled
 
 Start = Callable[..., Any]
-
-
-def load_while_stopping(service: Any, clients: int, seconds: float) -> tuple[Any, int]:
-    """Load the service with kept connections and send SIGTERM on the way; returns the statuses and the exit code."""
-    statuses: list[tuple[int, str]] = []
-
-    async def client(target: Any, number: int) -> None:
-        connection = await load.Connection().open(target.host, target.port)
-        while not connection.closed:
-            try:
-                status, body = await connection.send(target.request([f"client {number}"]))
-            except ConnectionError:
-                statuses.append((0, f"client {number}: sent a request and got no answer"))
-                return
-            statuses.append((status, body.decode()[:200]))
-
-    async def main() -> None:
-        target = load.Target(service.url, ["text"])
-        tasks = [asyncio.create_task(client(target, number)) for number in range(clients)]
-        await asyncio.sleep(seconds)
-        service.terminate()
-        await asyncio.wait_for(asyncio.gather(*tasks), 20)
-
-    asyncio.run(main())
-    return statuses, service.exit_code(10)
-
-
-def assert_nothing_lost(statuses: list[tuple[int, str]], exit_code: int, clients: int) -> None:
-    """Every request that was sent has its answer."""
-    others = [entry for entry in statuses if entry[0] != 200]
-    assert not others, f"{len(others)} of {len(statuses)} requests were not answered with 200, the first: {others[0]}"
-    assert len(statuses) > clients
-    assert exit_code == 0
-
-
-@pytest.mark.slow
-def test_sigterm_under_load_loses_nothing(start: Start) -> None:
-    service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
-    assert_nothing_lost(*load_while_stopping(service, 32, 0.5), 32)
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("turn", range(20))
-def test_sigterm_under_load_loses_nothing_in_any_of_20_runs(start: Start, turn: int) -> None:
-    service = start(STANDIN_CALL_MS="6", STANDIN_TEXT_MS="0.2")
-    assert_nothing_lost(*load_while_stopping(service, 64, 0.5 + turn / 50), 64)
 
 
 @pytest.mark.slow
@@ -137,34 +89,12 @@ def test_a_model_that_takes_two_seconds_to_load(start: Start) -> None:
     slow_load(start, 2)
 
 
-@pytest.mark.release
-def test_a_model_that_takes_30_seconds_to_load(start: Start) -> None:
-    slow_load(start, 30)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "error", sampled(["ValueError", "StopIteration", "SystemExit", "KeyboardInterrupt"], ["SystemExit"])
-)
-def test_whatever_a_model_raises_on_load_ends_the_process_with_its_name(start: Start, error: str) -> None:
-    service = start(ready=False, STANDIN_LOAD_RAISES=error)
-    assert service.exit_code(20) == 1
-    [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "could not be loaded" in line]
-    assert error in line["traceback"]
-
-
 @pytest.mark.slow
 def test_sigterm_while_loading_ends_soon(start: Start) -> None:
     service = start(ready=False, STANDIN_LOAD_MS="60000")
     service.wait_for("/livez", 200)
     service.terminate()
     assert service.exit_code(3) == 0
-
-
-def test_cuda_without_a_gpu_refuses_to_start_and_says_why(start: Start) -> None:
-    service = start(ready=False, DEVICE="cuda")
-    assert service.exit_code(20) == 78
-    assert "refusing to start: DEVICE=cuda, but no GPU can be used" in service.log.read_text()
 
 
 @pytest.mark.slow
@@ -177,27 +107,6 @@ def test_cuda_without_a_gpu_gives_the_cause_that_gpu_smoke_finds(start: Start, t
     [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "refusing" in line]
     assert line["code"].startswith("GS")
     assert line["fix"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    sampled(
-        [
-            ({"PORT": "99999"}, "PORT"),
-            ({"DEVICE": "tpu"}, "DEVICE"),
-            ({"MAX_BATCH_SIZE": "0"}, "MAX_BATCH_SIZE"),
-            ({"MAX_TEXTS": "500", "MAX_QUEUE": "10"}, "MAX_QUEUE=10"),
-        ],
-        every(4),
-    ),
-)
-def test_a_wrong_setting_refuses_to_start_in_one_line(start: Start, settings: dict[str, str], words: str) -> None:
-    service = start(ready=False, **settings)
-    assert service.exit_code(10) == 78
-    [line] = service.log.read_text().splitlines()
-    assert line.startswith("refusing to start: ")
-    assert words in line
 
 
 @pytest.mark.slow
@@ -237,13 +146,6 @@ def test_warm_up_finds_the_batch_that_fits(start: Start, fits: int, limit: int) 
 
 
 @pytest.mark.slow
-def test_a_model_that_fits_not_even_one_text_refuses_to_start(start: Start) -> None:
-    service = start(ready=False, STANDIN_FITS="0")
-    assert service.exit_code(10) == 78
-    assert "1 texts do not fit" in service.log.read_text()
-
-
-@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
     first = start()
     second = start(ready=False, PORT=str(first.port))
@@ -252,38 +154,49 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
     assert f"PORT={first.port} (see the line before): set another PORT" in second.log.read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("model", "words"),
-    sampled(
-        [
-            ("import torhc\n", "model.py:1: ModuleNotFoundError: No module named 'torhc'; a package comes with"),
-            ("class Model:\n  )(\n", "model.py:2: SyntaxError: unmatched ')'"),
-        ],
-        every(2),
+# The variables, the exit code, words of the log.
+REFUSED: dict[str, tuple[dict[str, str], int, str]] = {
+    "no GPU": ({"DEVICE": "cuda"}, 78, "refusing to start: DEVICE=cuda, but no GPU can be used"),
+    "a number out of range": ({"PORT": "99999"}, 78, "refusing to start: PORT: "),
+    "no such device": ({"DEVICE": "tpu"}, 78, "refusing to start: DEVICE: "),
+    "requests that never fit": ({"MAX_TEXTS": "500", "MAX_QUEUE": "10"}, 78, "refusing to start: MAX_TEXTS=500"),
+    "no room for one text": ({"STANDIN_FITS": "0"}, 78, "1 texts do not fit"),
+    "load ends the process": ({"STANDIN_LOAD_RAISES": "SystemExit"}, 1, "SystemExit"),
+    "load raises StopIteration": ({"STANDIN_LOAD_RAISES": "StopIteration"}, 1, "StopIteration"),
+}
+
+
+@pytest.mark.parametrize("case", ["no GPU", *(pytest.param(case, marks=pytest.mark.slow) for case in [*REFUSED][1:])])
+def test_a_service_that_cannot_start_says_why_and_ends_with_the_code(start: Start, case: str) -> None:
+    variables, code, words = REFUSED[case]
+    service = start(ready=False, **variables)
+    assert service.exit_code(20) == code
+    assert words in service.log.read_text()
+
+
+# What model.py contains, the exit code, words of the one line.
+MODELS = {
+    "a package that is not there": (
+        "import torhc\n",
+        1,
+        "model.py:1: ModuleNotFoundError: No module named 'torhc'; a pack",
     ),
-    ids=["missing package", "no Python"],
-)
-def test_a_model_that_cannot_be_imported_is_named_in_one_line(
-    child: Path, tmp_path: Path, model: str, words: str
-) -> None:
-    copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
-    next(copy.glob("*/model.py")).write_text(model)
-    service = Process(tmp_path, tmp_path / "log")
-    assert service.exit_code(20) == 1
-    [line] = service.log.read_text().splitlines()
-    assert line.startswith("the model could not be loaded: ")
-    assert words in line
+    "no Python": ("class Model:\n  )(\n", 1, "model.py:2: SyntaxError: unmatched ')'"),
+    "no predict": (
+        "class Model:\n  examples = ('a',)\n  def load(self, device): pass\n",
+        78,
+        "write def predict(self, ",
+    ),
+}
 
 
 @pytest.mark.slow
-def test_a_class_without_predict_is_refused_with_what_to_write(child: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", MODELS)
+def test_a_model_that_cannot_be_used_is_named_in_one_line(child: Path, tmp_path: Path, case: str) -> None:
+    text, code, words = MODELS[case]
     copy = Path(shutil.copytree(child / "src", tmp_path / "src"))
-    next(copy.glob("*/model.py")).write_text(
-        "class Model:\n    examples = ('a',)\n\n    def load(self, device): pass\n"
-    )
+    next(copy.glob("*/model.py")).write_text(text)
     service = Process(tmp_path, tmp_path / "log")
-    assert service.exit_code(20) == 78
-    [line] = [json.loads(line) for line in service.log.read_text().splitlines()]
-    assert line["message"].startswith("refusing to start: ")
-    assert "model.py: there is no Model.predict: write def predict(self, batch: list[Input])" in line["message"]
+    assert service.exit_code(20) == code
+    [line] = service.log.read_text().splitlines()
+    assert words in line

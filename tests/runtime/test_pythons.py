@@ -57,23 +57,19 @@ def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Test:
 
 
 @pytest.mark.slow
-def test_all_are_those_of_the_classifiers(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
-    assert test("all") == 0
-    assert "Python 3.9: passed, Python 3.11: passed, Python 3.13: passed" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_missing_python_is_said_and_the_others_are_tested(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
-    assert test("all", absent=("3.13",)) == 3
-    said = capsys.readouterr().err
-    assert "Python 3.11: passed, Python 3.13: not tested" in said
-    assert "no Python 3.13 here, and uv could not bring it: install it" in said
-
-
-@pytest.mark.slow
-def test_a_failing_test_counts_more_than_a_missing_python(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
-    assert test("all", absent=("3.13",), red=("3.9",)) == 1
-    assert "Python 3.9: failed" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("absent", "red", "code", "words"),
+    [
+        ((), (), 0, "Python 3.9: passed, Python 3.11: passed, Python 3.13: passed"),
+        (("3.13",), (), 3, "Python 3.11: passed, Python 3.13: not tested"),
+        (("3.13",), ("3.9",), 1, "Python 3.9: failed, Python 3.11: passed, Python 3.13: not tested"),
+    ],
+)
+def test_all_are_those_of_the_classifiers_and_a_failure_counts_more_than_a_missing_python(
+    test: Test, capsys: pytest.CaptureFixture[str], absent: tuple[str], red: tuple[str], code: int, words: str
+) -> None:
+    assert test("all", absent=absent, red=red) == code
+    assert words in capsys.readouterr().err
 
 
 def test_options_go_to_pytest_and_the_report_has_the_version(test: Test) -> None:
@@ -91,14 +87,8 @@ def test_another_build_of_the_framework_takes_the_place_of_the_locked_one(test: 
     assert json.loads(Path("calls").read_text().splitlines()[-1])[-1] == "torch==2.13.0"
 
 
-@pytest.mark.parametrize("words", [(), ("every",), ("312",), ("-q",)])
-def test_no_version_is_refused(test: Test, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert test(*words) == 2
-    assert "is not a version: take one such as 3.12, or all" in capsys.readouterr().err
-    assert not Path("calls").exists()
-
-
-def test_a_library_without_classifiers_is_told_what_to_write(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_version_is_refused_and_said(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
     Path("pyproject.toml").write_text("[project]\nname = 'a'\n")
-    assert test("all") == 0
-    assert "nothing was tested: pyproject.toml promises no Python" in capsys.readouterr().err
+    for words in ((), ("every",), ("312",), ("-q",), ("all",)):
+        assert (test(*words), Path("calls").exists()) == (0 if words == ("all",) else 2, False), words
+        assert "nothing was tested: write --python 3.12, or all with classifiers" in capsys.readouterr().err

@@ -121,33 +121,27 @@ def test_numbers_that_may_be_missing_stay_exact_in_pandas():
     assert pd.isna(seen["big"][1])
 
 
-@pytest.mark.parametrize(
-    ("annotation", "more", "expected"),
-    [
+def test_a_field_that_is_not_a_column_is_rejected_with_its_name():
+    for annotation, more, expected in (
         ("dict[str, np.ndarray]", "big: int | None = None", "Input.big may be None"),
         ("pd.DataFrame", "pair: tuple[int, str] = (1, 'a')", "Input.pair"),
         ("pa.Table", "more: dict[str, float] = {}", "Input.more"),
-    ],
-)
-def test_a_field_that_is_not_a_column_is_rejected_with_its_name(annotation, more, expected):
-    with pytest.raises(ContractError, match=expected):
-        interface(annotation, more=more)
+    ):
+        with pytest.raises(ContractError, match=expected):
+            interface(annotation, more=more)
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
+def test_an_answer_that_is_not_a_row_for_each_input_is_wrong():
+    for body, expected in (
         ("return 5", "returned int: expected a table"),
         ("return batch.iloc[:1]", "1 values in column 'x' for 2 inputs"),
         ("return [1]", "1 answers for 2 inputs"),
         ('return pd.DataFrame({"total": ["x", "y"], "text": ["a", "b"]})', "not an Output"),
         ('return pd.DataFrame({"text": ["a", "b"]})', "not an Output"),
-    ],
-)
-def test_an_answer_that_is_not_a_row_for_each_input_is_wrong(body, expected):
-    found = interface("pd.DataFrame", body)
-    with pytest.raises(WrongAnswer, match=expected):
-        found.answers(found.model.examples)
+    ):
+        found = interface("pd.DataFrame", body)
+        with pytest.raises(WrongAnswer, match=expected):
+            found.answers(found.model.examples)
 
 
 def test_a_column_of_one_number_is_an_output_of_its_own():

@@ -50,7 +50,7 @@ class Model:
 def project(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a folder with the smoke test of a rendered project."""
     child = render(AnswerSet(request.param, "plain"))
-    for name in ("tests/gpu/conftest.py", "tests/gpu/test_smoke.py", "pyproject.toml"):
+    for name in ("tests/gpu/test_smoke.py", "pyproject.toml"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((child / name).read_text())
     (tmp_path / "src/topic_finder").mkdir(parents=True)
@@ -62,8 +62,8 @@ def smoke(project: Path, model: str, **environment: str) -> tuple[int, str]:
     """Run the smoke test with a model; return exit code and output."""
     (project / "src/topic_finder/model.py").write_text(model)
     paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"]}
-    options = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "tests/gpu"]
-    done = processes.run("pytest", *options, cwd=project, env=paths | environment)
+    plugins = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "gpu_repo_runtime.pytest_plugin"]
+    done = processes.run("pytest", *plugins, "tests/gpu", cwd=project, env=paths | environment)
     return done.returncode, done.stdout + done.stderr
 
 

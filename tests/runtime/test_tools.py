@@ -37,13 +37,13 @@ def python(*options: str, wheel: Path, cwd: Path) -> subprocess.CompletedProcess
 
 
 @pytest.mark.slow
-def test_the_updater_loads_nothing_else_of_the_runtime_and_all_of_itself_at_once(wheel: Path, tmp_path: Path) -> None:
+def test_the_updater_loads_all_that_it_needs_of_the_runtime_at_once(wheel: Path, tmp_path: Path) -> None:
     """An update takes the wheel away under the running program: what is imported later would be gone."""
     done = python("-c", f"import gpu_repo_runtime.update.cli; {LOADED}", wheel=wheel, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     loaded = {name.removeprefix("gpu_repo_runtime").lstrip(".") for name in done.stdout.split()}
-    own = {path.stem for path in (RUNTIME / "gpu_repo_runtime/update").glob("[!_]*.py")} - {"utf8"}
-    assert loaded == {"", "update", *(f"update.{name}" for name in own)}
+    own = {path.stem for path in (RUNTIME / "gpu_repo_runtime/update").glob("[!_]*.py")}
+    assert loaded == {"", "locking", "package_index", "update", *(f"update.{name}" for name in own)}
 
 
 @pytest.mark.slow
@@ -55,64 +55,53 @@ def test_the_updater_starts_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-PROGRAMS = ["environment", "locking", "patience", "promote", "push", "serving.probe", "summary", "updating", "verdict"]
+PROGRAMS = ["environment", "locking", "patience", "scripts.__main__", "serving.probe", "summary"]
 
 
-@pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "promote"]))
+@pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "scripts.__main__"]))
 def test_what_is_asked_on_an_agent_or_in_an_image_needs_the_standard_library_alone(
     wheel: Path, tmp_path: Path, program: str
 ) -> None:
-    done = python("-S", "-c", f"import gpu_repo_runtime.{program}", wheel=wheel, cwd=tmp_path)
+    done = python(
+        "-S",
+        "-c",
+        f"import gpu_repo_runtime.{program}",
+        wheel=wheel,
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
 
 
-def shell(child: Path, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command with what scripts/lib.sh defines."""
-    script = f"source scripts/lib.sh\n{command}"
-    return subprocess.run(["bash", "-c", script], cwd=child, capture_output=True, text=True, check=False)
-
-
 def answering(wheel: Path, text: str) -> None:
-    """Write a wheel whose program verdict says a text and what it was called with."""
+    """Write a wheel whose scripts say a text and the words after the facts."""
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("gpu_repo_runtime/__init__.py", "")
-        archive.writestr("gpu_repo_runtime/verdict.py", f"import sys; print('{text}', *sys.argv[1:])")
+        archive.writestr("gpu_repo_runtime/scripts.py", f"import sys; print('{text}', *sys.argv[-3:], sep='|')")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("project_type", sampled(list(TYPES), ["batch"]))
-def test_scripts_take_the_locked_wheel_or_the_newest_and_say_where_there_is_none(
-    render: Callable[[AnswerSet], Path], project_type: str
+def test_scripts_take_the_newest_wheel_and_say_where_there_is_no_whole_one(
+    render: Callable[[AnswerSet], Path], tmp_path: Path, project_type: str
 ) -> None:
-    """A library locks none. Two are there after a merge of two branches with updates, or by mistake."""
-    child = render(AnswerSet(project_type, "plain"))
+    """Two are there after a merge of two branches with updates. Who ejected the runtime goes on with the wheel's."""
+    child = tmp_path / "child"
+    shutil.copytree(render(AnswerSet(project_type, "plain")), child)
     [carried] = (child / "wheels").glob("*.whl")
     whole = carried.read_bytes()
-    taken = "0.10.0" if project_type == "library" else "the locked one"
-    ejected = child / "src/gpu_repo_runtime"
-    (child / "wheels").mkdir(exist_ok=True)
-    for held in (child / "wheels").glob("*.whl"):
-        held.rename(held.with_suffix(".kept"))
-    try:
-        missing = shell(child, "from_wheel python3 verdict")
-        assert missing.returncode == 1
-        assert "or a part of it: 'git checkout HEAD -- wheels' brings it back" in missing.stderr
-        for part in (b"version https://git-lfs.github.com/spec/v1\n", b"", whole[:100_000]):
-            carried.write_bytes(part)
-            assert "or a part of it" in shell(child, "from_wheel python3 verdict").stderr
-        carried.unlink()
-        if taken == "the locked one":
-            answering(carried, taken)
-        for version in ("0.9.0", "0.10.0"):
-            answering(child / f"wheels/gpu_repo_runtime-{version}-py3-none-any.whl", version)
-        assert shell(child, "from_wheel python3 verdict a 'b c'").stdout == f"{taken} a b c\n"
-        ejected.mkdir()
-        (ejected / "__init__.py").write_text("raise SystemExit('the copy of scripts/eject')\n")
-        own = "export PYTHONPATH=src; from_wheel python3 verdict"
-        assert shell(child, own).stdout == f"{taken}\n", "who ejected the runtime goes on with the wheel's programs"
-    finally:
-        shutil.rmtree(ejected, ignore_errors=True)
-        for made in (child / "wheels").glob("*.whl"):
-            made.unlink()
-        for held in (child / "wheels").glob("*.kept"):
-            held.rename(held.with_suffix(".whl"))
+    (child / "src/gpu_repo_runtime").mkdir()
+    (child / "src/gpu_repo_runtime/__init__.py").write_text("raise SystemExit('the copy of scripts/eject')\n")
+
+    def said() -> tuple[int, str]:
+        done = subprocess.run(
+            ["scripts/test", "a", "b c"], cwd=child / "src", capture_output=True, text=True, check=False,
+            env={**os.environ, "PYTHONPATH": "src"}, executable=child / "scripts/test",
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    for part in (b"version https://git-lfs.github.com/spec/v1\n", b"", whole[:100_000] + b"\0" * 22, None):
+        carried.write_bytes(part) if part is not None else carried.unlink()
+        code, text = said()
+        assert (code, text.count("\n"), "or a part of it: 'git checkout HEAD -- wheels'" in text) == (1, 1, True), text
+    for version in ("0.9.0", "0.10.0"):
+        answering(child / f"wheels/gpu_repo_runtime-{version}-py3-none-any.whl", version)
+    assert said() == (0, "0.10.0|test|a|b c\n")

@@ -11,7 +11,7 @@ from tests.runtime.services import RUNTIME
 from tests.templates.typed import UNTYPED, pyright
 
 # What only some children have; here they are Any.
-ELSEWHERE = ("torch", "opentelemetry", "fsspec", "onnxruntime", "ray", "jax")
+ELSEWHERE = ("torch", "opentelemetry", "fsspec", "onnxruntime", "ray", "jax", "optax", "orbax", "accelerate")
 
 
 @pytest.mark.slow

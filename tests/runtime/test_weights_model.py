@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,8 @@ from gpu_repo_runtime.batch.cli import main as job
 from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.settings import Settings
 from gpu_repo_runtime.weights import cli, lockfile
-from gpu_smoke.layers import model as smoke
+
+from tests.shared import ROOT, RUNTIME
 
 MODEL = """
 from pathlib import Path
@@ -139,7 +142,7 @@ def test_a_model_that_asks_for_none_is_loaded_as_before(owner: Make, tmp_path: P
 
 def test_no_lock_and_no_files_are_told(owner: Make, tmp_path: Path, monkeypatch) -> None:
     package = owner(lock=False)
-    with pytest.raises(weights.WeightsError, match=r"say in weights\.toml where they come from"):
+    with pytest.raises(weights.WeightsError, match=r"name their source in weights\.toml"):
         weights.load(model_of(package), "cpu")
     assert cli.main(["lock"]) == 0
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
@@ -194,6 +197,7 @@ def test_the_job_says_which_weights_it_had(owner: Make, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_job_does_not_go_on_with_other_weights(owner: Make, tmp_path: Path, capsys) -> None:
     package = owner()
     assert run(package, tmp_path / "out") == 0
@@ -201,7 +205,7 @@ def test_a_job_does_not_go_on_with_other_weights(owner: Make, tmp_path: Path, ca
     assert cli.main(["lock"]) == 0
     assert cli.main(["fetch"]) == 0
     assert run(package, tmp_path / "out") != 0
-    assert "the weights, or other files beside model.py, have changed" in capsys.readouterr().err
+    assert "the weights, or other files next to model.py, have changed" in capsys.readouterr().err
 
 
 def test_the_job_without_its_weights_ends_in_one_line(owner: Make, tmp_path: Path, monkeypatch, capsys) -> None:
@@ -212,7 +216,9 @@ def test_the_job_without_its_weights_ends_in_one_line(owner: Make, tmp_path: Pat
     assert [line for line in capsys.readouterr().err.splitlines() if "scripts/weights fetch" in line]
 
 
+@pytest.mark.slow
 def test_gpu_smoke_gives_them_too(owner: Make) -> None:
-    model = model_of(owner())
-    smoke.load(model, "cpu")
-    assert model.label == "first"
+    command = [sys.executable, "-m", "gpu_smoke", "--model", f"{owner().name}.model:Model"]
+    paths = os.pathsep.join((os.environ["PYTHONPATH"], str(RUNTIME), str(ROOT / "base-images")))
+    told = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
+    assert "CPU only: 2 examples predicted" in told.stdout, told.stdout

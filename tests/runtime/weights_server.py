@@ -23,7 +23,7 @@ class Files:
 
     cuts: after so many bytes a transfer of this path breaks off, once for each number. deaf: Range is not understood.
     busy: so many answers are 503. moved: paths that another server has. opens: what Authorization has to be.
-    headers: more of them, by path. lines: each path as it was sent.
+    headers: more of them, by path.
     begins: where a range of a path begins, wherever it was asked to.
     """
 
@@ -35,7 +35,6 @@ class Files:
     moved: dict[str, str] = field(default_factory=dict)
     opens: str = ""
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
     begins: dict[str, int] = field(default_factory=dict)
     port: int = 0
 
@@ -92,7 +91,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Give a file, or a part of it."""
         files, path = self.files, unquote(urlsplit(self.path).path)
         span, login = self.headers.get("Range") or "", self.headers.get("Authorization") or ""
-        files.lines.append(self.path)
         files.asked.append((self.command, path, span, login))
         if files.busy:
             files.busy -= 1

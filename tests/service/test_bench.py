@@ -30,7 +30,7 @@ def bench_run(child: Path, tmp_path: Path) -> Callable[..., subprocess.Completed
 
 
 @pytest.mark.slow
-def test_both_loops_fill_the_table_the_json_and_the_picture(
+def test_both_loops_fill_the_table_and_the_json(
     start: Callable[..., Any], bench_run: Callable[..., Any], tmp_path: Path
 ) -> None:
     service = start(STANDIN_CALL_MS="5")
@@ -47,7 +47,6 @@ def test_both_loops_fill_the_table_the_json_and_the_picture(
         assert row["failed"] == 0, row
         assert 5 <= row["p50"] <= row["p99"] <= row["longest"], row
     assert report["service"]["device"] == "cpu"
-    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
@@ -70,10 +69,10 @@ def test_a_service_that_refuses_everything_gives_valid_json(
         (["--url", "http://127.0.0.1:9"], 1, "Connection refused"),
         (["--url", "https://localhost:8000"], 2, "http://localhost:8000"),
         (["--url", "localhost:8000"], 2, "http://localhost:8000"),
-        (["--clients", "abc"], 2, "1,4,16"),
+        (["--clients", "abc"], 2, "invalid clients value: 'abc'"),
         (["--clients", "0"], 2, "1,4,16"),
-        (["--rates", "x"], 2, "100,80%"),
-        (["--seconds", "0"], 2, "for example 5; got '0'"),
+        (["--rates", "x"], 2, "invalid rates value: 'x'"),
+        (["--seconds", "0"], 2, "a number of seconds above 0"),
     ],
 )
 def test_wrong_use_ends_with_one_line(bench_run: Callable[..., Any], options: list[str], code: int, words: str) -> None:

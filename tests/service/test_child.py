@@ -48,5 +48,5 @@ def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(environment: dict[
 def test_the_command_of_version_0_2_starts_the_service(environment: dict[str, str]) -> None:
     command = [sys.executable, "-m", "topic_finder.serving"]
     done = subprocess.run(command, env=environment | {"MAX_QUEUE": "0"}, capture_output=True, text=True, check=False)
-    refused = "refusing to start: MAX_QUEUE: take a whole number from 1 to 1000000\n"
+    refused = "refusing to start: MAX_QUEUE: Input should be greater than or equal to 1\n"
     assert (done.returncode, done.stderr) == (78, refused)

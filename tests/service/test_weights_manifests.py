@@ -11,7 +11,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from gpu_repo_runtime.weights import cli, using
+from gpu_repo_runtime.weights import using
 
 from tests.answers import WEIGHTS, AnswerSet
 from tests.service.test_manifests import VERSIONS
@@ -87,9 +87,8 @@ def test_an_init_container_fetches_with_the_image_of_the_service(built: Callable
     [init], [container] = pod["initContainers"], pod["containers"]
     assert init["image"] == container["image"], "scripts/deploy gives the digest to one of them only"
     assert init["securityContext"] == container["securityContext"]
-    options = cli._parser().parse_args(init["command"][3:])
-    assert init["command"][:3] == ["python", "-m", "gpu_repo_runtime.weights"]
-    assert (str(options.lock), str(options.into)) == ("weights/weights.lock", "/weights")
+    fetch = ["fetch", "--lock", "weights/weights.lock", "--into", "/weights"]
+    assert init["command"] == ["python", "-m", "gpu_repo_runtime.weights", *fetch]
     room = int(
         volume({"Deployment": {"spec": {"template": {"spec": pod}}}})["emptyDir"]["sizeLimit"].removesuffix("Gi")
     )

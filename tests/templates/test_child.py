@@ -50,26 +50,12 @@ def own_copy(render, answers: AnswerSet, folder: Path) -> Path:
 
 
 @pytest.mark.release  # make demo shows the same of a plain child of each type and of a torch service (test_demo.py)
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "plain"])
 @pytest.mark.parametrize("project_type", TYPES)
-def test_setup_lint_test_and_smoke_of_a_torch_child(render, tmp_path, project_type, torch_build):
-    child = own_copy(render, AnswerSet(project_type, "torch"), tmp_path)
-    run(child, "scripts/setup", "--framework", torch_build)
-    run(child, "scripts/lint")
-    assert " passed" in run(child, "scripts/test")
-    assert " passed" in run(child, "scripts/smoke")
-    assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
-
-
-# Of the others, which pip finds for the CPU as they are locked.
-WHOLE = [name for name in FRAMEWORKS if name not in ("plain", "torch")]
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("framework", WHOLE)
-@pytest.mark.parametrize("project_type", TYPES)
-def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, framework):
+def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, framework, torch_build):
+    """Of torch a CPU build is installed; of the others pip finds for the CPU what is locked."""
     child = own_copy(render, AnswerSet(project_type, framework), tmp_path)
-    run(child, "scripts/setup")
+    run(child, "scripts/setup", *(["--framework", torch_build] if framework == "torch" else []))
     run(child, "scripts/lint")
     assert " passed" in run(child, "scripts/test")
     assert " passed" in run(child, "scripts/smoke")
@@ -112,17 +98,9 @@ class TestScripts:
     def test_publishing_says_what_is_missing(self, library):
         assert "run scripts/package first" in run(library, "scripts/publish", expect=2)
         run(library, "scripts/package")
-        assert "holds version 0.1.0, not v9.9.9" in run(library, "scripts/publish", "v9.9.9", expect=2)
+        assert "contains version 0.1.0, not v9.9.9" in run(library, "scripts/publish", "v9.9.9", expect=2)
         assert "PACKAGE_INDEX_URL is not set" in run(library, "scripts/publish", "v0.1.0", expect=2)
         assert git(library, "status", "--porcelain") == ""
-
-    @pytest.mark.slow
-    def test_a_wrong_option_of_update_is_refused(self, library):
-        assert "unrecognized arguments: --wrong" in run(library, "scripts/update", "--wrong", expect=2)
-
-    @pytest.mark.slow
-    def test_run_says_where_it_runs(self, library):
-        assert "run: in .venv, " in run(library, "scripts/run", "a text", "README.md")
 
     @pytest.mark.slow
     def test_scripts_work_from_any_folder(self, library):
@@ -150,25 +128,14 @@ class TestScripts:
         project = library / "pyproject.toml"
         project.write_text(project.read_text().replace('"numpy>=2",', '"numpy<2",'))
         text = run(library, "scripts/lock", expect=1)
-        assert "do not fit the base image plain-cu13" in text, text
-        assert git(library, "status", "--porcelain").split() == ["M", "pyproject.toml"]
-        git(library, "checkout", "--quiet", ".")
-
-    @pytest.mark.slow
-    @pytest.mark.parametrize("line", ['"numpy>=2,<2",', '"numpy>=2"" ,'], ids=["contradiction", "no TOML"])
-    def test_the_base_image_is_not_blamed_for_another_fault(self, library, line):
-        project = library / "pyproject.toml"
-        project.write_text(project.read_text().replace('"numpy>=2",', line))
-        text = run(library, "scripts/lock", expect=1)
-        assert "cannot be resolved, with this base image or another" in text, text
-        assert "do not fit" not in text, text
+        assert "versions that fit the base image plain-cu13" in text, text
         assert git(library, "status", "--porcelain").split() == ["M", "pyproject.toml"]
         git(library, "checkout", "--quiet", ".")
 
     @pytest.mark.slow
     def test_a_framework_that_cannot_be_had_leaves_the_environment(self, library):
         text = run(library, "scripts/setup", "--framework", "numpy==99.9", expect=1)
-        assert "numpy==99.9 cannot be had" in text, text
+        assert "numpy==99.9 was not found" in text, text
         assert " passed" in run(library, "scripts/test", "-q")
         assert "--framework needs PACKAGE==VERSION" in run(library, "scripts/setup", "--framework", expect=2)
 
@@ -203,11 +170,11 @@ class TestScripts:
             (["push", "--wrong"], "unknown option --wrong"),
             (["promote"], "is not a tag"),
             (["promote", "a tag"], "is not a tag"),
-            (["promote", "main"], "run that first"),
+            (["promote", "main"], "run scripts/push first"),
             (["deploy"], "take one of dev prod"),
             (["deploy", "nowhere"], "take one of dev prod"),
             (["deploy", "../base"], "take one of dev prod"),
-            (["deploy", "prod"], "run that first"),
+            (["deploy", "prod"], "run scripts/push first"),
             (["probe", "--wrong"], "unknown option --wrong"),
         ],
         every(4),

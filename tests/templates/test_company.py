@@ -48,8 +48,12 @@ def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
     assert not (child / "Jenkinsfile").exists()
     assert "|| 'acme-gpu' }}" in (child / ".github/workflows/ci.yml").read_text()
     assert "GPU_TAG: acme-gpu\n" in (child / ".gitlab-ci.yml").read_text()
-    script = 'source scripts/lib.sh; echo "$UV_DEFAULT_INDEX"'
-    assert subprocess.check_output(["bash", "-c", script], cwd=child, text=True) == f"{OWN['package_index']}\n"
-    shown = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(TEMPLATE)", "shown"]
+    shown = subprocess.check_output(
+        ["scripts/shell", "printenv", "UV_DEFAULT_INDEX"], cwd=child, env={**os.environ, "RUN_IN": "venv"}, text=True
+    )
+    assert shown == f"{OWN['package_index']}\n"
+    made = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(TEMPLATE)", "shown"]
     alone = {"PATH": os.environ["PATH"]}  # without the variables of the make that runs this test
-    assert subprocess.check_output(shown, cwd=copy, env=alone, text=True) == f"{OWN['registry']} {OWN['updates']}\n"
+    for head, updates in ([], OWN["updates"]), (["VERSION=HEAD"], ""):  # unreleased commits are those of this clone
+        shown = subprocess.check_output([*made, *head], cwd=copy, env=alone, text=True)
+        assert shown == f"{OWN['registry']} {updates}\n"

@@ -17,13 +17,13 @@ MADE = re.compile(r"templates/(locks|\w+/wheels)/")  # by `make locks` and `make
 RENDERED = "tests/templates/test_render.py"
 # What of a render tells that it is whole; the suite holds it to the rest.
 LOOKS = "(parses or no_template_is_left or python_is_clean or one_owner) and not no_kubernetes"
-OWN_CODE = "each_framework or same_code"
+OWN_CODE = "each_framework"
 ENTRY = """\
   - name: nimbus
     title: Nimbus
     choice: Nimbus on the CUDA libraries
-    rows: plain
-    held: NumPy
+    image_framework: plain
+    provides: NumPy
     gpu: cupy-cudaNNx[ctk]>=14; sys_platform == 'linux'
     imports: [nimbus]
     packages: [nimbus]
@@ -40,8 +40,8 @@ STREAM = """\
 
 
 def guide(title: str) -> list[str]:
-    """Return the numbered steps of a section of CONTRIBUTING.md or docs/extend.md."""
-    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "docs/extend.md"))
+    """Return the numbered steps of a section of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return re.findall(r"(?ms)^\d\. (.*?)(?=^\d\. |^$|\Z)", section)
 
@@ -127,7 +127,8 @@ def test_a_type_takes_what_its_guide_says(repository: Path) -> None:
     owners.write_text(shared, encoding="utf-8")
     locks_of(repository, "batch-*", r"stream-\1")
     (repository / "docs/stream.md").write_text("# A stream\n", encoding="utf-8")
-    insert(repository / "mkdocs.yml", "- Batch job: batch.md\n", "- Batch job: batch.md\n      - Stream: stream.md\n")
+    batch = "- Batch job: batch.md\n"
+    insert(repository / "mkdocs.yml", batch, f"{batch}{' ' * 10}- Stream: stream.md\n")
     row = next(line for line in (repository / "README.md").read_text().splitlines() if line.startswith("| batch |"))
     insert(repository / "README.md", row, f"{row}\n| stream | a job that never ends |")
     changed_by_hand(repository)

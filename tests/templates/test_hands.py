@@ -53,5 +53,5 @@ def test_a_checkout_that_cannot_be_written_to_is_one_line(child: Path, verb: str
     locked(child)
     (child / "build").write_text("")
     done = run(child, f"scripts/{verb}")
-    said = f"{verb}: build/ cannot be written to, where the results go: take a checkout that is not read-only\n"
+    said = f"{verb}: build/ cannot be written to, and results go there: use a checkout that is not read-only\n"
     assert (done.returncode, done.stderr) == (3, said)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from lock_templates import LOCKS, TOOLS, share_tools, shared_tools
 
-from tests.answers import TYPES
 from tests.templates import checks
 
 SETS = sorted(folder.name for folder in LOCKS.iterdir() if folder.name != "tools")
@@ -58,25 +57,6 @@ def test_a_lock_of_tools_that_sets_have_in_common_is_kept_once(locks: Path) -> N
         shutil.copy(tools_of(name), locks / name / TOOLS)
     share_tools(locks)
     assert files(locks) == before
-
-
-def test_a_set_that_differs_has_a_lock_of_its_own(locks: Path) -> None:
-    before = files(locks)
-    (locks / SETS[0] / TOOLS).write_text("pytest==1\n")
-    share_tools(locks)
-    assert files(locks) == before | {f"{SETS[0]}/{TOOLS}": b"pytest==1\n"}
-
-
-def test_what_most_sets_have_now_takes_the_place_of_the_shared_one(locks: Path) -> None:
-    """After `make locks` with newer tools, the set that kept the old ones is the one that differs."""
-    mine = [name for name in SETS if shared_tools(type_of(name)) == shared_tools(TYPES[0])]
-    old = tools_of(mine[0]).read_bytes()
-    for name in mine[1:]:
-        (locks / name / TOOLS).write_text("pytest==2\n")
-    share_tools(locks)
-    assert [name for name in SETS if (locks / name / TOOLS).exists()] == mine[:1]
-    assert (locks / mine[0] / TOOLS).read_bytes() == old
-    assert shared_tools(TYPES[0], locks).read_text() == "pytest==2\n"
 
 
 @pytest.mark.parametrize("lock", sorted(LOCKS.glob("tools/*.lock")), ids=lambda lock: lock.stem)

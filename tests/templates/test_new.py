@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from new import end_of_image, shared_address, wrong_choice
+from new import end_of_image, shared_address
 
 from tests.conftest import ROOT, git
 from tests.sampling import every, sampled
@@ -35,88 +35,58 @@ def test_the_repository_is_ready_to_commit_and_a_quoted_answer_keeps_its_spaces(
     assert [p.name for p in tmp_path.iterdir()] == ["child"], "something else was left"
 
 
-@pytest.mark.slow
-def test_an_empty_folder_is_taken(template, tmp_path):
-    (tmp_path / "child").mkdir()
-    assert new(tmp_path / "child", "project_name=child", template=template).returncode == 0
-
-
 @pytest.mark.parametrize(
     ("answer", "expected"),
     sampled(
         [
-            ("project_name=My Project", "for example my-project"),
+            ("project_name='My Project'", "for example my-project"),
             ("nmae=x", "the questions are project_type"),
             ("project_name", "for example project_name=topic-finder"),
             ("framework=torch", "the name is missing: make new TO=... ANSWERS="),
+            ("project_name=child description='Find", "a quotation mark is missing"),
+            ("project_name=child gpu_driver=570", "cannot be '570': take 580 or 525; nodes with 570 take 525"),
         ],
         every(4),
     ),
 )
 def test_a_wrong_answer_leaves_nothing(template, tmp_path, answer, expected):
-    refused(new(tmp_path / "child", answer, template=template), expected)
+    refused(make_new(tmp_path / "child", template, answer), expected)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_with_files_is_left_alone(template, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    refused(new(tmp_path, "project_name=child", template=template), "is not empty")
-    assert [p.name for p in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.slow
-def test_a_file_is_no_target(template, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    refused(new(tmp_path / "file", "project_name=child", template=template), "is a file")
-    assert (tmp_path / "file").read_text() == "mine"
-
-
-@pytest.mark.slow
-def test_a_missing_parent_is_named(template, tmp_path):
-    refused(new(tmp_path / "no" / "child", "project_name=child", template=template), "does not exist: make it first")
-
-
-def test_a_target_that_cannot_be_written_is_named(template):
-    # Not even root can write there, so that the test proves the same for everybody.
-    refused(new("/proc/self/child", "project_name=child", template=template), "/proc/self")
-    assert not os.path.exists("/proc/self/child")
-
-
-@pytest.mark.slow
-def test_a_template_that_is_none_is_named(tmp_path):
-    done = new(tmp_path / "child", "project_name=child", template=tmp_path / "nothing")
-    refused(done, "does not exist")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_wrong_choice_is_answered_with_the_right_one(template, tmp_path):
-    done = new(tmp_path / "child", "project_name=child", "gpu_driver=570", template=template)
-    expected = "gpu_driver cannot be '570': take 580 or 525; nodes with 570 take 525"
-    refused(done, expected)
-    assert done.stderr.strip().endswith(expected), done.stderr
 
 
 @pytest.mark.parametrize(
-    ("question", "given", "choices", "expected"),
+    ("target", "expected"),
     [
-        ("gpu_driver", "470", ["580", "525"], "gpu_driver cannot be '470': take 580 or 525"),
-        ("project_type", "api", ["service", "batch"], "project_type cannot be 'api': take service or batch"),
+        ("", "is not empty"),
+        pytest.param("file", "is a file", marks=pytest.mark.slow),
+        pytest.param("no/child", "does not exist: make it first", marks=pytest.mark.slow),
+        pytest.param("/proc/self/child", "/proc/self", marks=pytest.mark.slow),  # not even root can write there
     ],
 )
-def test_a_lower_driver_is_offered_only_where_there_is_one(question, given, choices, expected):
-    assert wrong_choice(question, given, choices) == expected
+def test_a_wrong_folder_is_named_and_left_alone(template, tmp_path, target, expected):
+    (tmp_path / "file").write_text("mine")
+    refused(new(tmp_path / target, "project_name=child", template=template), expected)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("file", "mine")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("address", "version", "expected"),
+    [
+        ("nothing", [], "does not exist"),
+        ("empty.git", [], "empty.git has no release yet: `make release VERSION=1.0.0` and push its tag"),
+        ("empty.git", ["--version", "HEAD"], "VERSION=HEAD renders a clone, which"),
+    ],
+)
+def test_an_address_without_a_release_is_named(tmp_path, address, version, expected):
+    git(tmp_path, "init", "--quiet", "--bare", "empty.git")
+    given = [str(tmp_path / "child"), "--template", str(tmp_path / address), "--answer", "project_name=child", *version]
+    refused(run_program("new", given, Path.cwd(), dict(os.environ)), expected)
 
 
 def make_new(target: Path, template: Path, answers: str) -> subprocess.CompletedProcess[str]:
     command = [str(target), "--template", str(template), "--answers", answers]
     return run_program("new", command, Path.cwd(), dict(os.environ))
-
-
-@pytest.mark.slow
-def test_a_missing_quotation_mark_is_named(template, tmp_path):
-    done = make_new(tmp_path / "child", template, "project_name=child description='Find")
-    refused(done, "a quotation mark is missing")
 
 
 def clone_from(origin: str, template: Path, folder: Path) -> Path:

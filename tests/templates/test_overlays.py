@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,7 +20,7 @@ BASES = {"service": "deployment.yaml", "batch": "job.yaml"}
 @pytest.fixture(params=BASES)
 def child(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a child of its own whose GPU is a MIG slice."""
-    answers = AnswerSet(request.param, "plain", gpu_resource="nvidia.com/mig-1g.10gb")
+    answers = AnswerSet(request.param, "plain", gpu_resource="nvidia.com/mig-1g.10gb", ci=("jenkins", "github"))
     folder = tmp_path / request.param
     shutil.copytree(render(answers), folder)
     return folder
@@ -95,6 +96,28 @@ def test_dev_fits_a_cluster_on_a_laptop(child: Path) -> None:
     resources = container(child)["resources"]
     assert (resources["requests"]["cpu"], resources["requests"]["memory"]) == ("500m", "1Gi")
     assert resources["limits"]["memory"] == "4Gi"
+
+
+@pytest.mark.parametrize("child", ["batch"], indirect=True)
+def test_claims_survive_the_deletion_of_an_overlay(child: Path) -> None:
+    for overlay in ("dev", "prod", "cron"):
+        kinds = {one["kind"] for one in objects(child, overlay)}
+        assert "PersistentVolumeClaim" not in kinds, f"{overlay}: kubectl delete -k deletes the data"
+        [claim] = objects(child, f"{overlay}/data")
+        [job] = [one for one in objects(child, overlay) if one["kind"] in ("Job", "CronJob")]
+        assert claim["metadata"]["namespace"] == job["metadata"]["namespace"], overlay
+
+
+@pytest.mark.parametrize("child", ["service"], indirect=True)
+def test_the_limits_of_a_rollout_agree(child: Path) -> None:
+    """A pod that loads as long as it may ends no rollout; a rollout of two waves ends before its command gives up."""
+    [spec] = [one["spec"] for one in objects(child, "prod") if one["kind"] == "Deployment"]
+    startup = spec["template"]["spec"]["containers"][0]["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] < spec["progressDeadlineSeconds"]
+    waves = 2 * spec["progressDeadlineSeconds"]
+    jenkins, github = (child / "Jenkinsfile").read_text(), (child / ".github/workflows/ci.yml").read_text()
+    assert waves < 35 * 60 < 60 * int(re.findall(r"timeout-minutes: (\d+)", github)[-1])
+    assert re.findall(r"timeout\(time: .*\)", jenkins)[-1] == "timeout(time: 1, unit: 'HOURS')"
 
 
 @pytest.mark.parametrize("child", ["batch"], indirect=True)

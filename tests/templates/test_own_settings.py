@@ -53,7 +53,7 @@ def in_container(child: Path, text: str, **environment: str) -> tuple[str, dict[
     """Return Docker's options and the environment that Docker was called with, for a .env of `text`."""
     (child / ".env").write_bytes(text.encode())
     path = f"{child.parent / 'bin'}:{os.environ['PATH']}"
-    done = run(child, "source scripts/lib.sh; RUN_IN=docker; in_project test true", PATH=path, **environment)
+    done = run(child, "scripts/shell true", PATH=path, RUN_IN="docker", **environment)
     assert done.returncode == 0, done.stderr
     options, _, rest = done.stdout.partition("\n")
     return options, dict(item.split("=", 1) for item in rest.split("\0") if item)
@@ -91,47 +91,6 @@ def test_the_caller_wins(child: Path, given: str) -> None:
     assert "from-file:1" in options, "IMAGE of .env is not the image that is run"
 
 
-OWN_NAMES = ["name", "names", "settings", "image", "stage", "built", "UID", "RANDOM", "SECONDS", "LINENO", "GROUPS"]
-
-
-@pytest.mark.slow
-def test_a_name_that_the_scripts_or_bash_use_disturbs_nothing_and_arrives(child: Path) -> None:
-    """Compose's files often say who the user is, and bash refuses to set UID."""
-    options, environment = in_container(child, "".join(f"{name}=7\n" for name in OWN_NAMES) + "GID=4712\nALONE\n")
-    assert {name: environment.get(name) for name in OWN_NAMES} == dict.fromkeys(OWN_NAMES, "7")
-    assert environment["GID"] == "4712"
-    assert [name for name in ("UID", "ALONE") if f"--env {name} " not in options] == []
-    assert "/topic-finder:dev-test" in options, "a setting is taken for a variable of the scripts"
-
-
-def test_a_value_is_bytes_whatever_their_encoding(child: Path) -> None:
-    (child / ".env").write_bytes(b"X=gr\xf6\xdfer\nZ=1\n")
-    done = run(child, "source scripts/lib.sh; [[ $X == $'gr\\xf6\\xdfer' ]] && printenv Z LC_ALL", LC_ALL="C.UTF-8")
-    assert (done.stdout, done.stderr) == ("1\nC.UTF-8\n", "")
-
-
-def test_a_file_that_cannot_be_read_is_an_error(child: Path) -> None:
-    (child / ".env").unlink(missing_ok=True)
-    (child / ".env").symlink_to("/nowhere/.env")
-    done = run(child, "scripts/smoke")
-    (child / ".env").unlink()
-    assert (done.returncode, ".env: No such file" in done.stderr) == (1, True), done.stderr
-
-
-def test_a_pipe_is_read_as_a_file_is(child: Path) -> None:
-    """Password managers let .env be a pipe."""
-    (child / ".env").unlink(missing_ok=True)
-    os.mkfifo(child / ".env")
-    writer = subprocess.Popen(["bash", "-c", "echo FROM_PIPE=1 >.env"], cwd=child)
-    try:
-        done = run(child, "source scripts/lib.sh; printenv FROM_PIPE")
-        assert done.stdout == "1\n", done.stderr
-    finally:
-        writer.kill()
-        writer.wait()
-        (child / ".env").unlink()
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -140,7 +99,6 @@ def test_a_pipe_is_read_as_a_file_is(child: Path) -> None:
         ("A-B=1\n", ".env, line 1: write NAME=VALUE"),
         ("X = 1\n", ".env, line 1: write NAME=VALUE"),
         ("PATH=/opt/bin\n", ".env, line 1: PATH"),
-        ("GLOBIGNORE=*\n", ".env, line 1: GLOBIGNORE"),
         ('A=1\nKEY="quoted"\n', ".env, line 2: quotes are part of the value"),
         ("A=64 # per GPU\n", ".env, line 1: a comment belongs on a separate line"),
     ],

@@ -78,33 +78,21 @@ REFUSED = [
     ({"project_name": "My Project"}, "for example my-project"),
     ({"project_name": "Größe"}, "for example gr-e"),
     ({"project_name": "a--b"}, "for example a-b"),
-    ({"project_name": "-a"}, "for example a"),
-    ({"project_name": "a-"}, "for example a"),
     ({"project_name": "9lives"}, "for example lives"),
-    ({"project_name": "../etc"}, "for example etc"),
     ({"project_name": "a" * 200}, "at most 40 characters"),
-    ({"project_name": "名前"}, "for example topic-finder"),
-    ({"project_name": 'a"b'}, "for example a-b"),
     ({"project_name": "a", "package_name": "class"}, "for example class_app"),
     ({"project_name": "a", "package_name": "torch"}, "for example torch_app"),
-    ({"project_name": "a", "package_name": "json"}, "for example json_app"),
     ({"project_name": "a", "package_name": "a-b"}, "for example a_b"),
-    ({"project_name": "a", "package_name": "a.b"}, "for example a_b"),
-    ({"project_name": "a", "package_name": "1a"}, "for example a"),
     ({"project_name": "a", "project_type": "batch", "pipeline": ["kubeflow"]}, "for example [flyte]"),
     ({"project_name": "a", "project_type": "batch", "components": ["keda"]}, "for example [weights-volume]"),
     ({"project_name": "a", "description": "two\nlines"}, "without line breaks"),
     ({"project_name": "a", "description": "x" * 201}, "1 to 200 characters"),
-    ({"project_name": "a", "description": " "}, "1 to 200 characters"),
     ({"project_name": "a", "framework": "mxnet"}, f"not in {list(FRAMEWORKS)}"),
     ({"project_name": "a", "project_type": "app"}, f"not in {list(TYPES)}"),
     ({"project_name": "a", "gpu_driver": "470"}, "not in ['580', '525']"),
-    ({"project_name": "a", "gpu_driver": "new"}, "not in ['580', '525']"),
     ({"project_name": "a", "registry": "https://r.example.com"}, "for example registry.example.com/ml"),
     ({"project_name": "a", "registry": "r.example.com/ml/"}, "for example registry.example.com/ml"),
-    ({"project_name": "a", "registry": "R.example.com"}, "for example registry.example.com/ml"),
     ({"project_name": "a", "gpu_resource": "gpu"}, "for example nvidia.com/gpu"),
-    ({"project_name": "a", "gpu_resource": "nvidia.com/mig 1g"}, "for example nvidia.com/gpu"),
 ]
 
 
@@ -241,19 +229,36 @@ def test_the_image_follows_from_framework_and_driver(render, framework, driver, 
     assert f"/{image}:" in (child / "Dockerfile").read_text(), f"{framework} on {driver}"
 
 
-STAYS = {"project_name": "a", "framework": "torch", "framework_version": "2.13"}
+OWN = {"project_name": "a", "framework": "torch", "framework_version": "ours"}
+
+
+@pytest.fixture(scope="module")
+def own_row(template, tmp_path_factory):
+    """A copy of the template with a row of a company's own, as docs/base-images.md says: torch-cu13 again."""
+    changed = tmp_path_factory.mktemp("own") / "template"
+    shutil.copytree(template, changed)
+    catalog = changed / "base-images" / "catalog.yml"
+    rows = yaml.safe_load(catalog.read_text())
+    row = next(row for row in rows["images"] if row["name"] == "torch-cu13")
+    rows["images"].append(row | {"name": "ours-cu13", "pinned_minor": "ours"})
+    catalog.write_text(yaml.safe_dump(rows))
+    shutil.copytree(changed / "base-images" / "torch-cu13", changed / "base-images" / "ours-cu13")
+    for folder in (changed / "templates" / "locks").glob("*-torch-cu13"):
+        shutil.copytree(folder, folder.with_name(folder.name.replace("torch-cu13", "ours-cu13")))
+    git(changed, "add", "--all")
+    git(changed, "commit", "--quiet", "--message=A row of our own")
+    return changed
 
 
 @pytest.mark.slow
-def test_a_child_may_stay_on_a_version_and_leave_it(template, tmp_path):
+def test_a_child_takes_a_companys_own_row_and_leaves_it(own_row, tmp_path):
     """The answer is kept, an update keeps the image, and `newest` is the way back, which leaves no trace."""
     child = tmp_path / "child"
-    assert refusal(template, child, **STAYS) == ""
-    assert "/torch213-cu13:" in (child / "Dockerfile").read_text()
-    assert "torch==2.13.0" in (child / "constraints.txt").read_text()
-    assert yaml.safe_load((child / ".copier-answers.yml").read_text())["framework_version"] == "2.13"
+    assert refusal(own_row, child, **OWN) == ""
+    assert "/ours-cu13:" in (child / "Dockerfile").read_text()
+    assert yaml.safe_load((child / ".copier-answers.yml").read_text())["framework_version"] == "ours"
     git(child, "init", "--quiet")
-    for answers, image in (({}, "torch213-cu13"), ({"framework_version": "newest"}, "torch-cu13")):
+    for answers, image in (({}, "ours-cu13"), ({"framework_version": "newest"}, "torch-cu13")):
         git(child, "add", "--all")
         git(child, "commit", "--quiet", "--allow-empty", "--message=State")
         run_update(child, data=answers, defaults=True, overwrite=True, quiet=True, vcs_ref="HEAD")
@@ -265,25 +270,17 @@ def test_a_child_may_stay_on_a_version_and_leave_it(template, tmp_path):
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ({"framework_version": "2.14"}, 'no image keeps torch "2.14": answer framework_version with newest or 2.13'),
-        ({"framework_version": "2.13.0"}, "newest or 2.13"),
-        ({"framework": "tensorflow"}, 'no image keeps tensorflow "2.13": answer framework_version with newest'),
-        ({"gpu_driver": "525"}, "torch213-cu13 runs on driver 580 or newer: answer gpu_driver with 580"),
+        ({"framework_version": "2.14"}, 'no image keeps torch "2.14": answer framework_version with newest or ours'),
+        ({"framework": "tensorflow"}, 'no image keeps tensorflow "ours": answer framework_version with newest'),
+        ({"gpu_driver": "525"}, "ours-cu13 runs on driver 580 or newer: answer gpu_driver with 580"),
+        ({"framework_version": "2.13"}, "torch213-cu13 is retired: answer framework_version with newest"),
     ],
     ids=str,
 )
-def test_a_version_that_no_image_keeps_is_refused(template, tmp_path, answers, expected):
-    error = refusal(template, tmp_path / "child", **STAYS | answers)
+def test_a_row_that_nobody_keeps_is_refused(own_row, tmp_path, answers, expected):
+    error = refusal(own_row, tmp_path / "child", **OWN | answers)
     assert expected in error, f"{answers}: {error}"
     assert not (tmp_path / "child").exists()
-
-
-@pytest.mark.slow
-def test_a_version_whose_image_is_retired_is_refused_with_the_way_out(template, tmp_path):
-    changed = retired(template, tmp_path, "torch213-cu13")
-    error = refusal(changed, tmp_path / "child", **STAYS)
-    assert "torch213-cu13 is retired: answer framework_version with newest" in error
-    assert refusal(changed, tmp_path / "newest", project_name="a", framework="torch") == ""
 
 
 @pytest.mark.slow

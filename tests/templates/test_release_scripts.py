@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -18,21 +19,26 @@ from tests.conftest import ROOT, git
 WITH_LOGIN = f"'{ROOT}/base-images/with-login'"
 DIGEST = f"sha256:{'a' * 64}"
 STAGING = "registry.example.com/ml-staging/topic-finder"
-OBJECTS = """\
+SECOND = """\
 apiVersion: apps/v1
 kind: Deployment
 metadata:
-  name: {name}
-  namespace: {space}
+  name: second
 spec:
+  replicas: 1
+  selector: {matchLabels: {app: second}}
   template:
     metadata:
       name: not-this-one
+      labels: {app: second}
     spec:
       containers:
-      - image: {image}
-      - args: ["--image={image}:v1", "{image}"]
+      - name: second
+        image: IMAGE:v0
+        args: ["--image=IMAGE:v1", "IMAGE", "before IMAGE:v1 after"]
 """
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shared"}}
+AUTHOR = {f"GIT_{who}_{what}": "o@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +77,8 @@ def run(child: Path, script: str, **variables: str) -> subprocess.CompletedProce
 
 
 def commit_of(child: Path) -> str:
-    """Return the commit as the scripts say it."""
-    return run(child, "source scripts/lib.sh; commit").stdout.strip()
+    """Return the commit that is checked out."""
+    return git(child, "rev-parse", "HEAD").strip()
 
 
 @pytest.mark.slow
@@ -80,17 +86,16 @@ def commit_of(child: Path) -> str:
     ("name", "counts"),
     [
         ("src/topic_finder/forgotten.py", True), ("requirements-more.lock", True), ("wheels/more.whl", True),
-        ("notes.txt", False), ("gha-creds-1.json", False), ("src/topic_finder/__pycache__/a.pyc", False),
+        ("notes.txt", False), ("src/topic_finder/__pycache__/a.pyc", False),
     ],
 )  # fmt: skip
 def test_a_new_file_that_the_image_takes_is_not_the_commit(child: Path, name: str, counts: bool) -> None:
-    head = git(child, "rev-parse", "HEAD").strip()
-    assert commit_of(child) == head
+    stand_in(child, "docker", "echo '<testsuite><testcase/></testsuite>' >build/test-results/unit.xml")
     (child / name).parent.mkdir(parents=True, exist_ok=True)
     (child / name).write_text("x = 1\n")
-    assert commit_of(child) == (f"{head}-dirty" if counts else head), name
-    (child / "pyproject.toml").write_text("")
-    assert commit_of(child) == f"{head}-dirty", "it is said once"
+    done = run(child, "scripts/test", RUN_IN="docker")
+    proved = (child / "build" / "proof" / "test").read_text()
+    assert proved == commit_of(child) + ("-dirty\n" if counts else "\n"), f"{name}: {done.stderr}"
 
 
 @pytest.mark.slow
@@ -113,7 +118,7 @@ def test_a_smoke_test_that_says_nothing_fails(child: Path) -> None:
     assert "gpu-smoke ended without a report" in done.stderr
     done = run(child, "scripts/smoke --require model", RUN_IN="pushed")
     assert done.returncode == 2, done.stderr
-    assert "build/image.txt is not here" in done.stderr
+    assert "build/image.txt is missing" in done.stderr
 
 
 def pushed(child: Path, image: str, commit: str) -> None:
@@ -155,36 +160,11 @@ def test_only_the_image_of_this_commit_is_deployed(child: Path, image: str, comm
     assert not (child.parent / "kubectl.log").exists(), "the cluster was asked"
 
 
-def test_every_mention_is_the_released_digest_and_each_deployment_is_waited_for(child: Path) -> None:
-    repository = "registry.example.com/ml/topic-finder"
-    objects = "---\n".join(
-        OBJECTS.format(name=name, space=space, image=repository) for name, space in (("a-one", "x"), ("two", "y"))
-    )
-    (child.parent / "objects").write_text(objects + "---\nkind: Service\nmetadata:\n  name: other\n")
-    stand_in(
-        child, "kubectl",
-        'echo "$*" >>../kubectl.log; '
-        'case $1 in kustomize) cat ../objects ;; annotate) cat "$5" ;; get) cat >/dev/null ;; esac',
-    )  # fmt: skip
-    pushed(child, f"{STAGING}@{DIGEST}", commit_of(child))
-    done = run(child, "scripts/deploy prod", STAGING="registry.example.com/ml-staging", IMAGE=f"{repository}:dev")
-    assert done.returncode == 0, done.stderr
-    applied = (child / "build" / "deploy.yaml").read_text()
-    assert applied.count(f"{repository}@{DIGEST}") == 4, applied
-    asked = (child.parent / "kubectl.log").read_text()
-    waited = [line.split(" --timeout")[0] for line in asked.splitlines() if line.startswith("rollout")]
-    assert waited == ["rollout status deployment/a-one --namespace x", "rollout status deployment/two --namespace y"]
-
-
-NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: shared\n"
-AUTHOR = {f"GIT_{who}_{what}": "o@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-
-
 class Cluster:
     """A stand-in for a cluster that keeps what it was told (standins/cluster.py), and a child deployed to it."""
 
     def __init__(self, child: Path) -> None:
-        self.child, self.file = child, child.parent / "bin" / "applied.yaml"
+        self.child, self.file = child, child.parent / "bin" / "applied.json"
         standin = ROOT / "tests" / "jenkins" / "pipelines" / "standins" / "cluster.py"
         stand_in(child, "kubectl", f"STANDIN_ENGINE='{self.file.parent}' exec '{sys.executable}' '{standin}' \"$@\"")
         (child.parent / "kubeconfig").write_text("cluster: test\n")
@@ -204,8 +184,17 @@ class Cluster:
         before = self.applied
         variables |= {"STAGING": STAGING.rpartition("/")[0], "KUBECONFIG": str(self.child.parent / "kubeconfig")}
         done = run(self.child, f"scripts/deploy prod {' '.join(options)}", **variables)
-        assert (f": {at} 20" in self.applied) if done.returncode == 0 else self.applied == before, done.stderr
+        reached = "rollout status" in done.stdout
+        assert (f': "{at} 20' in self.applied) if reached else self.applied == before, done.stderr
         return done
+
+    def add(self, name: str, text: str) -> None:
+        """Add a resource to the overlay prod."""
+        prod = self.child / "deploy" / "overlays" / "prod"
+        (prod / name).write_text(text)
+        kustomization = prod / "kustomization.yaml"
+        kustomization.write_text(re.sub(r"(?m)^resources:\n", f"\\g<0>  - {name}\n", kustomization.read_text()))
+        git(self.child, "add", "--all")
 
     @property
     def applied(self) -> str:
@@ -279,17 +268,52 @@ def test_history_counts_more_than_clocks(cluster: Cluster) -> None:
 def test_what_the_cluster_runs_of_others_does_not_count(cluster: Cluster) -> None:
     """A namespace that another project or overlay has deployed too is not this image; a note by hand says nothing."""
     older, newer = cluster.commit(1), cluster.commit(2)
-    prod = cluster.child / "deploy" / "overlays" / "prod"
-    (prod / "namespace.yaml").write_text(NAMESPACE)
-    text = (prod / "kustomization.yaml").read_text()
-    (prod / "kustomization.yaml").write_text(re.sub(r"(?m)^resources:\n", "\\g<0>  - namespace.yaml\n", text))
-    git(cluster.child, "add", "--all")
+    cluster.add("namespace.yaml", json.dumps(NAMESPACE))
     shared = cluster.commit(3)
-    note = f"  annotations:\n    scripts.deploy/commit: {newer} 2031-01-01T00:00:00Z\n"
-    cluster.file.write_text(NAMESPACE + note)
+    note = {"annotations": {"scripts.deploy/commit": f"{newer} 2031-01-01T00:00:00Z"}}
+    theirs = {**NAMESPACE, "metadata": {**NAMESPACE["metadata"], **note}}  # type: ignore[dict-item]
+    cluster.file.write_text(json.dumps({"items": [theirs]}))
     assert not refused(cluster.deploy(shared))
-    cluster.file.write_text(re.sub(r"(scripts.deploy/commit:) .*", r"\1 by hand", cluster.applied))
+    cluster.file.write_text(re.sub(r'(scripts.deploy/commit": )"[^"]*"', r'\1"by hand"', cluster.applied))
     assert not refused(cluster.deploy(older))
+
+
+def test_every_mention_is_the_released_digest_and_each_deployment_is_waited_for(cluster: Cluster) -> None:
+    repository = "registry.example.com/ml/topic-finder"
+    cluster.add("second.yaml", SECOND.replace("IMAGE", repository))
+    done = cluster.deploy(cluster.commit(1))
+    assert done.returncode == 0, done.stderr
+    [second] = [one for one in json.loads(cluster.applied)["items"] if one["metadata"]["name"] == "second"]
+    [container], released = second["spec"]["template"]["spec"]["containers"], f"{repository}@{DIGEST}"
+    assert container["image"] == released
+    assert container["args"] == [f"--image={repository}:v1", released, f"before {released} after"]
+    waited = re.findall(r"rollout status (.*) --timeout", done.stdout)
+    assert sorted(waited) == [
+        "deployment/second --namespace topic-finder",
+        "deployment/topic-finder --namespace topic-finder",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wanted", "run", "after", "limit", "code"),
+    [(8, 8, 8, "50%", 0), (8, 5, 5, "50%", 0), (8, 4, 4, 6, 0), (8, 4, 3, 6, 1), (2, 1, 1, 2, 0), (1, 1, 1, "50%", 0)],
+)
+def test_a_rollout_goes_on_where_pods_wait_for_a_gpu(
+    cluster: Cluster, wanted: int, run: int, after: int, limit: str | int, code: int
+) -> None:
+    """It replaces half of the pods that run, and ends when as many as before run the new image."""
+    older, newer = cluster.commit(1), cluster.commit(2)
+    assert cluster.deploy(older).returncode == 0
+    told = json.loads(cluster.applied)
+    [now] = [one for one in told["items"] if one["kind"] == "Deployment"]
+    now["spec"]["replicas"], now["status"] = wanted, {"availableReplicas": run}
+    cluster.file.write_text(json.dumps(told))
+    rollout = {"replicas": wanted, "updatedReplicas": wanted, "availableReplicas": after}
+    done = cluster.deploy(newer, ROLLOUT=json.dumps(rollout))
+    [now] = [one for one in json.loads(cluster.applied)["items"] if one["kind"] == "Deployment"]
+    assert now["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": limit}, done.stderr
+    assert done.returncode == code, done.stderr
 
 
 @pytest.mark.slow
@@ -299,8 +323,54 @@ def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> No
     program.write_text(program.read_text().replace("\n", "\n[[ $1 != get ]] || { echo forbidden >&2; exit 1; }\n", 1))
     done = cluster.deploy(commit)
     assert done.returncode == 1, done.stderr
-    assert "the cluster does not say what runs in it" in done.stderr
+    assert "the cluster does not say which commit runs in it" in done.stderr
     assert not refused(cluster.deploy(commit, "--back")), "a way on where its objects may not be read"
+
+
+# A cluster whose pod is this machine: `exec` runs the command here. It keeps the Job that was created.
+POD = """
+case $1 in
+    kustomize | annotate) exec {kubectl} "$@" ;;
+    create) cat >../job.json ;;
+    delete) echo "$*" >../deleted ;;
+    exec) while [[ $1 != -- ]]; do shift; done; shift; {command} ;;
+esac
+"""
+REPORT = '{"layers": [{"name": "model", "state": "pass"}], "verdict": "pass", "require": "model"}'
+
+
+def pod(child: Path, command: str) -> None:
+    """Let kubectl be a cluster with such a pod, and let an image be pushed."""
+    real = shutil.which("kubectl")
+    stand_in(child, "kubectl", POD.replace("{kubectl}", str(real)).replace("{command}", command))
+    pushed(child, f"{STAGING}@{DIGEST}", commit_of(child))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [0, 1])
+def test_a_gpu_of_the_cluster_smokes_the_pushed_image_and_returns_the_proof(child: Path, ends: int) -> None:
+    pod(child, f"case $* in *' cat '*) echo '{REPORT}' ;; *gpu-smoke*) exit {ends} ;; esac")
+    done = run(child, "scripts/smoke --require model", RUN_IN="cluster")
+    assert done.returncode == ends, done.stderr
+    job = json.loads((child.parent / "job.json").read_text())
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"{STAGING}@{DIGEST}"
+    assert f"job {job['metadata']['name']} " in (child.parent / "deleted").read_text(), "a GPU is not given back"
+    proof = json.loads((child / "build/proof/smoke.json").read_text())
+    assert (proof["image"], proof["commit"]) == (f"{STAGING}@{DIGEST}", commit_of(child))
+    assert proof["report"] == json.loads(REPORT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", [0, 1])
+def test_a_gpu_of_the_cluster_probes_the_pushed_image_with_the_settings_of_ci(child: Path, ends: int) -> None:
+    asked = f"[[ $2 != gpu_repo_runtime.serving.probe ]] || {{ sleep 1; exit {ends}; }}"
+    asked = f'[[ $DATABASE_PASSWORD == "it\'s \\$HOME" ]] || exit 7\n{asked}'
+    stand_in(child, "python", f'{asked}\ntrap "exit 0" TERM\nfor n in {{1..200}}; do sleep 0.1; done; exit 9')
+    pod(child, 'env -u DATABASE_PASSWORD "$@"')
+    done = run(child, "scripts/probe", RUN_IN="cluster", CI="true", CI_ENV="DATABASE_PASSWORD=it's $HOME")
+    assert done.returncode == ends, done.stderr
+    assert (child / "build/proof/probe").exists() == (ends == 0), done.stderr
 
 
 @pytest.mark.slow
@@ -344,24 +414,3 @@ def test_a_key_that_is_a_text_becomes_a_file_that_ends_with_the_step(child: Path
     assert not Path(path).exists()
     unsigned = run(child, f"{WITH_LOGIN} bash -c 'echo ${{SIGN:-none}}'", **login, SIGNING_KEY="")
     assert unsigned.stdout == "none\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("complaint", "tries"), [("received unexpected HTTP status: 503 Service Unavailable", 3), ("access denied", 1)]
-)
-def test_a_registry_that_is_busy_is_asked_for_the_base_image_again(child: Path, complaint: str, tries: int) -> None:
-    """A refusal is final, and what Docker said of it is told."""
-    log = child.parent / "pulls"
-    fails = f'echo "{complaint}" >&2; exit 1'
-    stand_in(child, "docker", f'case $1 in image) exit 1 ;; pull) echo >>"{log}"; {fails} ;; esac')
-    done = run(child, "scripts/build", REGISTRY_PAUSES="0 0")
-    assert done.returncode == 3, done.stderr
-    assert f"({complaint}): docker login" in done.stderr
-    assert len(log.read_text()) == tries
-
-    log.unlink()
-    later = f'[[ $(wc -l <"{log}") == 2 ]] || {{ {fails}; }}'
-    stand_in(child, "docker", f'case $1 in image) exit 1 ;; pull) echo >>"{log}"; {later} ;; esac')
-    done = run(child, "scripts/build", REGISTRY_PAUSES="0 0")
-    assert done.returncode == (0 if tries > 1 else 3), done.stderr

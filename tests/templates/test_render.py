@@ -205,9 +205,9 @@ def test_every_file_has_one_owner(answers, child):
 
 def test_versions_agree_with_the_image(answers, child):
     found = texts(child)
-    [stands_on] = [one["rows"] for one in CATALOG["frameworks"] if one["name"] == answers.framework]
+    [stands_on] = [one["image_framework"] for one in CATALOG["frameworks"] if one["name"] == answers.framework]
     rows = [r for r in CATALOG["images"] if r["framework"] == stands_on and r["state"] != "retired"]
-    rows = [r for r in rows if r.get("stays", "newest") == answers.framework_version]
+    rows = [r for r in rows if r.get("pinned_minor", "newest") == answers.framework_version]
     image = max((r for r in rows if r["driver_min"] <= int(answers.gpu_driver)), key=lambda r: r["driver_min"])
     base = checks.requirements((ROOT / "base-images" / image["name"] / "requirements.lock").read_text())
     constraints = dict(line.split("==") for line in found["constraints.txt"].splitlines() if not line.startswith("#"))

@@ -1,7 +1,5 @@
 """The Copier that a test runs, and its tiny template."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a code host's published description allows: the requests of the client and the answers of its stand-in."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

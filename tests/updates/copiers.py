@@ -1,7 +1,5 @@
 """Copier and the programs of hooks/ and tools/, with the settings of one test and nothing of whoever runs it."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

@@ -1,7 +1,5 @@
 """This repository with a tag for each version, and a next release that changes something of everything."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

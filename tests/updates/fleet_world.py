@@ -1,7 +1,5 @@
 """A small template, bare children made from it, and hooks/fleet.py as a process."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

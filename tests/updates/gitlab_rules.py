@@ -1,17 +1,11 @@
-"""What python-gitlab knows of GitLab's interface: the operations, parameters and fields that a request may have.
-
-GitLab's own description is on no package index, and its licence (CC BY-SA 4.0) would bind a cut of it: so none is here.
-"""
-
-from __future__ import annotations
+"""The operations, parameters and fields of GitLab's REST API (docs.gitlab.com) that the fleet uses."""
 
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from gitlab.v4 import objects
-
-PAGING = {"page", "per_page", "pagination", "order_by", "sort"}
+PAGING = ("page", "per_page", "pagination", "order_by", "sort")
+EDITED = ("description", "assignee_id", "assignee_ids", "reviewer_ids", "labels", "remove_source_branch", "squash")
 PROJECT = "/api/v4/projects/[^/]+"
 REQUESTS = f"{PROJECT}/merge_requests"
 
@@ -25,30 +19,15 @@ class Rules:
     optional: tuple[str, ...] = ()
 
 
-def listing(manager: Any) -> Rules:
-    """Return what the list of a manager can be filtered by."""
-    return Rules(query=(*PAGING, *manager._list_filters))
-
-
-def writing(known: Any) -> Rules:
-    """Return what may be created or changed."""
-    return Rules(required=known.required, optional=known.optional)
-
-
 OPERATIONS = {
-    ("GET", "/api/v4/groups/[^/]+/projects"): listing(objects.GroupProjectManager),
-    ("GET", "/api/v4/users"): listing(objects.UserManager),
-    ("GET", PROJECT): Rules(),
+    ("GET", "/api/v4/groups/[^/]+/projects"): Rules((*PAGING, "archived", "include_subgroups", "simple")),
     ("GET", f"{PROJECT}/repository/files/[^/]+/raw"): Rules(query=("ref", "lfs")),
-    ("GET", f"{PROJECT}/repository/commits/[0-9a-f]+/statuses"): listing(objects.ProjectCommitStatusManager),
-    ("GET", REQUESTS): listing(objects.ProjectMergeRequestManager),
+    ("GET", f"{PROJECT}/repository/commits/[0-9a-f]+/statuses"): Rules((*PAGING, "ref", "stage", "name", "all")),
+    ("GET", REQUESTS): Rules((*PAGING, "state", "source_branch", "target_branch", "author_username", "labels")),
     ("GET", rf"{REQUESTS}/\d+"): Rules(query=("include_rebase_in_progress",)),
-    ("POST", REQUESTS): writing(objects.ProjectMergeRequestManager._create_attrs),
-    ("PUT", rf"{REQUESTS}/\d+"): writing(objects.ProjectMergeRequestManager._update_attrs),
-    ("GET", rf"{REQUESTS}/\d+/notes"): listing(objects.ProjectMergeRequestNoteManager),
-    ("POST", rf"{REQUESTS}/\d+/notes"): writing(objects.ProjectMergeRequestNoteManager._create_attrs),
-    # python-gitlab knows neither: auto_merge came with GitLab 17.11, sha is a field of the documentation.
-    ("PUT", rf"{REQUESTS}/\d+/merge"): Rules((), ("sha",), ("auto_merge", "merge_when_pipeline_succeeds")),
+    ("POST", REQUESTS): Rules((), ("source_branch", "target_branch", "title"), (*EDITED, "target_project_id")),
+    ("PUT", rf"{REQUESTS}/\d+"): Rules((), (), ("title", "target_branch", "state_event", *EDITED)),
+    ("POST", rf"{REQUESTS}/\d+/notes"): Rules((), ("body",)),
 }
 
 

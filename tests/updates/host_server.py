@@ -1,30 +1,17 @@
 """The stand-in for the HTTP of GitHub and GitLab; client and stand-in must keep to what the host publishes."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import parse_qs, urlencode, urlparse
+from urllib.parse import parse_qs, urlparse
 
 from tests.updates import stand_in_github, stand_in_gitlab
-from tests.updates.code_host import Server, Trouble
+from tests.updates.code_host import Server
 from tests.updates.contract import answer_to, request_faults
 
 KINDS = {"github": stand_in_github, "gitlab": stand_in_gitlab}
-
-
-def trouble_of(state: Server, project: str, method: str) -> Trouble | None:
-    """Return what is answered in place of the work, if anything is."""
-    if method == "PUT" and state.puts:
-        return state.puts.pop(0)
-    if state.troubles:
-        return state.troubles.pop(0)
-    mood = state.moods.get(project)
-    return mood.pop(0) if mood else None
 
 
 @contextmanager
@@ -38,42 +25,19 @@ def serve(kind: str) -> Iterator[Server]:
             query = parse_qs(place.query)
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length) or "null")
-            state.calls.append((self.command, place.path))
             given = self.headers.get("Authorization", "") + self.headers.get("PRIVATE-TOKEN", "")
             state.tokens += [given] if given else []
             state.faults += request_faults(kind, self.command, place.path, query, body)
-            project = host.project_in(state, place.path)
-            trouble = trouble_of(state, project, self.command)
-            if trouble and self.command not in state.after:
-                self.answer(*trouble)
-                return
-            headers: dict[str, str] = {}
-            if state.token not in given:
-                code, answer = 401, {"message": "401 Unauthorized"}
-            elif project in state.moved:
-                code, headers, answer = host.moved(state, self.command, place.path, project)
-            else:
+            code, answer = 401, {"message": "401 Unauthorized"}
+            if state.token in given:
                 code, answer = host.answer(state, self.command, place.path, query, body)
                 answer, faults = answer_to(kind, self.command, place.path, code, answer)
                 state.faults += faults
-            if trouble:
-                self.answer(*trouble)
-                return
-            if isinstance(answer, list):
-                answer = self.page(place.path, query, answer, headers)
-            self.answer(code, headers, answer if isinstance(answer, str) else json.dumps(answer))
+            self.answer(code, answer if isinstance(answer, str) else json.dumps(answer))
 
-        def page(self, path: str, query: dict[str, list[str]], answer: list[Any], headers: dict[str, str]) -> list[Any]:
-            number, size = int(query.get("page", ["1"])[0]), state.page
-            if answer[number * size :]:
-                more = urlencode(query | {"page": [str(number + 1)]}, doseq=True)
-                headers["Link"] = f'<{state.address}{path}?{more}>; rel="next"'
-            return answer[(number - 1) * size : number * size]
-
-        def answer(self, code: int, headers: dict[str, str], text: str) -> None:
+        def answer(self, code: int, text: str) -> None:
             self.send_response(code)
-            for name, value in {"Content-Type": "application/json", **headers}.items():
-                self.send_header(name, value)
+            self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text.encode())))
             self.end_headers()
             self.wfile.write(text.encode())

@@ -1,7 +1,5 @@
 """The update of one child, run in this process as scripts/update runs it."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

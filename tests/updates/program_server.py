@@ -5,8 +5,6 @@ Each request is one line of JSON on standard input: {"program": "...", "argument
 by one line: {"code": 0, "stdout": "...", "stderr": "..."}.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

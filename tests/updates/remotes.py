@@ -1,7 +1,5 @@
 """A small template with two releases, and fleet.yml for its children."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

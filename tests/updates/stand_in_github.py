@@ -1,28 +1,13 @@
 """What GitHub answers: organisations, repositories and pull requests."""
 
-from __future__ import annotations
-
 import base64
-import json
 import re
 from typing import Any
 
 from tests.updates.code_host import OPENED, Server
 
 Query = dict[str, list[str]]
-WAYS = {"merge": "allow_merge_commit", "squash": "allow_squash_merge", "rebase": "allow_rebase_merge"}
-
-
-def project_in(server: Server, path: str) -> str:
-    """Return the repository that a path names; nothing where it names none."""
-    found = re.match(r"/repos/([^/]+/[^/]+)", path)
-    return found[1] if found else ""
-
-
-def moved(server: Server, method: str, path: str, old: str) -> tuple[int, dict[str, str], Any]:
-    """Answer for a repository that is elsewhere by now."""
-    there = server.address + path.replace(old, server.moved[old], 1)
-    return 301 if method == "GET" else 307, {"Location": there}, {"message": "Moved Permanently", "url": there}
+NONE = (404, {"message": "Not Found"})
 
 
 def answer(server: Server, method: str, path: str, query: Query, body: Any) -> tuple[int, Any]:
@@ -30,97 +15,43 @@ def answer(server: Server, method: str, path: str, query: Query, body: Any) -> t
     if path == "/orgs/acme":
         return 200, {"login": "acme", "url": f"{server.address}/orgs/acme"}
     if path == "/orgs/acme/repos":
-        return 200, [
-            {"full_name": n, "archived": n in server.archived, "url": f"{server.address}/repos/{n}"}
-            for n in server.answers
-        ]
-    if path.endswith("/contents/.copier-answers.yml"):
-        project = project_in(server, path)
-        if project in server.odd_files:
-            code, _, told = server.odd_files[project]
-            return code, json.loads(told)
-        text = server.answers.get(project)
-        if text is None:
-            return 404, {"message": "Not Found"}
-        return 200, {"type": "file", "encoding": "base64", "content": base64.b64encode(text.encode()).decode()}
+        listed = ({"full_name": name, "url": f"{server.address}/repos/{name}"} for name in server.answers)
+        return 200, [one | {"archived": False} for one in listed]
     if path == "/graphql":
         return graphql(server, body["query"], body["variables"]["input"])
-    project = project_in(server, path)
-    if not project:
-        return 404, {"message": "Not Found"}
-    rest = path.removeprefix(f"/repos/{project}")
-    if method != "GET" and project in server.read_only:
-        return 403, {"message": "Resource not accessible by personal access token"}
+    found = re.match(r"/repos/([^/]+/[^/]+)", path)
+    if not found:
+        return NONE
+    project, rest = found[1], path.removeprefix(found[0])
+    if rest == "/contents/.copier-answers.yml":
+        if (text := server.answers.get(project)) is None:
+            return NONE
+        return 200, {"type": "file", "encoding": "base64", "content": base64.b64encode(text.encode()).decode()}
     if found := re.fullmatch(r"/commits/([0-9a-f]+)(/status|/check-runs)?", rest):
         return commit(server, project, found[1], found[2])
-    if found := re.fullmatch(r"/pulls/(\d+)/merge", rest):
-        return merged(server, project, int(found[1]), body)
-    if found := re.fullmatch(r"/pulls/(\d+)/requested_reviewers", rest):
-        asked = [*body.get("reviewers", []), *body.get("team_reviewers", [])]
-        if not set(asked) <= set(server.people) and "reviewers" in body:
-            return 422, {"message": "Reviews may only be requested from collaborators."}
-        server.requests[project][int(found[1]) - 1]["asked"] = body
-        return 201, server.requests[project][int(found[1]) - 1]
     if found := re.fullmatch(r"/issues/(\d+)/comments", rest):
-        return server.comment(f"{project}/{found[1]}", method, body)
-    if not rest:
-        at = {"url": f"{server.address}/repos/{project}", "archived": project in server.archived}
-        at |= {"id": server.number(project), "default_branch": server.default_branch(project)}
-        return 200, {"full_name": project, "name": project.split("/")[1]} | at | server.settings.get(project, {})
+        return server.comment(f"{project}/{found[1]}", body)
     found = re.fullmatch(r"/pulls(?:/(\d+))?", rest)
-    return pulls(server, method, project, found[1], query, body) if found else (404, {"message": "Not Found"})
+    return pulls(server, method, project, found[1], query, body) if found else NONE
 
 
 def graphql(server: Server, query: str, wish: dict[str, Any]) -> tuple[int, Any]:
-    """Let a pull request be merged once it is green, or no more, or make it a draft or none."""
+    """Make a pull request a draft, or ready."""
     [name] = re.findall(r"(\w+)\(input", query)
     [pull] = [one for known in server.requests.values() for one in known if one["node_id"] == wish["pullRequestId"]]
-    project = pull["node_id"].partition("#")[0]
-    if name == "enablePullRequestAutoMerge":
-        server.calls.append(("AUTOMERGE", wish["expectedHeadOid"]))
-        pull["auto"] = True
-        return 200, {"data": {name: {"actor": {"login": "bot"}}}}
-    if name == "disablePullRequestAutoMerge":
-        if not pull.pop("auto", False):
-            return 200, {"errors": [{"message": "Can't disable auto-merge for this pull request"}], "data": None}
-        return 200, {"data": {name: {"actor": {"login": "bot"}}}}
-    if name == "convertPullRequestToDraft" and project in server.no_drafts:
-        return 200, {"errors": [{"message": "Draft pull requests are not supported in this repository."}], "data": None}
     pull["draft"] = name == "convertPullRequestToDraft"
     return 200, {"data": {name: {"clientMutationId": None, "pullRequest": {"isDraft": pull["draft"]}}}}
 
 
 def commit(server: Server, project: str, name: str, part: str | None) -> tuple[int, Any]:
-    """Return a commit, its statuses or its check runs."""
+    """Return a commit, its statuses (the first of what its pipeline says) or its check runs (the others)."""
     said = server.said(project, name)
-    statuses = [state for state in said[:1] if state != "in_progress"]  # check runs are the rest
     if part == "/status":
-        told = [{"state": state} for state in [*statuses, *server.statuses.get(project, [])]]
-        states = {one["state"] for one in told}
-        state = "failure" if states & {"failure", "error"} else "success" if states == {"success"} else "pending"
-        return 200, {"state": state, "total_count": len(told), "statuses": told[:30]}  # its first page
-    runs = [
-        {"check_suite": {}, "status": one, "conclusion": None}
-        if one == "in_progress"
-        else {"check_suite": {}, "status": "completed", "conclusion": one}
-        for one in said[len(statuses) :]
-    ]
-    at = f"{server.address}/repos/{project}/commits/{name}"
-    return 200, {"total_count": len(runs), "check_runs": runs} if part else {"sha": name, "url": at}
-
-
-def merged(server: Server, project: str, number: int, body: Any) -> tuple[int, Any]:
-    """Merge a pull request as its repository allows it."""
-    pull, way = server.requests[project][number - 1], body.get("merge_method", "merge")
-    if not server.settings.get(project, {}).get(WAYS[way], True):
-        return 405, {"message": "Merge commits are not allowed on this repository."}
-    if project in server.protected:
-        return 405, {"message": "At least 1 approving review is required by reviewers with write access."}
-    if body.get("sha") != server.head(project, pull["head"]["ref"]):
-        return 409, {"message": "Head branch was modified. Review and try the merge again."}
-    server.merge(project, pull, way)
-    pull.update(state="closed", merged_at=OPENED)
-    return 200, {"merged": True, "sha": body["sha"], "message": "merged"}
+        return 200, {"state": "pending", "total_count": len(said[:1]), "statuses": [{"state": one} for one in said[:1]]}
+    if part:
+        runs = [{"check_suite": {}, "status": "completed", "conclusion": one} for one in said[1:]]
+        return 200, {"total_count": len(runs), "check_runs": runs}
+    return 200, {"sha": name, "url": f"{server.address}/repos/{project}/commits/{name}"}
 
 
 def pulls(server: Server, method: str, project: str, number: str | None, query: Query, body: Any) -> tuple[int, Any]:
@@ -145,21 +76,8 @@ def pulls(server: Server, method: str, project: str, number: str | None, query: 
 def opened(server: Server, project: str, number: int, body: Any) -> dict[str, Any]:
     """Return a new pull request."""
     pull, issue = (f"{server.address}/repos/{project}/{kind}/{number}" for kind in ("pulls", "issues"))
-    return dict(body) | {
-        "head": {
-            "label": f"{project.split('/')[0]}:{body['head']}",
-            "ref": body["head"],
-            "repo": {"id": server.number(project)},
-            "sha": server.head(project, body["head"]),
-        },
-        "base": {"ref": body["base"]},
-        "node_id": f"{project}#{number}",
-        "created_at": OPENED,
-        "number": number,
-        "state": "open",
-        "merged_at": None,
-        "requested_reviewers": [],
-        "html_url": f"https://example.com/{project}/{number}",
-        "url": pull,
-        "issue_url": issue,
-    }
+    head = {"label": f"{project.split('/')[0]}:{body['head']}", "ref": body["head"]}
+    head |= {"repo": {"id": server.number(project)}, "sha": server.head(project, body["head"])}
+    at = {"url": pull, "issue_url": issue, "html_url": f"https://example.com/{project}/{number}"}
+    made = {"node_id": f"{project}#{number}", "number": number, "created_at": OPENED, "state": "open"}
+    return dict(body) | at | made | {"head": head, "base": {"ref": body["base"]}, "merged_at": None}

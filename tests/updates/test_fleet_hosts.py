@@ -1,7 +1,5 @@
 """The fleet on stand-ins for GitHub and GitLab: pull requests are the state, and the token goes to its host alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

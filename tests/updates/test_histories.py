@@ -1,7 +1,5 @@
 """Random histories of a template and of its owner: no line that the owner wrote ever disappears."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -16,8 +14,7 @@ import pytest
 
 from tests.updates.tiny import Child, Template, make_child
 
-QUICK, ALL, CHUNK = 5, 300, 5
-HISTORIES_KILLED, KILLED = 9, 3  # two kills each
+ALL, KILLED, CHUNK = 300, 10, 5  # histories, those whose two updates are killed besides, and those of one test
 LONGEST = 0.6  # seconds until a kill
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 
@@ -184,36 +181,21 @@ def play(seed: int, template: Template, folder: Path, program: Update, kill: boo
         history.evolve()
 
 
+CASES = [(first, first >= ALL) for first in range(0, ALL + KILLED, CHUNK)]
+
+
 @pytest.mark.parametrize(
-    "first",
+    ("first", "kill"),
     [
-        pytest.param(
-            first, marks=pytest.mark.slow if first < QUICK else pytest.mark.release, id=f"{first}-{first + CHUNK - 1}"
-        )
-        for first in range(0, ALL, CHUNK)
+        pytest.param(first, kill, marks=pytest.mark.slow if first < CHUNK or kill else pytest.mark.release)
+        for first, kill in CASES
     ],
 )
-def test_no_line_of_the_owner_disappears(
-    first: int,
-    template: Template,
-    tmp_path: Path,
-    program: Update,
+def test_no_line_of_the_owner_disappears_killed_or_not(
+    first: int, kill: bool, template: Template, tmp_path: Path, program: Update
 ) -> None:
     for seed in range(first, first + CHUNK):
         place = tmp_path / str(seed)
         place.mkdir()
-        play(seed, Template(place / "template", template.copier), place / "child", program)
-        shutil.rmtree(place)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "first",
-    [pytest.param(first, id=f"{first}-{first + KILLED - 1}") for first in range(ALL, ALL + HISTORIES_KILLED, KILLED)],
-)
-def test_a_killed_update_loses_no_line_either(first: int, template: Template, tmp_path: Path, program: Update) -> None:
-    for seed in range(first, first + KILLED):
-        place = tmp_path / str(seed)
-        place.mkdir()
-        play(seed, Template(place / "template", template.copier), place / "child", program, kill=True)
+        play(seed, Template(place / "template", template.copier), place / "child", program, kill)
         shutil.rmtree(place)

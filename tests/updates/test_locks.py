@@ -1,13 +1,18 @@
 """The locks follow the runtime and the image in the update itself, and nothing else in them changes."""
 
-from __future__ import annotations
-
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from tests.answers import AnswerSet
+from tests.templates.test_child import run
+from tests.updates.family import Family
 from tests.updates.program import Program
+from tests.updates.test_family import family, start  # noqa: F401 - a fixture
 from tests.updates.tiny import Child, Template, make_child
 from tests.updates.wheels import LOCK, index, release_runtime, runtime
 
@@ -22,19 +27,14 @@ def child(template: Template, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return make_child(template, tmp_path / "child", edits={"requirements.lock": lock})
 
 
-def test_the_lock_names_the_new_wheel_with_its_hash(template: Template, child: Child, program: Program) -> None:
-    digest = release_runtime(template, "2.0.0")
+def test_the_lock_names_the_new_wheel_unless_told_not_to(template: Template, child: Child, program: Program) -> None:
+    before, digest = child.read("requirements.lock"), release_runtime(template, "2.0.0")
+    assert (program(child, "--no-lock"), child.read("requirements.lock")) == (0, before), program.err
+    child.git("reset", "--quiet", "--hard")
     assert program(child) == 0, program.err
     assert child.read("requirements.lock") == LOCK.format("0" * 64, runtime("2.0.0"), digest)
     assert child.status()["requirements.lock"] == "M "
     assert [path.name for path in (child.path / "wheels").glob("*.whl")] == [runtime("2.0.0")]
-
-
-def test_no_lock_leaves_it(template: Template, child: Child, program: Program) -> None:
-    release_runtime(template, "2.0.0")
-    before = child.read("requirements.lock")
-    assert program(child, "--no-lock") == 0, program.err
-    assert child.read("requirements.lock") == before
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_a_package_that_the_new_runtime_requires_is_added_and_no_other(
     lock = child.read("requirements.lock")
     assert re.findall(r"(?m)^[a-z-]+(?:==| @)", lock) == ["first==", "gpu-repo-runtime @", "newcomer==", "zlast=="]
     assert "# a comment of the owner" in lock
-    assert "requirements.lock: gpu_repo_runtime-2.0.0-py3-none-any.whl, newcomer 3.0" in program.out
+    assert "requirements.lock: newcomer 3.0" in program.out
 
 
 @pytest.mark.slow
@@ -70,3 +70,35 @@ def test_what_cannot_be_resolved_is_a_to_do_with_the_command(
     assert "requirements.lock: run scripts/setup, then scripts/lock, and commit the locks (uv: " in program.out
     assert "nowhere" in program.out
     assert child.read("requirements.lock") == before
+
+
+@pytest.mark.slow
+def test_no_index_can_replace_the_wheel(family: Family, tmp_path: Path) -> None:  # noqa: F811
+    child = start(family, tmp_path / "child", family.work_tree, AnswerSet("service", "plain"))
+    (child.path / ".venv/bin").mkdir(parents=True)
+    for name in ("uv", "python"):
+        (child.path / ".venv/bin" / name).symlink_to(Path(sys.executable).with_name(name))
+    before = child.read("requirements.lock")
+    for version in ("99.0", "0.3.0+evil"):
+        source = tmp_path / version
+        (source / "src/gpu_repo_runtime").mkdir(parents=True)
+        (source / "src/gpu_repo_runtime/__init__.py").touch()
+        text = (child.path / "wheels/requirements.in").read_text()
+        assert "gpu-repo-runtime" in text
+        project = f'[project]\nname = "gpu-repo-runtime"\nversion = "{version}"\n'
+        backend = '[build-system]\nrequires = ["uv_build==0.13.8"]\nbuild-backend = "uv_build"\n'
+        (source / "pyproject.toml").write_text(project + backend)
+        uv = Path(sys.executable).with_name("uv")
+        subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", tmp_path / "evil", source], check=True)
+    asked = subprocess.run(
+        [uv, "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--find-links", tmp_path / "evil", "-"],
+        input="gpu-repo-runtime\n",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert asked.stdout == "gpu-repo-runtime==99.0\n", "the trap is set"
+    links = ",".join(filter(None, (str(tmp_path / "evil"), os.environ.get("UV_FIND_LINKS"))))
+    run(child.path, "scripts/lock", "--upgrade", UV_FIND_LINKS=links)
+    [line] = [line for line in child.read("requirements.lock").splitlines() if "gpu-repo-runtime" in line]
+    assert line in before

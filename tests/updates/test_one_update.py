@@ -1,15 +1,16 @@
 """One update of one child: no edit is lost, conflicts are git's own, and an error changes nothing."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.shared import RUNTIME
 from tests.updates.program import Program
 from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files
 
@@ -20,30 +21,29 @@ FIXED = "fixed\n" + TEN_LINES
 def test_each_file_is_listed_and_a_dry_run_prints_the_same(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
-    names = ("updated", "kept", "merged", "conflict", "dropped", "gone", "opted-out")
-    template.release("v1.0.0", {name: f"{name}\n{TEN_LINES}" for name in names})
+    names = ("updated", "kept", "merged", "dropped", "gone", "opted-out")
+    before = {name: f"{name}\n{TEN_LINES}" for name in names}
+    template.release("v1.0.0", before | {"conflict": TEN_LINES})
     child = make_child(template, tmp_path / "child")
-    child.edit({name: child.read(name) + "owner's line\n" for name in ("kept", "merged", "dropped")})
-    child.edit({"conflict": "mine\n" + TEN_LINES, "opted-out": None})
-    changed = {
-        name: f"fixed\n{name}\n{TEN_LINES}".replace(f"\n{name}\n", "\n" if name == "conflict" else f"\n{name}\n")
-        for name in ("updated", "merged", "conflict", "opted-out")
-    }
-    template.release("v2.0.0", {"kept": f"kept\n{TEN_LINES}", "added": "new\n", **changed})
+    child.edit({name: before[name] + "owner's line\n" for name in ("kept", "merged", "dropped")})
+    child.edit({"conflict": "mine\n" + TEN_LINES, "opted-out": None, "both": "own one\nown two\n"})
+    fixed = {name: f"fixed\n{before[name]}" for name in ("updated", "merged", "opted-out")}
+    new = {"kept": before["kept"], "added": "new\n", "both": "the template's\n", "conflict": FIXED}
+    template.release("v2.0.0", fixed | new)
     expected = {
         "updated": "updated", "merged": "merged", "conflict": "conflict", "dropped": "conflict", "gone": "removed",
-        "added": "added", "opted-out": "opted out",
+        "added": "added", "opted-out": "opted out", "both": "conflict",
     }  # fmt: skip
     assert program.files(child, "--dry-run") == expected
     assert child.status() == {}
     assert child.git("worktree", "list").count("\n") == 1, "the scratch work tree is left behind"
     assert program.files(child) == expected
     assert '"code": 3' in program.out
-    assert child.unmerged() == {"conflict", "dropped"}
+    assert child.unmerged() == {"conflict", "dropped", "both"}
     assert child.read("dropped").endswith("owner's line\n")
-    assert child.read("merged").startswith("fixed\n")
-    assert child.read("merged").endswith("owner's line\n")
+    assert child.read("merged") == f"fixed\n{before['merged']}owner's line\n"
     assert "mine" in child.read("conflict")
+    assert {"own one", "own two", "the template's"} <= set(child.read("both").splitlines())
     assert not child.has("opted-out")
 
 
@@ -76,16 +76,6 @@ def test_modes_binary_files_and_line_ends_of_the_owner_stay(
     after = (child.path / "crlf.txt").read_bytes()
     assert after.endswith(EDITED.replace("\n", "\r\n").encode()), "the bytes of lines that nobody changed"
     assert after.startswith(b"fixed")
-
-
-def test_an_own_file_where_the_template_adds_one_is_a_conflict(
-    template: Template, tmp_path: Path, program: Program
-) -> None:
-    template.release("v1.0.0", {"a.txt": "a\n"})
-    child = make_child(template, tmp_path / "child", edits={"new.txt": "own one\nown two\n"})
-    template.release("v2.0.0", {"a.txt": "a\n", "new.txt": "the template's\n"})
-    assert program(child) == 3
-    assert {"own one", "own two", "the template's"} <= set(child.read("new.txt").splitlines())
 
 
 def test_an_ignored_file_in_the_way_stops_the_update(template: Template, tmp_path: Path, program: Program) -> None:
@@ -145,7 +135,7 @@ def test_a_file_that_git_was_told_not_to_look_at_stops_the_update(
     write_files(child.path, {"a.txt": "mine\n"})
     template.release("v2.0.0", {"a.txt": "2\n"})
     assert program(child) == 1
-    assert "git was told not to look at a.txt" in program.err
+    assert "would be overwritten" in program.err
     assert child.read("a.txt") == "mine\n"
 
 
@@ -158,27 +148,7 @@ def test_paths_that_the_owner_excluded_are_left_alone(template: Template, tmp_pa
     assert child.read("deploy/a.yaml") == "1\n"
 
 
-def test_the_output_has_what_owners_must_do_and_ends_with_the_next_command(
-    template: Template, tmp_path: Path, program: Program
-) -> None:
-    settings = "_exclude: [copier.yml, CHANGELOG.md, .git]\n"
-    template.release("v1.0.0", {"a.txt": "a\n"}, settings)
-    child = make_child(template, tmp_path / "child")
-    log = (
-        "# Changes\n\n## 3.0.0\n\n- **You have to act.** Later.\n\n"
-        "## 2.0.0\n\n**Changed**\n- **You have to act.** Run\n"
-        "  `a`.\n- A fix.\n\n## 1.0.0\n\n- **You have to act.** Before.\n"
-    )
-    template.release("v2.0.0", {"a.txt": "b\n", "CHANGELOG.md": log}, settings)
-    assert program(child, "--dry-run", "--diff") == 0
-    assert "-a\n+b\n" in program.out
-    assert program(child) == 0
-    assert "You have to act:\n  - 2.0.0: Run `a`.\n" in program.out
-    assert [word for word in ("A fix", "Later", "Before") if word in program.out] == []
-    assert program.out.splitlines()[-1] == "next: scripts/setup && scripts/test && git commit"
-
-
-def test_what_owners_of_other_types_must_do_is_not_printed(
+def test_the_output_has_what_owners_of_this_type_must_do_and_ends_with_the_next_command(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
     settings = "_exclude: [copier.yml, CHANGELOG.md, .git]\nproject_type: {type: str, default: batch}\n"
@@ -186,9 +156,22 @@ def test_what_owners_of_other_types_must_do_is_not_printed(
     child = make_child(template, tmp_path / "child")
     mine = ["Live services and batch jobs: one.", "Batch: two.", "`x` ends as a service does: three."]
     entries = "".join(f"- {one}\n" for one in [*mine, "Service: four.", "Libraries: five."])
-    log = f"## 2.0.0\n\n**You have to act**\n{entries}\n**Changed**\n- six\n"
+    log = (
+        "# Changes\n\n## 3.0.0\n\n**You have to act**\n- Later.\n\n"
+        f"## 2.0.0\n\n**You have to act**\n{entries}- Run\n  `a`.\n\n"
+        "**Changed**\n- A fix.\n\n## 1.0.0\n\n**You have to act**\n- Before.\n"
+    )
     template.release("v2.0.0", {"a.txt": "b\n", "CHANGELOG.md": log}, settings)
-    assert program.result(child)["act"] == [f"2.0.0: {one}" for one in mine]
+    assert program(child, "--dry-run", "--diff") == 0
+    assert "-a\n+b\n" in program.out
+    assert "\nnext: the same command without --dry-run\n" in program.out
+    assert program.result(child)["act"] == [f"2.0.0: {one}" for one in [*mine, "Run `a`."]]
+    child.git("reset", "--quiet", "--hard")
+    assert program(child) == 0
+    assert "You have to act:\n  - 2.0.0: Live services" in program.out
+    assert program.out.splitlines()[-1] == (
+        'next: scripts/setup && scripts/test && git commit -m "Update the template to v2.0.0"'
+    )
 
 
 def test_own_keys_comments_and_the_template_s_address_stay_in_the_answers(
@@ -214,66 +197,6 @@ def test_an_answer_that_the_new_release_replaces_is_named(template: Template, tm
 
 
 @pytest.mark.slow
-def test_another_answer_moves_the_package_and_reaches_seeds(
-    template: Template, tmp_path: Path, program: Program
-) -> None:
-    settings = "package_name: {type: str, default: old}\n"
-    module = "# {{ package_name }}\n" + TEN_LINES
-    files = {
-        "src/{{ package_name }}/model.py.jinja": module,
-        "src/{{ package_name }}/b.py.jinja": "# b\n" + module,
-        ".copier-ownership.yml.jinja": "seed: [src/{{ package_name }}/model.py]\n",
-    }
-    template.release("v1.0.0", files, settings)
-    child = make_child(template, tmp_path / "child")
-    own = {"src/old/own.py": "MINE = 1\n", "use.py": "import old.model\n"}
-    child.edit({**own, "src/old/model.py": child.read("src/old/model.py") + "MINE = 2\n"})
-    files["src/{{ package_name }}/model.py.jinja"] = "# a seed that changed\n" + module
-    template.release("v2.0.0", files, settings)
-    assert program(child, "--answer", "package_name=new") == 3, program.out + program.err
-    assert child.read("src/new/model.py") == "# new\n" + TEN_LINES + "MINE = 2\n"
-    assert child.read("src/new/own.py") == "MINE = 1\n"
-    assert not (child.path / "src/old").exists()
-    assert "still with the old package name old: use.py" in program.out
-
-
-@pytest.mark.slow
-def test_a_folder_of_a_repository_updates_by_itself(template: Template, tmp_path: Path, program: Program) -> None:
-    template.release("v1.0.0", {"a.txt": TEN_LINES, "b.txt": "b\n"})
-    whole = Child(tmp_path / "whole", template.copier)
-    write_files(whole.path, {"a.txt": TEN_LINES, "other/b.txt": "b\n"})
-    whole.git("init", "--quiet")
-    part = make_child(template, whole.path / "part")
-    subprocess.run(["rm", "-rf", str(part.path / ".git")], check=True)
-    whole.commit("All")
-    part.edit({"a.txt": EDITED})
-    template.release("v2.0.0", {"a.txt": FIXED, "c.txt": "c\n"})
-    assert program(part, "--dry-run") == 0, program.err
-    assert program(part) == 0, program.err
-    assert whole.status() == {
-        "part/.copier-answers.yml": "M ", "part/a.txt": "M ", "part/b.txt": "D ", "part/c.txt": "A ",
-    }  # fmt: skip
-    assert part.read("a.txt") == "fixed\n" + EDITED
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["shallow clone", "linked work tree"])
-def test_other_kinds_of_checkouts(template: Template, tmp_path: Path, program: Program, kind: str) -> None:
-    template.release("v1.0.0", {"a.txt": TEN_LINES})
-    child = make_child(template, tmp_path / "child", edits={"a.txt": EDITED})
-    other = Child(tmp_path / "other", template.copier)
-    if kind == "shallow clone":
-        child.git("clone", "--quiet", "--depth=1", f"file://{child.path}", str(other.path))
-    else:
-        child.git("worktree", "add", "--quiet", str(other.path))
-    template.release("v2.0.0", {"a.txt": FIXED})
-    assert program(other, "--dry-run") == 0, program.err
-    assert program(other) == 0, program.err
-    assert other.read("a.txt") == "fixed\n" + EDITED
-    assert child.status() == {}
-
-
-@pytest.mark.slow
 def test_releases_of_a_template_without_tags_are_the_commits_of_version(
     template: Template, tmp_path: Path, program: Program
 ) -> None:
@@ -287,29 +210,57 @@ def test_releases_of_a_template_without_tags_are_the_commits_of_version(
     assert child.read("a.txt") == "2.0.0\n"
 
 
-@pytest.mark.slow
-def test_a_relative_address_becomes_absolute_and_a_new_one_can_be_given(
-    template: Template, tmp_path: Path, program: Program
-) -> None:
-    template.release("v1.0.0", {"a.txt": "1\n"})
-    child = make_child(template, tmp_path / "child")
-    relative = re.sub(r"(?m)^_src_path: .*$", "_src_path: template", child.read(".copier-answers.yml"))
-    child.edit({".copier-answers.yml": relative})
-    template.release("v2.0.0", {"a.txt": "2\n"})
-    assert program(child) == 0, program.err
-    assert f"_src_path: {template.path}\n" in child.read(".copier-answers.yml")
-    child.commit("Update")
-    template.path.rename(tmp_path / "moved")
-    assert program(child) == 1
-    assert program(child, "--template", str(tmp_path / "moved")) == 0, program.err
-    assert f"_src_path: {tmp_path / 'moved'}\n" in child.read(".copier-answers.yml")
-
-
-def test_nothing_to_do_exits_0(template: Template, tmp_path: Path, program: Program) -> None:
-    template.release("v1.0.0", {"a.txt": "a\n"})
+def test_an_update_never_goes_back(template: Template, tmp_path: Path, program: Program) -> None:
+    for version in ("v1.0.0", "v2.0.0"):
+        template.release(version, {"a.txt": version})
     child = make_child(template, tmp_path / "child")
     assert program(child) == 0
-    assert program.out == "nothing to do: v1.0.0 is the newest release\n"
+    assert program.out == "nothing to do: this repository follows v2.0.0, the newest is v2.0.0\n"
+    assert program(child, "--to", "v1.0.0") == 1
+    assert "v1.0.0 is older than v2.0.0" in program.err
+    template.commit("After the release")
+    between = make_child(template, tmp_path / "between", "--vcs-ref", "HEAD")
+    assert program(between) == 0
+    assert re.match(r"nothing to do: this repository follows v2.0.0-1-g\w+, the newest is v2", program.out)
+
+
+@pytest.mark.slow
+def test_an_unreleased_commit_without_a_tag_has_the_version_of_its_file(
+    template: Template, tmp_path: Path, program: Program
+) -> None:
+    settings = "_exclude: [copier.yml, CHANGELOG.md, VERSION, .git]\n"
+    template.release("v1.0.0", {"VERSION": "1.0.0\n"}, settings)
+    template.git("tag", "--delete", "v1.0.0")
+    template.commit("After the release")
+    child = make_child(template, tmp_path / "child", "--vcs-ref", "HEAD")
+    assert program(child) == 0
+    assert program.out.startswith("nothing to do: this repository follows v1.0.0-0-g")
+    log = "".join(f"## {name}\n\n**You have to act**\n- Act.\n\n" for name in ("2.0.0", "1.0.0"))
+    template.release("v2.0.0", {"VERSION": "2.0.0\n", "CHANGELOG.md": log}, settings)
+    assert program.result(child)["act"] == ["2.0.0: Act."]
+
+
+@pytest.mark.slow
+def test_the_updater_of_the_new_release_does_the_update(template: Template, tmp_path: Path) -> None:
+    template.release("v1.0.0", {"a.txt": "a\n"})
+    child = make_child(template, tmp_path / "child")
+    template.release("v2.0.0", {"templates/wheels/README": ""})
+    older, newer = tmp_path / "older.whl", template.path / "templates/wheels/gpu_repo_runtime-9.0.0-py3-none-any.whl"
+    with zipfile.ZipFile(older, "w") as archive:
+        for path in (RUNTIME / "gpu_repo_runtime").rglob("*.py"):
+            archive.write(path, path.relative_to(RUNTIME))
+        archive.writestr("gpu_repo_runtime-0.6.0.dist-info/METADATA", "Name: gpu-repo-runtime\nVersion: 0.6.0\n")
+    with zipfile.ZipFile(newer, "w") as archive:
+        for name in ("__init__.py", "update/__init__.py"):
+            archive.writestr(f"gpu_repo_runtime/{name}", "")
+        tell = "import sys; print('9.0.0', *sys.argv[1:]); sys.exit(4)"
+        archive.writestr("gpu_repo_runtime/update/__main__.py", tell)
+    template.commit("With its runtime")
+    template.git("tag", "--force", "v2.0.0")
+    command = [sys.executable, "-m", "gpu_repo_runtime.update", "--repository", str(child.path), "--dry-run"]
+    environment = template.copier.environment() | {"PYTHONPATH": str(older)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (4, f"9.0.0 --repository {child.path} --dry-run\n"), done.stderr
 
 
 def uncommitted(template: Template, child: Child) -> None:
@@ -326,6 +277,11 @@ def no_answers(template: Template, child: Child) -> None:
 
 def no_commit(template: Template, child: Child) -> None:
     child.edit({".copier-answers.yml": child.read(".copier-answers.yml").replace("_commit", "commit")})
+
+
+def relative_address(template: Template, child: Child) -> None:
+    text = re.sub(r"(?m)^_src_path: .*$", "_src_path: template", child.read(".copier-answers.yml"))
+    child.edit({".copier-answers.yml": text})
 
 
 def lost_tag(template: Template, child: Child) -> None:
@@ -356,18 +312,19 @@ def nothing(template: Template, child: Child) -> None:
 @pytest.mark.parametrize(
     ("damage", "options", "message"),
     [
-        (uncommitted, (), "uncommitted changes: commit or stash them first (untracked)"),
-        (broken_answers, (), "cannot be read"),
-        (no_answers, (), "there is no .copier-answers.yml in the last commit"),
-        (no_commit, (), "has no _commit"),
+        (uncommitted, (), "uncommitted changes: commit or stash them first (?? untracked)"),
+        (broken_answers, (), "the last commit has no .copier-answers.yml with _commit"),
+        (no_answers, (), "or this repository does not follow a template"),
+        (no_commit, (), "restore it from git"),
+        (relative_address, (), "does not exist"),
         (lost_tag, (), "the template has no version v1.0.0"),
         (lost_template, (), "does not exist"),
         (broken_template, (), "No filter named 'nonsense'"),
         (untrusted_template, (), "trust"),
-        (lost_choice, (), "the answer to line is no longer possible in v2.1.0"),
+        (lost_choice, (), 'Question "line" is required (give another answer with --answer question=answer)'),
         (nothing, ("--to", "v7"), "has no release v7: it has v1.0.0, v2.0.0"),
         (nothing, ("--to", "v0.5.0"), "has no release v0.5.0"),
-        (nothing, ("--answer", "lnie=b"), "the template has no question lnie"),
+        (nothing, ("--answer", "lnie=b"), "the template has no question lnie for this repository"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -386,14 +343,6 @@ def test_an_error_is_one_line_and_changes_nothing(
     assert json.loads(program.out)["code"] == 1
     assert child.status() == before
     assert child.read("a.txt") == "a\n"
-
-
-def test_an_older_release_is_rejected(template: Template, tmp_path: Path, program: Program) -> None:
-    for version in ("v1.0.0", "v2.0.0"):
-        template.release(version, {"a.txt": version})
-    child = make_child(template, tmp_path / "child")
-    assert program(child, "--to", "v1.0.0") == 1
-    assert "v1.0.0 is older than v2.0.0" in program.err
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """The release check: what would hurt children is refused by name, and what is listed as retired is let through."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from itertools import combinations, product
@@ -92,7 +90,7 @@ def test_real_updates_of_edited_children_are_let_through(
 ) -> None:
     better = change(t__scripts__build="better\n", t__README_dot_md="a better seed\n", t__scripts__new="n\n")
     assert checked(tmp_path, monkeypatch, better(GOOD)) == 0, capsys.readouterr().err
-    assert "update edited children ... 4 from 1.0.0" in capsys.readouterr().out
+    assert "update edited children of v1.0.0 ..." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("case", sampled(ALLOWED, every(6), every(2)))
@@ -107,19 +105,22 @@ ANSWERS = "{{ _copier_conf.answers_file }}.jinja"
 
 def names(folder: Path, settings: str, whole: bool = False) -> list[str]:
     """Return the answer sets of a template with these settings."""
-    write_files(folder, {"copier.yml": settings, f"t/{ANSWERS}": "{{ _copier_answers | to_nice_yaml }}"})
+    write_files(folder, GOOD | {"copier.yml": settings, f"t/{ANSWERS}": "{{ _copier_answers | to_nice_yaml }}"})
     read = template.read_template(folder)
     return [name for one in template.answer_sets(read, whole) if (name := template.name_of(one, read))]
 
 
 def test_every_pair_of_choices_is_tried_for_each_first_choice(tmp_path: Path) -> None:
     more = "sure: {type: bool, default: true}\n" + TOOLS.replace("[p, q]", "[p, q, r]")
+    more += "mode: {type: str, choices: [x, y], default: x, when: '{{ gpu }}'}\n"
     found = [set(name.replace("+", " tools=").split()) for name in names(tmp_path, SETTINGS + more)]
     for flavour, gpu, sure in product("ab", (True, False), (True, False)):
         assert any({f"flavour={flavour}", f"gpu={gpu}", f"sure={sure}"} <= one for one in found)
     for flavour, entries in product("ab", combinations("pqr", 2)):
         assert any({f"flavour={flavour}", *(f"tools={entry}" for entry in entries)} <= one for one in found)
-    assert len(found) < 60
+    for flavour, tool in product("ab", "pr"):  # also where another answer hides the question
+        assert any({f"flavour={flavour}", f"tools={tool}", "mode=y"} <= one - {"gpu=False"} == one for one in found)
+    assert len(found) < 50
 
 
 def test_every_combination_is_tried_on_request(tmp_path: Path) -> None:
@@ -132,15 +133,7 @@ def test_every_combination_is_tried_on_request(tmp_path: Path) -> None:
     )
 
 
-def test_of_a_list_that_the_template_rejects_the_rest_is_tried(tmp_path: Path) -> None:
-    write_files(
-        tmp_path / "t", {"copier.yml": SETTINGS + TOOLS, f"t/{ANSWERS}": "{{ _copier_answers | to_nice_yaml }}"}
-    )
-    read = template.read_template(tmp_path / "t")
-    recorded = template.start(read, {"flavour": "a", "tools": ["q", "p"], "nope": 1}, tmp_path / "child")
-    assert (recorded["flavour"], recorded["tools"]) == ("a", ["p"])
-
-
+@pytest.mark.slow
 def test_the_same_files_are_checked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -156,17 +149,16 @@ def test_the_same_files_are_checked_once(
     (tmp_path / "template/t/scripts/build").write_text("other\n")
     monkeypatch.setattr(sys, "argv", [*again, "1.0.1rc1"])
     assert release_check.main() == 0
-    assert "update edited children" in capsys.readouterr().out
+    assert "edited children" in capsys.readouterr().out
 
 
-def test_the_reviewer_sees_the_rendered_difference_once(
+def test_the_reviewer_sees_the_rendered_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD), None, "--no-updates") == 0
-    assert "changed in children: 1 files, see " in capsys.readouterr().out
+    assert "changed in the children with the defaults: 2 files, see " in capsys.readouterr().out
     patch = (tmp_path / "template/build/release-check.patch").read_text()
-    assert patch.count("-build\n+better\n") == 1
-    assert patch.startswith("# flavour=a gpu=True and 13 more answer sets\n")
+    assert patch.count("-build\n+better\n") == 2, "a child of each flavour"
 
 
 @pytest.mark.release

@@ -1,7 +1,5 @@
 """Templates of a few files, and children made from them, for tests of one behaviour each."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Templates whose children carry a runtime as a wheel, and an index of small wheels."""
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 from pathlib import Path

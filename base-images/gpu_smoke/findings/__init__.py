@@ -77,7 +77,7 @@ def text(name: str) -> str:
     """Return a TOML file of this folder; read by the loader, which also reads from a file made by zipapp."""
     data = pkgutil.get_data(__name__, f"{name}.toml")
     if data is None:
-        raise FileNotFoundError(f"{name}.toml is not beside {__file__}")
+        raise FileNotFoundError(f"{name}.toml is missing next to {__file__}")
     return data.decode("utf-8")
 
 

@@ -43,10 +43,11 @@ def evaluate(context: Context) -> Layer:
     if kind != "broken" and refused in (35, 36):
         layer.state, layer.summary = SKIP, f"not judged: the runtime refuses the driver ({refused})"
         return layer.settle()
-    details = _details(context, runtime, driver, kernel, own)
-    evidence = (
-        f"runtime {details['runtime']}, driver {details['driver']}, kernel module {kernel or '?'}, libcuda {own or '?'}"
-    )
+    folder = context.host.shown(os.path.dirname(context.fact("user-driver", "path", "")))
+    details: Facts = {"runtime": cuda_text(runtime), "driver_major": driver // 1000, "folder": folder,
+                      "to_driver": to_driver(context.row, runtime)}  # fmt: skip
+    versions = f"runtime {cuda_text(runtime)}, driver {cuda_text(driver)}"
+    evidence = f"{versions}, kernel module {kernel or '?'}, libcuda {own or '?'}"
     came_with, compat = context.row.full_driver_of(runtime), context.fact("user-driver", "path", "")
     if in_folder(compat, "compat") and kind != "broken" and came_with and (branch(kernel) or 0) >= came_with:
         told = f"{evidence}; CUDA {cuda_text(runtime)} came with branch {came_with}"
@@ -81,14 +82,6 @@ def _ran(context: Context, kernel: str) -> bool:
     return bool(devices) and all(device.get(kernel, {}).get("rc") == 0 for device in devices)
 
 
-def _details(context: Context, runtime: int, driver: int, kernel: str, own: str) -> Facts:
-    return {
-        "runtime": cuda_text(runtime), "driver": cuda_text(driver), "runtime_major": runtime // 1000,
-        "driver_major": driver // 1000, "to_driver": to_driver(context.row, runtime), "kernel": kernel,
-        "libcuda": own, "folder": context.host.shown(os.path.dirname(context.fact("user-driver", "path", ""))),
-    }  # fmt: skip
-
-
 def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
     """Compare the kernel module's branch with the CUDA major's minimum and the image's floor."""
     have = branch(context.fact("kernel-module", "version") or "")
@@ -96,22 +89,11 @@ def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
         return []
     found, evidence = [], f"kernel module {context.fact('kernel-module', 'version')}"
     minimum, floor = context.row.oldest_driver(runtime), context.row.driver_min
-    details = {"runtime_major": runtime // 1000, "kernel": context.fact("kernel-module", "version")}
     if minimum and have < minimum:
-        severity = "warning" if _proven(context) else "error"
-        found.append(
-            finding(
-                context,
-                "GS514",
-                evidence,
-                severity,
-                minimum=minimum,
-                to_driver=to_driver(context.row, runtime),
-                **details,
-            )
-        )
+        severity, to = "warning" if _proven(context) else "error", to_driver(context.row, runtime)
+        found.append(finding(context, "GS514", evidence, severity, to_driver=to))
     if floor and have < floor:
-        found.append(finding(context, "GS516", evidence, minimum=floor, **details))
+        found.append(finding(context, "GS516", evidence, minimum=floor))
     return found
 
 

@@ -129,7 +129,7 @@ def _explain(context: Context, facts: Facts) -> list[Finding]:
         return [finding(context, "GS316", f"{count} devices, CUDA version {version}", path=path)]
     masked = requested_gpus.masked(context)
     if masked.bad:
-        details = {"entry": masked.bad, "problem": masked.problem, "have": _have(context)}
+        details = {"entry": masked.bad, "problem": masked.problem, "listed": _have(context)}
         return [finding(context, "GS305", f"CUDA_VISIBLE_DEVICES={masked.value}", "warning", **details)]
     return [one for one in (requested_gpus.uncounted(context), _slow(context, facts)) if one]
 
@@ -216,9 +216,9 @@ def _no_device(context: Context, rc: int, evidence: str) -> Finding:
     if mig and masked.value is not None and (len(masked.entries) != 1 or not masked.mig):
         return finding(context, "GS307", seen)
     if masked.mig and not _is_listed(context, masked.mig[0]):
-        return finding(context, "GS305", seen, entry=masked.mig[0], problem="does not exist", have=_slices(context))
+        return finding(context, "GS305", seen, entry=masked.mig[0], problem="does not exist", listed=_slices(context))
     if masked.bad:
-        return finding(context, "GS305", seen, entry=masked.bad, problem=masked.problem, have=_have(context))
+        return finding(context, "GS305", seen, entry=masked.bad, problem=masked.problem, listed=_have(context))
     if mig and not explanations.mig_instances(context):
         return finding(context, "GS301", seen)
     listed = context.fact("nvml", "count")

@@ -156,7 +156,7 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
         code = node_finding(error)
         details = {"path": paths[0], "value": error, "meaning": _in_words(error)}
         told = finding(context, code, evidence, severity, **details)
-        found.append(_broken(context, error, evidence, paths[0]) or told)
+        found.append(_broken(context, error, evidence) or told)
     for path, told in (context.fact(NAME, "wrong") or {}).items():
         if path not in bad:
             code = "GS123" if "major" in told else "GS111"
@@ -166,12 +166,12 @@ def _refused(context: Context, nodes: Facts) -> list[Finding]:
     return found
 
 
-def _broken(context: Context, error: str, evidence: str, path: str) -> Finding | None:
+def _broken(context: Context, error: str, evidence: str) -> Finding | None:
     """Return what NVML or the machine says of a GPU whose node gives such an error; None for a matter of rights."""
     if error in ("EPERM", "EACCES", "EMFILE", "ENFILE"):
         return None
     broken = explanations.broken_gpu(context, evidence)
-    return broken or (hardware.not_started(context, evidence, path) if error == "EIO" else None)
+    return broken or (hardware.not_started(context, evidence) if error == "EIO" else None)
 
 
 def _in_words(error: str) -> str:

@@ -110,7 +110,7 @@ def _health(context: Context, facts: Facts) -> list[Finding]:
 
 def _worn(context: Context, device: Facts, where: str) -> list[Finding]:
     found, rows = [], device.get("rows") or {}
-    details = {"value": device["number"], "action": recovery(device)}
+    details = {"value": device["number"], "gpu": f"GPU {device['number']}", "action": recovery(device)}
     asks = "; ".join(filter(None, ["", recovery_text(device.get("recovery") or 0)]))
     if device.get("ecc_uncorrected"):
         told = f"{where}: {device['ecc_uncorrected']} since the start{asks}"

@@ -37,7 +37,7 @@ class _Pci(ctypes.Structure):
 
 
 class _Fabric(ctypes.Structure):
-    """nvmlGpuFabricInfo_v2_t and room for the last field of v3; from ``cluster`` to ``state``: nvmlGpuFabricInfo_t."""
+    """nvmlGpuFabricInfo_v2_t and room for the last field of v3."""
 
     _fields_ = (("version", ctypes.c_uint), ("cluster", ctypes.c_ubyte * 16), ("status", ctypes.c_int),
                 ("clique", ctypes.c_uint), ("state", ctypes.c_ubyte), ("health", ctypes.c_uint),
@@ -129,15 +129,10 @@ def _instances(api: Api, handle: ctypes.c_void_p, device: Facts) -> list[str]:
 
 
 def _fabric(api: Api, handle: ctypes.c_void_p, device: Facts) -> None:
-    """Ask for the state of the NVLink fabric; older drivers have only the call without V, which CUDA 14 removes."""
-    newer, fabric = "nvmlDeviceGetGpuFabricInfoV", _Fabric(version=FABRIC_V2)
-    if not api.missing((newer,)):
-        if not _asked(api, device, newer, handle, ctypes.byref(fabric)):
-            return
-        device["fabric_health"] = fabric.health
-    elif not _asked(api, device, newer[:-1], handle, ctypes.byref(fabric, _Fabric.cluster.offset)):
-        return
-    device.update(fabric=fabric.state, fabric_rc=fabric.status)
+    """Ask for the state of the NVLink fabric by the versioned call: CUDA 14 removes the one without V."""
+    fabric = _Fabric(version=FABRIC_V2)
+    if _asked(api, device, "nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(fabric)):
+        device.update(fabric=fabric.state, fabric_rc=fabric.status, fabric_health=fabric.health)
 
 
 def _recovery(api: Api, handle: ctypes.c_void_p, device: Facts) -> None:

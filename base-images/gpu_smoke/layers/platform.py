@@ -47,7 +47,7 @@ def preloaded(value: str) -> list[tuple[str, str]]:
     for path in filter(None, re.split(r"[:\s]", value)):
         name = os.path.basename(path)
         if CUDA_LIBRARY.fullmatch(name):
-            found.append((path, "which every program then takes in place of its own"))
+            found.append((path, "which every program then loads instead of the library that it needs"))
         elif "/" in path and "$" not in path and not os.path.exists(path):
             found.append((path, "which is not there"))
     return found

@@ -128,12 +128,9 @@ def _over_driver(context: Context, facts: Facts, layer: Layer) -> None:
         layer.summary += f", {facts.get('count')} devices"
         return
     version, driver = facts.get("runtime_version") or 0, facts.get("driver_version") or 0
-    details = {
-        "runtime": cuda_text(version), "driver": cuda_text(driver), "value": rc,
-        "to_driver": to_driver(context.row, version),
-    }  # fmt: skip
+    details = {"runtime": cuda_text(version), "value": rc, "to_driver": to_driver(context.row, version)}
     code = {35: "GS502" if driver > 0 else "GS501", 36: "GS503", 46: "GS504"}.get(rc, "")
-    evidence = f"cudaGetDeviceCount gave {named('cuda', rc)}; runtime {details['runtime']}, driver {details['driver']}"
+    evidence = f"cudaGetDeviceCount gave {named('cuda', rc)}; runtime {cuda_text(version)}, driver {cuda_text(driver)}"
     held = explanations.users(context) if rc == 46 else ""
     evidence += f"; NVML: {held}" if held else ""
     own = [finding(context, code, evidence, **details)] if code else []

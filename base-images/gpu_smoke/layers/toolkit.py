@@ -230,9 +230,7 @@ def judge_copies(context: Context) -> Layer:
             if family == "cuda" and all("/wsl/" in f"{folder}/" for folder in folders):
                 continue  # WSL's libcuda.so.1 is a loader that brings the driver's own from another folder
             code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(folders)
-            layer.findings.append(
-                finding(context, code, f"{world}: {family} from {names}", value=family, folders=names)
-            )
+            layer.findings.append(finding(context, code, f"{world}: {family} from {names}"))
         for entry in libraries:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))

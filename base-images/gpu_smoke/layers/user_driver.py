@@ -113,7 +113,7 @@ def _not_loaded(context: Context, facts: Facts) -> list[Finding]:
 def _bad_file(context: Context, entry: Facts, error: str) -> Finding:
     evidence = f"{entry['path']} is {entry['kind']} {entry['detail']}".strip() + f"; the loader says: {error}"
     have, want = entry["detail"], elf.own_architecture()
-    return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], have=have, want=want)
+    return finding(context, BAD_FILES[entry["kind"]], evidence, path=entry["path"], kind=have, machine=want)
 
 
 LAYERS = (LayerSpec(NAME, 40, evaluate, probe, "gpu", carries=ALL),)

@@ -8,16 +8,21 @@ import json
 import py_compile
 import shutil
 import subprocess
-import zipfile
 from pathlib import Path
 
-from copying import FILE_MODE, copy_tree
 from file_times import FILE_TIME, set_times
+from install_layer import KIT, PLAN, SITE
 from roots import added_roots
 
-SITE = next(Path("/opt/env").glob("lib/python3*/site-packages"))
-INSTALLER = Path("/mnt/opt/installer")
+INSTALLER = KIT / "opt/installer"
+RECIPE, BASE, PROGRAMS = Path("/build/recipe"), Path("/opt/base"), Path("/usr/local/bin")
 LOADER = Path("/etc/ld.so.conf.d/nvidia-wheels.conf")
+
+
+def copy_tree(source: Path, target: Path) -> None:
+    """Copy a folder's content with the step's own modes: those of a checkout follow its umask, the image must not."""
+    target.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["cp", "-RT", "--no-preserve=mode", source, target], check=True)
 
 
 def register_libraries() -> None:
@@ -37,11 +42,11 @@ def link_runtime() -> None:
 
 def place_gpu_smoke() -> None:
     """Copy the smoke test, compile it and write its command."""
-    package = Path("/opt/base/lib/gpu_smoke")
-    copy_tree(Path("/usr/local/src"), package)
+    package = BASE / "lib/gpu_smoke"
+    copy_tree(Path("/build/gpu_smoke"), package)
     set_times([package], since=FILE_TIME + 1)
     compileall.compile_dir(package, quiet=1, invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP)
-    launcher = Path("/usr/local/bin/gpu-smoke")
+    launcher = PROGRAMS / "gpu-smoke"
     # Isolated: neither the working folder nor PYTHONPATH can put a module of another in the place of ours or Python's.
     # Without site: a package's .pth file runs code in each Python that starts, which could end this one with 0.
     launcher.write_text('#!/bin/sh\nexec /opt/env/bin/python -I -S /opt/base/lib/gpu_smoke "$@"\n')
@@ -50,36 +55,25 @@ def place_gpu_smoke() -> None:
 
 def place_files() -> None:
     """Copy the facts of the image, the helper for children and the packages it runs with to their places."""
-    base = Path("/opt/base")
-    copy_tree(Path("/srv"), base)
-    copy_tree(Path("/media/base_install"), base / "lib/base_install")
-    for path in (next(INSTALLER.glob("wheels/packaging-*.whl")), INSTALLER / "pip_settings.py"):
-        shutil.copyfile(path, base / "lib" / path.name)
-        (base / "lib" / path.name).chmod(FILE_MODE)
-    copy_tree(Path("/boot"), base / "modules")
-    for name in ("base-install", "base-cc"):
-        program = Path("/usr/local/bin") / name
-        shutil.copyfile(f"/media/{name}", program)
-        program.chmod(0o755)
-    place_uv(Path("/usr/local/bin/uv"))
-
-
-def place_uv(program: Path) -> None:
-    """Take the program out of uv's wheel, and its description, which lists of packages are made from."""
-    with zipfile.ZipFile(next(INSTALLER.glob("wheels/uv-*.whl"))) as wheel:
-        members = wheel.namelist()
-        program.write_bytes(wheel.read(next(name for name in members if name.endswith(".data/scripts/uv"))))
-        wheel.extract(next(name for name in members if name.endswith(".dist-info/METADATA")), "/opt/base/lib")
-    program.chmod(0o755)
+    copy_tree(PLAN, BASE)
+    copy_tree(Path("/build/modules"), BASE / "modules")
+    copy_tree(RECIPE / "base_install", BASE / "lib/base_install")
+    shutil.copyfile(INSTALLER / "pip_settings.py", BASE / "lib/pip_settings.py")
+    installed = next(INSTALLER.glob("lib/python3*/site-packages"))
+    # With their descriptions, which lists of packages are made from.
+    for pattern in ("packaging", "packaging-*.dist-info", "uv-*.dist-info"):
+        for path in installed.glob(pattern):
+            copy_tree(path, BASE / "lib" / path.name)
+    for program in (RECIPE / "base-install", RECIPE / "base-cc", INSTALLER / "bin/uv"):
+        shutil.copyfile(program, PROGRAMS / program.name)
+        (PROGRAMS / program.name).chmod(0o755)
 
 
 def list_roots() -> None:
     """Say in image.json which roots of trust are not Debian's: of base-images/ca, or of the machine that builds."""
-    path = Path("/opt/base/image.json")
+    path = BASE / "image.json"
     facts = json.loads(path.read_text()) | {"certificates": added_roots()}
     path.write_text(json.dumps(facts, indent=2) + "\n")
-    for root in facts["certificates"]:
-        print(f"trusted beyond Debian's roots: {root['subject'] or 'unnamed'} ({root['sha256']})")
 
 
 def main() -> None:

@@ -12,7 +12,6 @@ _KEPT = 128 << 20  # bytes that stay with the process when they are free
 _LARGEST_POOLED = 32 << 20  # bytes; a larger block goes back to the system at once. glibc takes no higher value.
 # <malloc.h>; the values are part of glibc's interface.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_is_kept = False
 _SET_BY_OWNERS = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 
 
@@ -27,10 +26,3 @@ def keep_memory() -> None:
     if mallopt is not None:
         mallopt(_M_TRIM_THRESHOLD, _KEPT)
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_POOLED)
-        global _is_kept
-        _is_kept = True
-
-
-def is_kept() -> bool:
-    """Tell whether the C library keeps freed memory in this process."""
-    return _is_kept

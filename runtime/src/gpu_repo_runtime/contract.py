@@ -6,7 +6,7 @@
 
     class Output(BaseModel): ...     # the same choice
 
-    class Parameters(BaseModel): ... # only if requests choose something; every field has a default
+    class Parameters(BaseModel): ... # only if requests choose something (then predict takes it); fields have defaults
 
     class Model:
         examples = ("one input", "another one")
@@ -14,17 +14,12 @@
         def load(self, device: str) -> None: ...    # or (self, device: str, weights: Path), see docs/weights.md
         def predict(self, batch: list[Input], parameters: Parameters) -> list[Output]: ...
         def size(self, one: Input) -> int: ...      # only if inputs differ in what they cost
-
-``predict`` takes no ``parameters`` where there are none. ``gpu_repo_runtime.interface`` reads the types.
 """
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
-
-from .device.origin import is_project
 
 T = TypeVar("T")
 
@@ -32,18 +27,11 @@ T = TypeVar("T")
 class Model(Protocol):
     """The owner's class: ``load`` is called once, then ``predict`` for every batch, both in one thread."""
 
-    @property
-    def examples(self) -> Sequence[Any]:
-        """Inputs to measure, warm up and test with: real ones, as large as they come."""
-        ...
+    examples: Any  # inputs to measure, warm up and test with: real ones, as large as they come
 
-    @property
-    def load(self) -> Any:
-        """Takes ``device``, "cpu" or "cuda", and ``weights``, the folder of weights.lock, if it has that argument."""
+    def load(self, *given: Any, **named: Any) -> Any: ...
 
-    @property
-    def predict(self) -> Any:
-        """Takes a list of inputs, and the parameters where there are any; returns a list with one output for each."""
+    def predict(self, *given: Any, **named: Any) -> Any: ...
 
 
 class ContractError(TypeError):
@@ -56,8 +44,6 @@ def import_model(package: str) -> Model:
     Raises ContractError where there is none, or whatever importing it raises.
     """
     module = importlib.import_module(f"{package}.model")
-    if module.__file__:
-        is_project(Path(module.__file__).parent)
     if not callable(getattr(module, "Model", None)):
         raise ContractError(f"{module.__file__}: there is no class Model: write class Model with load and predict")
     model: Model | None = ran(module.Model(), f"{module.__file__}: Model")

@@ -6,7 +6,6 @@ that share fewer cores wait for each other in the midst of every computation.
 
 import math
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 # OpenBLAS, MKL and OpenMP, so NumPy and PyTorch, read the first one; TensorFlow has its own.
@@ -15,10 +14,20 @@ _VARIABLES = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREA
 _ASKED_FOR = {name for name in _VARIABLES if name in os.environ}
 
 
-def usable_cores(groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """Return the number of cores that this process may use, at least 1; a container's limit of 1.5 counts as 2."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, math.ceil(min([cores, *_limits(groups, own)])))
+def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Return the number of cores that this process may use, at least 1; a container's limit of 1.5 counts as 2.
+
+    groups: where a container sees its own control group, of version 2 or 1. Limits of the groups above it, and of a
+    process outside a container, do not count.
+    """
+    cores: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota, _, period = _read(groups / "cpu.max").partition(" ")
+    if not quota:
+        quota, period = _read(groups / "cpu/cpu.cfs_quota_us"), _read(groups / "cpu/cpu.cfs_period_us")
+    # Version 2 says "max" where there is no limit, version 1 says -1.
+    if quota.isdecimal() and period.isdecimal() and int(period):
+        cores = min(cores, int(quota) / int(period))
+    return max(1, math.ceil(cores))
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:
@@ -34,32 +43,8 @@ def fit_threads() -> None:
     os.environ.update(thread_settings())
 
 
-def _limits(groups: Path, own: Path) -> Iterator[float]:
-    """Yield the limits, in cores, of this process's control groups and of those above them."""
-    for line in _read(own).splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        # Version 2 has one hierarchy and no controllers here; version 1 has a hierarchy for the processor.
-        if not controllers or "cpu" in controllers.split(","):
-            base = groups / "cpu" if controllers else groups
-            folder = base / path.lstrip("/")
-            # A container sees its own group as the top one, whatever its path says.
-            for group in {base, *(above for above in (folder, *folder.parents) if above.is_relative_to(base))}:
-                yield from _limit(group)
-
-
-def _limit(group: Path) -> Iterator[float]:
-    """Yield the limit of a control group in cores, if it has one."""
-    quota, _, period = _read(group / "cpu.max").partition(" ")
-    if not quota:
-        quota, period = _read(group / "cpu.cfs_quota_us"), _read(group / "cpu.cfs_period_us")
-    # Version 2 says "max" where there is no limit, version 1 says -1.
-    if quota.strip().isdecimal() and period.strip().isdecimal() and int(period):
-        yield int(quota) / int(period)
-
-
 def _read(file: Path) -> str:
     try:
-        return file.read_text()
+        return file.read_text().strip()
     except (OSError, UnicodeDecodeError):
         return ""

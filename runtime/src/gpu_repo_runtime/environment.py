@@ -15,11 +15,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
+from .locking import in_wheels
+from .package_index import refused
 from .project import read as read_project
 from .project import write as write_project
+from .script_error import ScriptError
 from .stale_lock import required
 
 VENV = Path(".venv")
@@ -33,12 +37,11 @@ FOLDER = VENV / "folder"  # the repository that .venv was made for; programs in 
 CUDA = re.compile(r"(torch|tensorflow|jax|jaxlib|jax-cuda.*|triton|nvidia-.*|cuda-.*)==")
 
 
-class SetupError(Exception):
-    """The environment is not made; the message says why, `code` is the exit code."""
+class SetupError(ScriptError):
+    """The environment is not made."""
 
     def __init__(self, message: str, code: int = 1) -> None:
-        super().__init__(message)
-        self.code = code
+        super().__init__(code, message)
 
 
 def say(message: str) -> None:
@@ -48,26 +51,38 @@ def say(message: str) -> None:
 
 def ran(*command: str | Path) -> int:
     """Run a command and return its exit code; what it says stays visible."""
-    return subprocess.run(command, check=False).returncode
+    of_this_program = ("PYTHONPATH", "PYTHONSAFEPATH")
+    variables = {key: value for key, value in os.environ.items() if key not in of_this_program}
+    return subprocess.run(command, env=variables, check=False).returncode
 
 
 def install(*options: str | Path) -> None:
     """Run `uv pip` on .venv. Raises SetupError; uv has said why."""
     if code := ran(UV, "pip", *options, "--quiet", "--python", PYTHON):
-        raise SetupError("the packages were not installed; the reason stands above", code)
+        raise SetupError(refused() or "the packages were not installed (see above)", code)
 
 
 def make_venv(folder: Path) -> None:
     """Make an environment that holds the locked uv and nothing else. Raises SetupError."""
-    if folder.is_symlink() and folder.is_dir() and any(folder.iterdir()):
-        raise SetupError(
-            f"{folder} is a link to {folder.resolve()}, which is not empty and would be emptied: remove the link", 2
-        )
-    if folder.is_symlink():
-        folder.resolve().mkdir(parents=True, exist_ok=True)  # venv does not follow it to nothing
+    if folder.is_symlink() and (not folder.is_dir() or any(folder.iterdir())):
+        told = f"{folder} is a link to a folder that is not there, or that is not empty and would be emptied"
+        raise SetupError(f"{told}: remove the link", 2)
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", TOOLS)
     if ran(sys.executable, "-m", "venv", "--clear", folder) or ran(folder / "bin" / "python", *pip):
-        raise SetupError(f"{folder} was not made; the reason stands above")
+        raise SetupError(refused() or f"{folder} was not made (see above)")
+
+
+def make_copier(uv: str) -> Path:
+    """Make build/copier with the locked Copier, unless it is there; return its Python. Raises SetupError."""
+    folder, lock = Path("build/copier"), Path("scripts/tools/copier.lock")
+    held, python = folder / "lock", folder / "bin" / "python"
+    if not held.is_file() or held.read_bytes() != lock.read_bytes():
+        print(f"update: installing Copier into {folder}", file=sys.stderr, flush=True)
+        sync = ("pip", "sync", "--quiet", "--python", python, "--require-hashes", lock)
+        if ran(uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder) or ran(uv, *sync):
+            raise SetupError("Copier was not installed; see above")
+        held.write_bytes(lock.read_bytes())
+    return python
 
 
 def is_of_another_folder() -> bool:
@@ -88,37 +103,45 @@ def lock_runtime() -> None:
     say("commit the changed locks together with wheels/")
 
 
+def entries_of(lock: str, is_wanted: Callable[[str], bool]) -> str:
+    """Return a lock with the entries whose first line is wanted."""
+    entries = re.split(r"(?m)^(?=[A-Za-z0-9])", lock)
+    return "".join(entry for entry in entries if not entry[:1].isalnum() or is_wanted(entry.partition("\n")[0]))
+
+
 def without_framework(lock: str) -> str:
     """Return a lock without the framework and NVIDIA's libraries."""
-    kept, entries = True, []
-    for line in lock.splitlines(keepends=True):
-        if re.match("[A-Za-z0-9]", line):
-            kept = CUDA.match(line) is None
-        entries += [line] if kept else []
-    return "".join(entries)
+    return entries_of(lock, lambda line: CUDA.match(line) is None)
 
 
 def fill(framework: str, gpu: bool) -> None:
     """Let .venv hold what the locks name and nothing else; `framework` takes the place of the locked one."""
-    if framework and (links := os.environ.get("PIP_FIND_LINKS")):  # uv has another name for it, and commas
-        os.environ.setdefault("UV_FIND_LINKS", ",".join(links.split()))
+    # uv does not read PIP_FIND_LINKS, and an option takes the place of UV_FIND_LINKS.
+    folders = [*os.environ.get("PIP_FIND_LINKS", "").split(), *os.environ.get("UV_FIND_LINKS", "").split(",")]
+    links = [f"--find-links={folder}" for folder in folders if folder]
     tried = ("pip", "install", "--dry-run", "--no-deps", "--quiet", "--python", PYTHON)
-    if framework and ran(UV, *tried, framework):  # before anything is taken out of .venv
-        raise SetupError(f"{framework} cannot be had: take a version that pip finds here; .venv is as it was")
-    lock = Path("requirements-gpu.lock")
-    lock = lock if gpu and lock.is_file() else Path("requirements.lock")
+    if framework and ran(UV, *tried, *links, framework):  # before anything is taken out of .venv
+        raise SetupError(f"{framework} was not found: choose a version that pip finds here; .venv is as it was")
+    lock = lock_for(gpu)
     text = lock.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         packages = Path(folder, "packages.lock")
         packages.write_text(without_framework(text) if framework else text, encoding="utf-8")
-        install("sync", "--require-hashes", packages, "requirements-dev.lock", TOOLS)
+        again = (f"--reinstall-package={name}" for name in in_wheels())  # may be built again with the same version
+        install("sync", *again, "--require-hashes", packages, "requirements-dev.lock", TOOLS)
     CHOSEN.unlink(missing_ok=True)
     if framework:
-        install("install", framework)
+        install("install", *links, framework)
         CHOSEN.write_text(f"{framework}\n", encoding="utf-8")
         say(f"{framework} instead of the locked one: numbers may differ a little from the image's")
         say("the next scripts/setup takes it again; scripts/setup --framework locked goes back")
     say(f".venv holds {lock} and requirements-dev.lock; next: scripts/test")
+
+
+def lock_for(gpu: bool) -> Path:
+    """Return the lock of the packages, the one with the GPU libraries if there is such a lock."""
+    lock = Path("requirements-gpu.lock")
+    return lock if gpu and lock.is_file() else Path("requirements.lock")
 
 
 def make_venv_in_image() -> None:
@@ -127,7 +150,7 @@ def make_venv_in_image() -> None:
     if not uv.is_file():
         raise SetupError("this image has no uv: work in its stage dev, which .devcontainer opens", 3)
     if ran(sys.executable, "-m", "venv", "--without-pip", VENV):
-        raise SetupError(f"{VENV} was not made; the reason stands above")
+        raise SetupError(f"{VENV} was not made (see above)")
     UV.unlink(missing_ok=True)
     UV.symlink_to(uv)
     for packages in VENV.glob("lib/python*/site-packages"):
@@ -136,37 +159,22 @@ def make_venv_in_image() -> None:
 
 
 def fill_in_image() -> None:
-    """Let .venv hold what the locks name and the image does not. Raises SetupError."""
-    lock = Path("requirements-gpu.lock")
-    lock = lock if lock.is_file() else Path("requirements.lock")
+    """Let .venv hold what the locks name and the image does not have in that version. Raises SetupError."""
+    there = metadata.distributions(path=[str(found) for found in _packages_of_image()])
+    held = {f"{normal(one.metadata['Name'])}=={one.version}" for one in there}
+
+    def is_beyond(line: str) -> bool:
+        wheel = re.search(r"@ .*/([a-z0-9_]+)-([^-]+)-", line)
+        asked = f"{normal(wheel[1])}=={wheel[2]}" if wheel else line.split()[0].lower()
+        return asked not in held
+
+    lock = lock_for(gpu=True)
     with tempfile.TemporaryDirectory() as folder:
-        beyond = []
-        for name in (lock, Path("requirements-dev.lock")):
-            beyond.append(Path(folder, name))
-            beyond[-1].write_text(beyond_image(name.read_text(encoding="utf-8")), encoding="utf-8")
+        beyond = [Path(folder, name) for name in (lock.name, "requirements-dev.lock")]
+        for file in beyond:
+            file.write_text(entries_of(Path(file.name).read_text(encoding="utf-8"), is_beyond), encoding="utf-8")
         install("sync", "--allow-empty-requirements", "--require-hashes", *beyond)
     say(f".venv sees the packages of the image, and holds what {lock} names beyond them; next: scripts/test")
-
-
-def beyond_image(lock: str) -> str:
-    """Return a lock without the packages that the image has in that version."""
-    held = {
-        f"{name(one)}=={one.version}"
-        for one in metadata.distributions(path=[str(found) for found in _packages_of_image()])
-    }
-    kept, entries = True, []
-    for line in lock.splitlines(keepends=True):
-        if re.match("[A-Za-z0-9]", line):
-            wheel = re.search(r"@ .*/([a-z0-9_]+)-([^-]+)-", line)
-            asked = f"{wheel[1].replace('_', '-')}=={wheel[2]}" if wheel else line.split()[0]
-            kept = asked.lower() not in held
-        entries += [line] if kept else []
-    return "".join(entries)
-
-
-def name(package: metadata.Distribution) -> str:
-    """Return the name of a package as locks write it."""
-    return normal(package.metadata["Name"])
 
 
 def _packages_of_image() -> list[Path]:
@@ -182,8 +190,7 @@ def link_project() -> None:
     for packages in VENV.glob("lib/python*/site-packages"):
         (packages / "project.pth").write_text(line, encoding="utf-8")
         write_project(Path(), packages)  # so that the code can ask for its own version
-    project = read_project(Path())
-    for name, value in (project.entry_points if project else {}).get("console_scripts", {}).items():
+    for name, value in read_project(Path()).get("scripts", {}).items():
         program = VENV / "bin" / name
         call = f"from importlib.metadata import EntryPoint\nsys.exit(EntryPoint({name!r}, {value!r}, '').load()())\n"
         program.write_text(f"#!{PYTHON.absolute()}\nimport sys\n{call}", encoding="utf-8")
@@ -192,11 +199,10 @@ def link_project() -> None:
 
 def not_locked() -> list[str]:
     """Return what pyproject.toml requires and no lock names: the owner wrote it down and did not lock it yet."""
-    asked = [one for texts in required(Path()).values() for one in texts]
     held = "".join(lock.read_text(encoding="utf-8") for lock in Path().glob("requirements*.lock"))
     there = {normal(found) for found in re.findall(NAMED, held)}
-    names = {one: re.match(r"[\w.-]+", one.strip()) for one in asked}
-    return [one for one, found in names.items() if found and normal(found[0]) not in there]
+    asked = [one for texts in required(Path()).values() for one in texts]
+    return [one for one in asked if normal(re.split(r"[^\w.-]", one.strip())[0]) not in there]
 
 
 def normal(name: str) -> str:
@@ -217,25 +223,23 @@ def framework_of(words: list[str]) -> str:
 
 def main(words: list[str]) -> int:
     """Make the environment; return the exit code."""
-    for name in ("PYTHONPATH", "PYTHONSAFEPATH"):  # of this program
-        os.environ.pop(name, None)
     gpu = words[:1] == ["--gpu"]
     try:
         framework = framework_of(words[1:] if gpu else words)
         if IMAGE.is_file():
             make_venv_in_image()
-        elif not os.access(UV, os.X_OK) or is_of_another_folder():
-            say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
-            make_venv(VENV)
-        lock_runtime()
-        if IMAGE.is_file():
+            lock_runtime()
             fill_in_image()
         else:
+            if not os.access(UV, os.X_OK) or is_of_another_folder():
+                say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
+                make_venv(VENV)
+            lock_runtime()
             fill(framework, gpu)
         link_project()
         FOLDER.write_text(f"{Path.cwd()}\n", encoding="utf-8")
         if missing := not_locked():
-            say(f"pyproject.toml asks for {', '.join(missing)}, not in the locks: run scripts/lock, then this")
+            say(f"pyproject.toml requires {', '.join(missing)}, not in the locks: run scripts/lock, then this")
     except SetupError as error:
         say(str(error))
         return error.code

@@ -5,6 +5,7 @@ A model of version 0.2, which takes texts and gives dicts without saying so, run
 """
 
 import contextvars
+import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -19,8 +20,7 @@ from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, Vali
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
-from .owntypes import Annotations, as_read, names_in, only_bytes_field, raw_bytes, sentence, shown, unrepeated
-from .promised import Nulls
+from .owntypes import Annotations, as_read, names_in, only_bytes_field, sentence, shown, unrepeated
 from .tables import TableInput, answer_values
 from .words import first_line, words_of
 
@@ -88,8 +88,7 @@ class Interface:
         if self.table:  # the columns of a table have the names of the fields, or their aliases
             self._hold = partial(self._hold, by_name=True, by_alias=True)
         self.outputs_are_objects = isinstance(self.output, type) and issubclass(self.output, BaseModel)
-        schema = self.outputs.json_schema(mode="serialization")
-        self._nulls, self._names = Nulls(schema), frozenset(names_in(schema))
+        self._names = frozenset(names_in(self.outputs.json_schema(mode="serialization")))
         self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
         self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
@@ -217,7 +216,7 @@ class Interface:
             content: bytes = self._write(outputs, by_alias=True, warnings="error")
         except Exception:  # pydantic's, or what a serializer of the owner raises
             raise self._unwritten(outputs) from None
-        if b"null" in content and (place := self._nulls.unpromised(pydantic_core.from_json(content))):
+        if b"null" in content and (place := self._null_at(outputs)):
             index = int(place[0])
             raise WrongAnswer(
                 f"predict returned {_named(outputs[index])}{self._at(place[1:])}, which is not an Output: "
@@ -225,6 +224,18 @@ class Interface:
                 index,
             )
         return content
+
+    def _null_at(self, outputs: Sequence[Any]) -> tuple[int | str, ...]:
+        """Return the place of the first null that the types do not have, () where there is none.
+
+        JSON has null for a number that is not finite, and for None where pydantic did not look.
+        """
+        try:
+            self.outputs.validate_json(self._write(outputs, by_alias=False), by_name=True, by_alias=True)
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_context=False)
+            return next((one["loc"] for one in faults if one["input"] is None and one["type"].endswith("_type")), ())
+        return ()
 
     def plain(self, outputs: Sequence[Any], *, by_alias: bool = True) -> list[Any]:
         """Return outputs as dicts, lists, texts and numbers, as JSON has them but for numbers that are not finite."""
@@ -296,9 +307,9 @@ class Interface:
                 f"{self.file}: {name} is {shown(type_)}, which JSON does not have: write a class {name}(BaseModel), "
                 f"or str, float, list[...] ({first_line(error)})"
             ) from error
-        if field := raw_bytes(schema):
+        if '"format": "binary"' in json.dumps(schema):
             raise ContractError(
-                f"{self.file}: {name}{field.strip()} is bytes, which JSON does not have: write Bytes, "
+                f"{self.file}: {name} is or contains bytes, which JSON does not have: write Bytes, "
                 "from gpu_repo_runtime.inputs import Bytes"
             )
         return adapter

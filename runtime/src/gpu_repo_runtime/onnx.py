@@ -29,13 +29,13 @@ def session(model: str | os.PathLike[str], device: str, options: Any = None) -> 
     if wanted not in onnxruntime.get_available_providers():
         raise DeviceError(
             f"{Path(model).name} cannot run on the GPU: this build of ONNX Runtime has no {wanted}; "
-            "take onnxruntime-gpu in place of onnxruntime in pyproject.toml"
+            "use onnxruntime-gpu instead of onnxruntime in pyproject.toml"
         )
     opened = onnxruntime.InferenceSession(os.fspath(model), options, providers=[wanted])
     if wanted not in opened.get_providers():
         raise DeviceError(
             f"{Path(model).name} cannot run on the GPU: ONNX Runtime could not load {wanted}, which it says above; "
-            "'gpu-smoke --require gpu' in the image tells which library is missing"
+            "'gpu-smoke --require gpu' in the image shows which library is missing"
         )
     opened.disable_fallback()  # else an error in a call brings the CPU back
     return opened

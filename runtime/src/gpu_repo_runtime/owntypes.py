@@ -57,22 +57,6 @@ def only_bytes_field(type_: Any) -> str | None:
     return found[0] if len(found) == 1 and not others else None
 
 
-def raw_bytes(schema: Any, at: str = "") -> str | None:
-    """Return the place in a JSON schema that stands for bytes as they are; ``""`` in itself is a place too."""
-    if isinstance(schema, list):
-        return next((found for part in schema if (found := raw_bytes(part, at))), None)
-    if not isinstance(schema, dict):
-        return None
-    if schema.get("type") == "string" and schema.get("format") == "binary":
-        return at or " "
-    for key, part in schema.items():
-        inside = part.items() if key in ("properties", "$defs") and isinstance(part, dict) else [("", part)]
-        for name, value in inside:
-            if found := raw_bytes(value, f"{at}.{name}" if name and key == "properties" else at):
-                return found
-    return None
-
-
 def as_read(value: Any, written: Any) -> Any:
     """Return what was written of a value by the names of its fields, by those that it is read by."""
     if isinstance(value, BaseModel) and isinstance(written, dict):
@@ -112,13 +96,11 @@ def unrepeated(fault: Any) -> str:
 
 
 def names_in(schema: Any) -> Iterator[str]:
-    """All names of fields in a JSON schema; other keys of an object are whoever made the value."""
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-        for part in schema.values():
-            yield from names_in(part)
-    elif isinstance(schema, list):
-        for part in schema:
+    """All words of a schema; other keys of an object are whoever made the value."""
+    if isinstance(schema, str | type):
+        yield schema if isinstance(schema, str) else schema.__name__
+    elif isinstance(schema, dict | list | tuple | set):
+        for part in (*schema, *schema.values()) if isinstance(schema, dict) else schema:
             yield from names_in(part)
 
 

@@ -1,30 +1,21 @@
 """Give a tag to the image that was pushed and checked: the same digest, copied and never built again.
 
-usage: promote NAME@DIGEST REPOSITORY:TAG --commit HASH --committed TIME [--back]
-
-A tag that begins with v or a digit never moves. Any other follows, and only to newer commits, unless --back is given.
-scripts/promote asks first whether the image may be released. Exit codes: 0 done, 1 refused, 3 the
-registry did not do it.
+A tag that begins with v or a digit never moves. Any other follows, and only to newer commits, unless told otherwise.
+scripts/promote asks first whether the image may be released.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
-import sys
 from dataclasses import dataclass
 
 from . import patience
 from .registry import RegistryError, check_same, logged_in
 
 LABELS = " ".join(f'{{{{index .Labels "org.opencontainers.image.{name}"}}}}' for name in ("revision", "created"))
-
 ANSWER_S, COPY_S = 120, 1200
-
-
-class NotPromotedError(RegistryError):
-    """The tag is not set."""
+REFUSED, NOT_DONE = 1, 3
 
 
 @dataclass(frozen=True)
@@ -40,126 +31,85 @@ class Repository:
         code, printed, complaint = patience.run(command, COPY_S if action == "copy" else ANSWER_S)
         return code, printed.strip(), complaint
 
-    def digest(self, tag: str) -> str | None:
-        """Return the digest that a tag has, "" when there is no such tag, None when the registry knows no tags at all.
-
-        Raises NotPromotedError.
-        """
-        asked = ("--no-tags", "--format", "{{.Digest}}", f"docker://{self.name}:{tag}")
-        code, digest, complaint = self.skopeo("inspect", *asked)
+    def inspect(self, image: str, form: str, unknown: str | None = None) -> str:
+        """Return a form of an image, `unknown` where there is no such image. Raises RegistryError: no answer."""
+        code, found, complaint = self.skopeo("inspect", "--no-tags", "--format", form, f"docker://{image}")
         if code == 0:
-            return digest
-        if not re.search("manifest unknown|name unknown|not found", complaint, re.IGNORECASE):
-            raise self.silent(complaint)
-        # A registry may say so by mistake: the list of its tags has to agree.
-        code, listed, complaint = self.skopeo("list-tags", f"docker://{self.name}")
-        if code and not re.search("name unknown|not found", complaint, re.IGNORECASE):
-            raise self.silent(complaint)
-        if f'"{tag}"' in listed:
-            raise NotPromotedError(3, f"{self.name} lists the tag {tag} and says that it is not there: try again later")
-        return None if code else ""
+            return found
+        if unknown is not None and re.search("manifest unknown|name unknown|not found", complaint, re.IGNORECASE):
+            return unknown
+        raise RegistryError(NOT_DONE, f"{self.name} does not answer: {complaint.rpartition('msg=')[2]}")
+
+    def copy(self, pushed: str, image: str) -> None:
+        """Copy what was pushed to a name in this registry. Raises RegistryError."""
+        verify = ("src-tls-verify", "dest-tls-verify")
+        # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
+        options = ("--quiet", "--all", "--preserve-digests", f"docker://{pushed}", f"docker://{image}")
+        code, _, complaint = self.skopeo("copy", *options, tls=verify)
+        if code:
+            told = f"{image} was not set to {pushed.rpartition('@')[2]} (see above)"
+            raise RegistryError(NOT_DONE, f"{complaint}\npromote: {told}")
 
     def check_readable(self, pushed: str, digest: str) -> None:
-        """Copy an image without any tag and look whether it is there. Raises NotPromotedError.
+        """Copy an image without any tag and look whether it is there. Raises RegistryError.
 
         To an account that may not look, a registry says of everything that it is not there: a version that is set
         already could then be set anew.
         """
-        place = f"docker://{self.name}@{digest}"
-        self.copy(pushed, place)
-        code, _, _ = self.skopeo("inspect", "--no-tags", "--format", "{{.Digest}}", place)
-        if code:
+        image = f"{self.name}@{digest}"
+        self.copy(pushed, image)
+        if not self.inspect(image, "{{.Digest}}", unknown=""):
             told = f"{self.name} does not show {digest}, which was copied to it just now; no tag was set"
-            raise NotPromotedError(3, f"{told}. Let the account that releases read what is released")
-
-    def copy(self, pushed: str, place: str) -> None:
-        """Copy what was pushed to a place of this registry. Raises NotPromotedError."""
-        verify = ("src-tls-verify", "dest-tls-verify")
-        # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
-        options = ("--quiet", "--all", "--preserve-digests", f"docker://{pushed}", place)
-        code, _, complaint = self.skopeo("copy", *options, tls=verify)
-        if code:
-            what = f"{place.removeprefix('docker://')} was not set to {pushed.rpartition('@')[2]}"
-            raise NotPromotedError(3, f"{complaint}\npromote: {what}; the reason stands above")
-
-    def silent(self, complaint: str) -> NotPromotedError:
-        """Return the error for a registry that does not answer."""
-        return NotPromotedError(3, f"{self.name} does not answer: {complaint.rpartition('msg=')[2]}")
-
-    def told(self, image: str) -> tuple[str, str]:
-        """Return the commit that an image says it was built from, and its time. Raises NotPromotedError."""
-        code, found, complaint = self.skopeo("inspect", "--no-tags", "--format", LABELS, f"docker://{image}")
-        if code:  # no answer is not permission
-            raise self.silent(complaint)
-        commit, _, when = found.partition(" ")
-        return commit, when
+            raise RegistryError(NOT_DONE, f"{told}. Let the account that releases read what is released")
 
     def check_built_from(self, pushed: str, commit: str) -> None:
-        """Raise NotPromotedError where what was pushed is an image that an engine still had from another commit."""
-        there, _ = self.told(pushed)
+        """Raise RegistryError where what was pushed is an image that an engine still had from another commit."""
+        there = self.inspect(pushed, LABELS).partition(" ")[0]
         if there != commit:
             known = there if re.fullmatch("[0-9a-f]{40,64}(-dirty)?", there) else "a commit that it does not name"
             way = "scripts/build makes it anew, then scripts/push"
-            raise NotPromotedError(1, f"{pushed} was built from {known}, not from {commit}: {way}")
+            raise RegistryError(REFUSED, f"{pushed} was built from {known}, not from {commit}: {way}")
 
     def check_forwards(self, tag: str, commit: str, committed: str) -> None:
-        """Raise NotPromotedError where a tag has an image of a newer commit.
-
-        Of a commit that is not known here, and of another branch, the times decide, as in scripts/deploy.
-        """
-        there, when = self.told(f"{self.name}:{tag}")
-        if not re.fullmatch("[0-9a-f]{40,64}", there) or git("merge-base", "--is-ancestor", there, commit):
-            return
-        if there != commit and (git("merge-base", "--is-ancestor", commit, there) or committed < when):
-            raise NotPromotedError(
-                1, f"{self.name}:{tag} is of a newer commit already, {there}: not moved back to {commit}"
-            )
+        """Raise RegistryError where a tag has an image of a newer commit."""
+        there, _, when = self.inspect(f"{self.name}:{tag}", LABELS).partition(" ")
+        if re.fullmatch("[0-9a-f]{40,64}", there) and is_newer(there, when, commit, committed):
+            told = f"{self.name}:{tag} is of a newer commit already, {there}"
+            raise RegistryError(REFUSED, f"{told}: not moved back to {commit}")
 
 
-def git(*command: str) -> bool:
-    """Tell whether a command of git succeeds in this repository."""
-    return subprocess.run(["git", *command], capture_output=True, check=False).returncode == 0
+def is_ancestor(one: str, other: str) -> bool:
+    """Tell whether git knows a commit as an ancestor of another."""
+    command = ["git", "merge-base", "--is-ancestor", one, other]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def promote(pushed: str, repository: Repository, tag: str, commit: str, committed: str, back: bool) -> str:
-    """Set the tag to the digest that was pushed, and return it. Raises NotPromotedError."""
-    digest, name = pushed.rpartition("@")[2], f"{repository.name}:{tag}"
-    repository.check_built_from(pushed, commit)
-    found = repository.digest(tag)
-    if found is None:
+def is_newer(there: str, when: str, commit: str, committed: str) -> bool:
+    """Tell whether `there` is a newer commit than `commit`.
+
+    The time decides for a commit that this clone does not know, and for one of another branch.
+    """
+    if there == commit or is_ancestor(there, commit):
+        return False
+    return is_ancestor(commit, there) or commit == "unknown" or committed < when
+
+
+def promote(pushed: str, name: str, commit: str, committed: str, back: bool = False) -> str:
+    """Set the tag `name` (REPOSITORY:TAG) to the digest that was pushed, and return it. Raises RegistryError."""
+    repository, tag = Repository(name.rpartition(":")[0]), name.rpartition(":")[2]
+    digest = pushed.rpartition("@")[2]
+    with logged_in(check_same(repository.name, pushed)):
+        repository.check_built_from(pushed, commit)
         repository.check_readable(pushed, digest)
-    if re.match("[vV0-9]", tag):  # CI starts on every tag v*
-        if found and found != digest:
-            told = f"is {found} already and a version never moves: give this commit a new version instead of {digest}"
-            raise NotPromotedError(1, f"{name} {told}")
-    elif found and not back:
-        repository.check_forwards(tag, commit, committed)
-    repository.copy(pushed, f"docker://{name}")
-    found = repository.digest(tag)
-    if found != digest:
-        raise NotPromotedError(3, f"{name} is {found or 'not there'}, expected {digest}")
+        found = repository.inspect(name, "{{.Digest}}", unknown="")
+        if re.match("[vV0-9]", tag):  # CI starts on every tag v*
+            if found not in ("", digest):
+                told = f"is {found} already and a version never moves: give this commit a new version instead of"
+                raise RegistryError(REFUSED, f"{name} {told} {digest}")
+        elif found and not back:
+            repository.check_forwards(tag, commit, committed)
+        repository.copy(pushed, name)
+        found = repository.inspect(name, "{{.Digest}}", unknown="not there")
+        if found != digest:
+            raise RegistryError(NOT_DONE, f"{name} is {found}, expected {digest}")
     return digest
-
-
-def main() -> int:
-    """Read the command line, promote, say what was done; return the exit code."""
-    parser = argparse.ArgumentParser(prog="promote", usage=(__doc__ or "").split("usage: ")[1].split("\n")[0])
-    parser.add_argument("pushed")
-    parser.add_argument("name")
-    for option in ("--commit", "--committed"):
-        parser.add_argument(option, required=True)
-    parser.add_argument("--back", action="store_true")
-    asked = parser.parse_args()
-    repository, _, tag = asked.name.rpartition(":")
-    try:
-        with logged_in(check_same(repository, asked.pushed)):
-            digest = promote(asked.pushed, Repository(repository), tag, asked.commit, asked.committed, asked.back)
-    except RegistryError as error:
-        print(f"promote: {error}", file=sys.stderr)
-        return error.code
-    print(f"promote: {asked.name} is {digest}", file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,6 @@ import re
 import sys
 import tempfile
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 
 from .environment import ran, without_framework
@@ -24,6 +23,7 @@ from .project import write as write_project
 FOLDER = Path("build/python")
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
 PASSED, FAILED, WRONG_USE, MISSING = 0, 1, 2, 3
+WORDS = {PASSED: "passed", FAILED: "failed", MISSING: "not tested"}
 
 
 def say(message: str) -> None:
@@ -31,78 +31,35 @@ def say(message: str) -> None:
     print(f"test: {message}", file=sys.stderr, flush=True)
 
 
-def promised(pyproject: str) -> list[str]:
-    """Return the versions that the classifiers of a pyproject.toml name, the oldest first. Raises ValueError."""
-    named = tomllib.loads(pyproject).get("project", {}).get("classifiers", [])
-    found = {match[1] for one in named if isinstance(one, str) and (match := CLASSIFIER.fullmatch(one))}
+def wanted(asked: str) -> list[str]:
+    """Return the versions to test, the oldest first; none where nothing or no version was asked for."""
+    if asked != "all":
+        return [asked] if re.fullmatch(r"3\.\d+(\.\d+)?", asked) else []
+    named = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("project", {}).get("classifiers", [])
+    found = {match[1] for one in named if (match := CLASSIFIER.fullmatch(str(one)))}
     return sorted(found, key=lambda version: int(version.partition(".")[2]))
 
 
-@dataclass(frozen=True)
-class Python:
-    """One version, with the folder of its environment."""
-
-    version: str
-    uv: str
-    framework: str = ""
-
-    @property
-    def folder(self) -> Path:
-        """Return where its environment is; it is kept, so that the next run is quick."""
-        return FOLDER / self.version
-
-    @property
-    def program(self) -> Path:
-        """Return its interpreter."""
-        return self.folder / "bin" / "python"
-
-    def outcome(self, options: list[str]) -> int:
-        """Make the environment and run the tests; return the exit code that this version alone would give."""
-        if ran(self.uv, "venv", "--quiet", "--clear", "--python", self.version, self.folder):
-            return MISSING
-        if not self.install():
+def outcome(uv: str, version: str, framework: str, options: list[str]) -> int:
+    """Make the environment of a version and run the tests in it; return the exit code that it alone would give."""
+    say(f"with Python {version}, in {FOLDER / version}")
+    python = FOLDER / version / "bin" / "python"
+    if ran(uv, "venv", "--quiet", "--clear", "--python", version, FOLDER / version):
+        return MISSING
+    text = Path("requirements.lock").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        packages = Path(folder, "packages.lock")
+        packages.write_text(without_framework(text) if framework else text, encoding="utf-8")
+        locks = ("--require-hashes", packages, "requirements-dev.lock")
+        if ran(uv, "pip", "sync", "--quiet", "--python", python, *locks):
             return FAILED
-        for packages in self.folder.glob("lib/python*/site-packages"):
-            write_project(Path(), packages)
-        report = f"--junit-xml=build/test-results/python-{self.version}.xml"
-        pytest = (self.program, "-m", "pytest", "-q", "-p", "no:cacheprovider", report, "--ignore=tests/gpu")
-        return FAILED if ran(*pytest, *options) else PASSED
-
-    def install(self) -> bool:
-        """Let the environment hold what the locks name; tell whether it does. uv has said why not."""
-        text = Path("requirements.lock").read_text(encoding="utf-8")
-        with tempfile.TemporaryDirectory() as folder:
-            packages = Path(folder, "packages.lock")
-            packages.write_text(without_framework(text) if self.framework else text, encoding="utf-8")
-            to = ("--quiet", "--python", self.program)
-            if ran(self.uv, "pip", "sync", *to, "--require-hashes", packages, "requirements-dev.lock"):
-                return False
-        return not self.framework or not ran(self.uv, "pip", "install", *to, self.framework)
-
-
-def wanted(asked: str) -> list[str]:
-    """Return the versions to test. Raises ValueError with what to write."""
-    if asked == "all":
-        return promised(Path("pyproject.toml").read_text(encoding="utf-8"))
-    if not re.fullmatch(r"3\.\d+(\.\d+)?", asked):
-        raise ValueError(f"--python {asked} is not a version: take one such as 3.12, or all")
-    return [asked]
-
-
-def tested(pythons: list[Python], options: list[str]) -> int:
-    """Run the tests with each Python, say how each ended, return the exit code of all."""
-    codes = {}
-    for python in pythons:
-        say(f"with Python {python.version}, in {python.folder}")
-        codes[python.version] = python.outcome(options)
-    words = {PASSED: "passed", FAILED: "failed", MISSING: "not tested"}
-    say(", ".join(f"Python {version}: {words[code]}" for version, code in codes.items()))
-    if missing := [version for version, code in codes.items() if code == MISSING]:
-        say(
-            f"no Python {', '.join(missing)} here, and uv could not bring it: install it, let uv download it "
-            "(UV_PYTHON_DOWNLOADS, UV_PYTHON_INSTALL_MIRROR), or take it out of the classifiers in pyproject.toml"
-        )
-    return FAILED if FAILED in codes.values() else MISSING if missing else PASSED
+    if framework and ran(uv, "pip", "install", "--quiet", "--python", python, framework):
+        return FAILED
+    for site in (FOLDER / version).glob("lib/python*/site-packages"):
+        write_project(Path(), site)
+    report = f"--junit-xml=build/test-results/python-{version}.xml"
+    pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", report, "--ignore=tests/gpu")
+    return FAILED if ran(*pytest, *options) else PASSED
 
 
 def main(words: list[str]) -> int:
@@ -114,18 +71,14 @@ def main(words: list[str]) -> int:
     parser.add_argument("--framework", default="")
     parser.add_argument("version", nargs="?", default="")
     asked, options = parser.parse_known_args(words)
-    try:
-        versions = wanted(asked.version)
-    except (ValueError, OSError) as error:
-        say(str(error))
-        return WRONG_USE
+    versions = wanted(asked.version)
     if not versions:
-        say(
-            "nothing was tested: pyproject.toml promises no Python; its classifiers may, for example "
-            '"Programming Language :: Python :: 3.12"'
-        )
-        return PASSED
-    return tested([Python(version, asked.uv, asked.framework) for version in versions], options)
+        say("nothing was tested: write --python 3.12, or all with classifiers in pyproject.toml such as")
+        say('  "Programming Language :: Python :: 3.12"')
+        return PASSED if asked.version == "all" else WRONG_USE
+    codes = {version: outcome(asked.uv, version, asked.framework, options) for version in versions}
+    say(", ".join(f"Python {version}: {WORDS[code]}" for version, code in codes.items()))
+    return max(codes.values(), key=[PASSED, MISSING, FAILED].index)
 
 
 if __name__ == "__main__":

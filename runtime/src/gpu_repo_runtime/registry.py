@@ -1,4 +1,4 @@
-"""A login to the project's registry for the time of one program, as docker and skopeo take it.
+"""Log in to the project's registry for the time of one program, and push an image to its staging.
 
 REGISTRY_USER and REGISTRY_PASSWORD log in where they are set. REGISTRY_PASSWORD_COMMAND prints the password where a CI
 system gives a token in place of one (OIDC).
@@ -7,22 +7,24 @@ system gives a token in place of one (OIDC).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
 
 from . import patience
+from .script_error import ScriptError
+
+DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
 
 
-class RegistryError(Exception):
-    """The registry was not asked, or did not do it; the message says why, `code` is the exit code."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
+class RegistryError(ScriptError):
+    """The registry was not asked, or did not do it."""
 
 
 def check_same(repository: str, staging: str) -> str:
@@ -36,8 +38,6 @@ def check_same(repository: str, staging: str) -> str:
 @contextmanager
 def logged_in(host: str) -> Iterator[None]:
     """Log in to a registry; nothing of the login is left behind, also where a signal ends the program."""
-    for name in patience.OF_THIS_PROGRAM:  # many a program that gives tokens is written in Python too
-        os.environ.pop(name, None)
     user, password = os.environ.get("REGISTRY_USER", ""), _password()
     if not password:
         if user:
@@ -65,3 +65,20 @@ def _password() -> str:
     if done.returncode or not done.stdout.strip():
         raise RegistryError(3, "REGISTRY_PASSWORD_COMMAND gave no password for the registry")
     return done.stdout.rstrip("\n")
+
+
+def push(image: str, staging: str, repository: str, commit: str, file: Path) -> str:
+    """Push an image to staging, write name, commit and time to a file, return the name. Raises RegistryError."""
+    waiting = f"{staging}:{image.rpartition(':')[2]}"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    with logged_in(check_same(repository, staging)):
+        subprocess.run(["docker", "tag", image, waiting], check=True)
+        code, printed, _ = patience.run(["docker", "push", waiting], show=True)
+    found = DIGEST.findall(printed)
+    if code or not found:
+        what = f"{waiting} was not pushed" if code else f"docker push said no digest of {waiting}"
+        raise RegistryError(3, f"{what}: {''.join(printed.splitlines()[-1:])}")
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # noqa: UP017 - an agent may have an older Python
+    file.write_text(f"{staging}@{found[-1]}\n{commit}\n{now}\n", encoding="utf-8")
+    return f"{staging}@{found[-1]}"

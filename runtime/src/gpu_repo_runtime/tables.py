@@ -103,6 +103,9 @@ def _column(name: str, annotation: Any, kind: Kind, file: str) -> Column:
     bare, optional = _bare(annotation)
     many = typing.get_origin(bare) is list
     item = _bare(typing.get_args(bare)[0])[0] if many else bare
+    if typing.get_origin(item) is typing.Literal:
+        kinds = {type(value) for value in typing.get_args(item)}
+        item = kinds.pop() if len(kinds) == 1 else item
     if item not in DTYPES and item not in OBJECTS:
         raise ContractError(
             f"{file}: Input.{name} is {annotation}, which is not a column of a table: expected float, int, bool, str, "
@@ -221,8 +224,5 @@ def to_python(values: Any) -> list[Any]:
     if not hasattr(values, "isna"):
         return found
     is_number = getattr(values.dtype, "kind", "") == "f"
-    missing = [bool(one) for one in values.isna()]
-    return [
-        None if is_missing and not (is_number and isinstance(one, float)) else one
-        for one, is_missing in zip(found, missing, strict=True)
-    ]
+    pairs = zip(found, values.isna(), strict=True)
+    return [None if is_missing and not (is_number and isinstance(one, float)) else one for one, is_missing in pairs]

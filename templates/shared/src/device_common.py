@@ -1,5 +1,5 @@
 class DeviceError(RuntimeError):
-    """The GPU was asked for and cannot be used. The message says why and what to do."""
+    """The requested GPU cannot be used. The message gives the reason and what to do."""
 
 
 @dataclass(frozen=True)
@@ -13,9 +13,9 @@ class Memory:
 
 
 def choose(requested: str = "auto") -> str:
-    """Return "cuda" or "cpu" for the request "auto", what was asked for with "cuda", "mps" (Apple's GPU) and "cpu".
+    """Return "cuda" or "cpu" for the request "auto", the requested device for "cuda", "mps" (Apple's GPU) and "cpu".
 
-    "auto" never takes Apple's GPU, which lacks some operations. Raises DeviceError when a GPU is asked for and cannot
+    "auto" never takes Apple's GPU, which lacks some operations. Raises DeviceError when a GPU is requested and cannot
     be used, ValueError for any other request.
     """
     if requested not in ("auto", "cuda", "mps", "cpu"):
@@ -28,7 +28,7 @@ def choose(requested: str = "auto") -> str:
     if requested == "cuda" and missing:
         raise DeviceError(
             f"no GPU can be used: {missing}; 'gpu-smoke --require gpu' in the image (from outside: "
-            "'RUN_IN=docker scripts/smoke --require gpu') tells the cause and the fix"
+            "'RUN_IN=docker scripts/smoke --require gpu') shows the cause and the fix"
         )
     return "cpu" if requested == "cpu" or missing else "cuda"
 
@@ -39,7 +39,7 @@ def reason(device: str) -> str:
         return f"{device}: {describe(device)['name']}"
     missing = _why_no_gpu()
     apple = "" if _why_no_mps() else "; DEVICE=mps takes Apple's GPU"
-    return f"cpu: {missing}{apple}" if missing else "cpu: asked for"
+    return f"cpu: {missing}{apple}" if missing else "cpu: requested"
 
 
 def _said(error: BaseException) -> str:

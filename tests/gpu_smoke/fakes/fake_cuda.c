@@ -65,8 +65,18 @@ int cuDeviceGetName(char *name, int size, int device) {
     snprintf(name, size, "%s", text ? text : "Fake H100");
     return 0;
 }
-int cuDeviceGetUuid_v2(void *uuid, int device) { memset(uuid, 0x11 * (device + 1), 16); return 0; }
-int cuDeviceGetPCIBusId(char *text, int size, int device) { snprintf(text, size, "0000:%02X:00.0", device + 1); return 0; }
+// FAKE_ORDER is CUDA's list of GPUs by NVML's numbers, as a mask gives it: "10" turns two GPUs round.
+static int physical(int device) {
+    const char *order = getenv("FAKE_ORDER");
+    return order && device < (int)strlen(order) ? order[device] - '0' : device;
+}
+int cuDeviceGetUuid_v2(void *uuid, int device) {
+    int slice = number("FAKE_MIG_INSTANCES", 0) && number("FAKE_MIG_GPU", 0) == physical(device);
+    memset(uuid, slice ? 0x22 : 0x11 * (physical(device) + 1), 16);
+    if (slice) memset(uuid, 0, 4), ((char *)uuid)[3] = 100 * (physical(device) + 1);
+    return 0;
+}
+int cuDeviceGetPCIBusId(char *text, int size, int device) { snprintf(text, size, "0000:%02X:00.0", physical(device) + 1); return 0; }
 int cuDeviceTotalMem_v2(size_t *size, int device) { (void)device; *size = 80UL << 30; return 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
     (void)device;
@@ -76,7 +86,7 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
         : attribute == 18 ? number("FAKE_INTEGRATED", 0) : attribute == 100 ? number("FAKE_HOST_TABLES", 0) : 0;
     return 0;
 }
-int cuGetErrorName(int rc, const char **text) { (void)rc; *text = "FAKE_ERROR"; return 0; }
+int cuGetErrorName(int rc, const char **text) { (void)rc; *text = "CUDA_ERROR_OF_THE_FAKE"; return 0; }
 int cuGetErrorString(int rc, const char **text) { (void)rc; *text = "fake error"; return 0; }
 // A primary context dies with its last user; a thread that still has it as its current one gets 709.
 static int users;
@@ -103,7 +113,7 @@ int cuMemAlloc_v2(uint64_t *pointer, size_t size) {
     if (number("FAKE_ALLOC_RC", 0)) return number("FAKE_ALLOC_RC", 0);
     static int allocations;
     // FAKE_NEIGHBOUR is what another process takes, in MiB, while the test runs.
-    if (size >= 2 << 20 && ++allocations == number("FAKE_NEIGHBOUR_WAITS", 2)) taken += number("FAKE_NEIGHBOUR", 0) << 20;
+    if (size >= 2 << 20 && ++allocations == 2) taken += number("FAKE_NEIGHBOUR", 0) << 20;
     if (number("FAKE_LEAK", 0)) taken += size;
     *pointer = (uint64_t)malloc(size);
     if (size >= largest) largest = size, largest_at = *pointer;
@@ -127,6 +137,9 @@ int cuModuleLoadData(void **module, const char *text) {
     fault("cuModuleLoadData");
     const char *at = strstr(text, ".version "), *most = getenv("FAKE_PTX_MAX");
     int rc = number("FAKE_MODULE_RC", 0);
+    // FAKE_PTX is a file that gets each text that is compiled, with a zero byte after it.
+    FILE *texts = getenv("FAKE_PTX") ? fopen(getenv("FAKE_PTX"), "a") : NULL;
+    if (texts) fwrite(text, 1, strlen(text) + 1, texts), fclose(texts);
     if (most && at && atof(at + 9) > atof(most) + 1e-9) return 222;
     *module = (void *)16;
     return rc;
@@ -161,8 +174,6 @@ int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, 
                    void *stream, void **arguments, void **extra) {
     (void)f, (void)gy, (void)gz, (void)by, (void)bz, (void)shared, (void)stream, (void)extra;
     if (number("FAKE_LAUNCH_RC", 0)) return number("FAKE_LAUNCH_RC", 0);
-    static int launches;
-    if (++launches == number("FAKE_LAUNCH_FAILS", 0)) return 719;
 #define POINTER(n) (uint32_t *)*(uint64_t *)arguments[n]
 #define WORD(n) *(uint32_t *)arguments[n]
     chain(POINTER(0), POINTER(1), WORD(2), gx, bx);

@@ -1,5 +1,5 @@
-// Preloaded: makes open() of given nodes fail, and /dev/shm small.
-// FAKE_OPEN is PATH-END=ERRNO[,PATH-END=ERRNO]; FAKE_SHM is the size of /dev/shm in bytes.
+// Preloaded: makes open() of given nodes fail, dlopen() of a library too, and /dev/shm small.
+// FAKE_OPEN is PATH-END=ERRNO[,PATH-END=ERRNO]; FAKE_SHM is the size of /dev/shm in bytes; FAKE_LOADER is NAME=MESSAGE.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -46,3 +46,22 @@ static int small(const char *name, const char *path, struct statvfs *answer) {
 }
 int statvfs(const char *path, struct statvfs *answer) { return small("statvfs", path, answer); }
 int statvfs64(const char *path, struct statvfs64 *answer) { return small("statvfs64", path, (struct statvfs *)answer); }
+
+static void *(*real_dlopen)(const char *, int);
+static char *(*real_dlerror)(void);
+static const char *message;
+__attribute__((constructor)) static void find(void) {
+    real_dlopen = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");
+    real_dlerror = (char *(*)(void))dlsym(RTLD_NEXT, "dlerror");
+}
+void *dlopen(const char *name, int mode) {
+    const char *want = getenv("FAKE_LOADER"), *at = want ? strchr(want, '=') : NULL;
+    int refuses = name && at && strlen(name) == (size_t)(at - want) && !strncmp(name, want, at - want);
+    message = refuses ? at + 1 : NULL;
+    return refuses ? NULL : real_dlopen(name, mode);
+}
+char *dlerror(void) {
+    char *told = message ? (char *)message : real_dlerror();
+    message = NULL;
+    return told;
+}

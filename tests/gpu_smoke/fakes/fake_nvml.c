@@ -10,7 +10,6 @@ static long number(const char *name, long otherwise) {
 }
 
 int nvmlInit_v2(void) {
-    if (number("FAKE_NVML_CRASH", 0)) abort();
     if (getenv("FAKE_NVML_HANG")) for (;;) pause();
     FILE *log = getenv("FAKE_LOG") ? fopen(getenv("FAKE_LOG"), "a") : NULL;
     if (log) fprintf(log, "%d\n", getpid()), fclose(log);
@@ -18,8 +17,7 @@ int nvmlInit_v2(void) {
 }
 int nvmlShutdown(void) { return 0; }
 int nvmlSystemGetDriverVersion(char *text, unsigned size) {
-    const char *version = getenv("FAKE_NVML_DRIVER");
-    snprintf(text, size, "%s", version ? version : "580.65.06");
+    snprintf(text, size, "580.65.06");
     return 0;
 }
 int nvmlDeviceGetCount_v2(unsigned *count) { *count = number("FAKE_NVML_COUNT", number("FAKE_COUNT", 1)); return number("FAKE_NVML_COUNT_RC", 0); }
@@ -37,7 +35,12 @@ int nvmlDeviceGetUUID(void *device, char *text, unsigned size) {
 }
 // busIdLegacy, five numbers, busId: nvmlPciInfo_t.
 int nvmlDeviceGetPciInfo_v3(void *device, char *info) { memset(info, 0, 68); snprintf(info + 36, 32, "00000000:%02lX:00.0", (long)device); return 0; }
-int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) { *minor = (unsigned)(long)device - 1; return 0; }
+// FAKE_MINORS are the numbers of the GPUs on the host, a digit for each.
+int nvmlDeviceGetMinorNumber(void *device, unsigned *minor) {
+    const char *minors = getenv("FAKE_MINORS");
+    *minor = minors ? (unsigned)minors[(long)device - 1] - '0' : (unsigned)(long)device - 1;
+    return 0;
+}
 int nvmlDeviceGetComputeMode(void *device, int *mode) { (void)device; *mode = number("FAKE_COMPUTE_MODE", 0); return 0; }
 int nvmlDeviceGetPersistenceMode(void *device, int *mode) { (void)device; *mode = number("FAKE_PERSISTENCE", 1); return 0; }
 // nvmlGpuFabricInfo_v2_t: version, 16 bytes of a UUID, status, clique, state, health (2 is healthy, in each two bits).
@@ -83,7 +86,11 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned n, void **instanc
     *instance = (void *)((long)device * 100 + n);
     return n < (unsigned)number("FAKE_MIG_INSTANCES", 0) ? 0 : 6;
 }
-int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *next) { (void)device; *now = *next = number("FAKE_MIG", 0); return 0; }
+// FAKE_MIG_GPU is the one GPU in MIG mode; without it FAKE_MIG is for all.
+int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *next) {
+    *now = *next = number("FAKE_MIG", 0) && number("FAKE_MIG_GPU", (long)device - 1) == (long)device - 1;
+    return 0;
+}
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory) {
     (void)device;
     memory[0] = 80ULL << 30, memory[1] = 79ULL << 30, memory[2] = 1ULL << 30;

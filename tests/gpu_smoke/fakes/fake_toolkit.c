@@ -62,7 +62,7 @@ int cublasSgemm_v2(void *h, int ta, int tb, int m, int n, int k, const float *al
 // The others tell their versions only.
 int curandGetVersion(int *v) { *v = 10400; return 0; }
 int cusolverGetVersion(int *v) { *v = 12401; return 0; }
-int cusparseGetProperty(int which, int *v) { *v = part("FAKE_CUSPARSE_VERSION", which); return 0; }
+int cusparseGetProperty(int which, int *v) { *v = part("FAKE_CUBLAS_VERSION", which); return 0; }
 int cufftGetVersion(int *v) { *v = 12000; return 0; }
 size_t cudnnGetVersion(void) { return number("FAKE_CUDNN_VERSION", 92600); }
 size_t cudnnGetCudartVersion(void) { return number("FAKE_CUDNN_CUDART", 13000); }

@@ -10,8 +10,7 @@ import json
 import os
 from typing import Any
 
-from gpu_smoke import calls
-
+OF_NVIDIA = ("cu", "nvml", "nccl")
 _FLOATS = (ctypes.c_float, ctypes.c_double)
 
 
@@ -30,25 +29,32 @@ def describe(argument: Any) -> dict[str, Any]:
     return {"kind": kind, "size": ctypes.sizeof(argument), "target": 0, "value": argument.value}
 
 
-def _write(name: str, answer: Any, arguments: tuple[Any, ...]) -> None:
-    entry = {"name": name, "answer": ctypes.sizeof(answer), "arguments": [describe(a) for a in arguments]}
-    with open(os.environ["RECORD_CALLS"], "a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+class Function:
+    """A function of a library that writes each call down before it is made."""
 
+    restype: Any = ctypes.c_int
 
-class Recorded(calls.Api):
-    """The same calls, written down before they are made."""
+    def __init__(self, name: str, function: Any) -> None:
+        self.name, self.function = name, function
 
-    def code(self, name: str, *args: Any) -> int:
+    def __call__(self, *arguments: Any) -> Any:
         """Write down, then call."""
-        _write(name, ctypes.c_int, args)
-        return super().code(name, *args)
+        given = [describe(argument) for argument in arguments]
+        entry = {"name": self.name, "answer": ctypes.sizeof(self.restype), "arguments": given}
+        with open(os.environ["RECORD_CALLS"], "a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+        self.function.restype = self.restype
+        return self.function(*arguments)
 
-    def size(self, name: str) -> int:
-        """Write down, then call."""
-        _write(name, ctypes.c_size_t, ())
-        return super().size(name)
+
+class Library(ctypes.CDLL):
+    """A library whose functions of NVIDIA are written down."""
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the function. Raises AttributeError where the library has none of this name."""
+        function = super().__getitem__(name)
+        return Function(name, function) if name.startswith(OF_NVIDIA) else function
 
 
 if "RECORD_CALLS" in os.environ:
-    calls.Api = Recorded  # type: ignore[misc]
+    ctypes.CDLL = Library  # type: ignore[misc]

@@ -75,7 +75,7 @@ class Builds:
 
     def deployed(self) -> str:
         """Return what the cluster was told, "" when nothing."""
-        file = self.agents.labels["kubectl"] / "applied.yaml"
+        file = self.agents.labels["kubectl"] / "applied.json"
         return file.read_text() if file.exists() else ""
 
     def take_back(self) -> set[str]:

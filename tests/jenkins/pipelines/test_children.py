@@ -40,7 +40,7 @@ def marks(framework: str, project_type: str, kind: str) -> list[pytest.MarkDecor
 
 
 # A child on the rows of another framework has no other pipeline and no other image.
-OWN_ROWS = [one["name"] for one in CATALOG["frameworks"] if one["rows"] == one["name"]]
+OWN_ROWS = [one["name"] for one in CATALOG["frameworks"] if one["image_framework"] == one["name"]]
 EVERY = [
     pytest.param(framework, project_type, kind, marks=marks(framework, project_type, kind))
     for framework in OWN_ROWS
@@ -157,9 +157,10 @@ def test_a_staging_tag_that_was_moved_since_the_smoke_test_is_not_released(check
 
 def test_branches_whose_names_are_alike_have_images_of_their_own(tmp_path: Path) -> None:
     """The name that the pipeline gives an image is a tag, whatever the branch is called, and no other branch has it."""
-    [name] = re.findall(r"(?m)^        (IMAGE = .*)$", (ROOT / "templates" / "shared" / "Jenkinsfile").read_text())
+    text = (ROOT / "templates" / "shared" / "Jenkinsfile").read_text()
+    [names_image] = re.findall(r"(?ms)^    environment \{\n(.*?)^    \}", text)
     (tmp_path / "Jenkinsfile").write_text(
-        f"pipeline {{\n agent none\n environment {{\n{name}\n}}\n"
+        f"pipeline {{\n agent none\n environment {{\n{names_image}\n}}\n"
         + 'stages { stage("A") { steps { echo "${IMAGE}" } } } }'
     )
     names = ("feature/a", "feature-a", "fix#1", "fix%1", "修正", "追加", "dependabot/npm_and_yarn/" + 100 * "x")

@@ -11,7 +11,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from gpu_repo_runtime.promote import Repository, promote
+from gpu_repo_runtime.promote import promote
 
 from tests.jenkins.pipelines import farm
 
@@ -56,6 +56,6 @@ def test_an_index_is_released_by_its_own_digest(registry: farm.Registry, tmp_pat
     staging = f"127.0.0.1:{registry.port}/ml-staging/index"
     command = ["skopeo", "copy", "--quiet", "--all", "--dest-tls-verify=false"]
     subprocess.run([*command, f"oci:{tmp_path}/oci", f"docker://{staging}:ci-1"], check=True)
-    home = Repository(f"127.0.0.1:{registry.port}/ml/index")
-    assert promote(f"{staging}@{digest}", home, "v1.0.0", COMMIT, WHEN, back=False) == digest
+    name = f"127.0.0.1:{registry.port}/ml/index:v1.0.0"
+    assert promote(f"{staging}@{digest}", name, COMMIT, WHEN) == digest
     assert registry.tags("ml/index") == {"v1.0.0": digest}

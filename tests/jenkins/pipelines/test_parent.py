@@ -16,7 +16,7 @@ from tests.answers import TYPES
 from tests.conftest import ROOT, git
 from tests.jenkins.pipelines import farm
 from tests.jenkins.pipelines.conftest import commit
-from tests.jenkins.pipelines.parent import CATALOG, FEW, LABELS, PASSED, ROWS, STAGES, Parent, on_a_farm, results
+from tests.jenkins.pipelines.parent import FEW, LABELS, PASSED, ROWS, STAGES, Parent, on_a_farm, results
 from tests.jenkins.pipelines.parent_faults import FAULTS
 from tests.jenkins.runner import Trace, check
 from tests.shared import once
@@ -177,23 +177,6 @@ def test_a_fault_promotes_nothing(after: tuple[Parent, Trace], fault: str) -> No
     assert results(trace, FEW[0])[stage] == result, trace.log
     assert words in trace.log
     assert parent.released(FEW[0]) == set()
-
-
-@pytest.mark.slow
-def test_a_moving_tag_in_other_hands_is_left_to_a_person(after: tuple[Parent, Trace]) -> None:
-    """Somebody gave it another image, or the registry says by mistake that it is not there: no tag is set."""
-    parent, good = after
-    row, moving = FEW[0], str(CATALOG["release"])
-    release = f"{parent.path}/{row}"
-    [foreign] = parent.staged(row)
-    parent.registry.copy(f"{parent.path}-staging/{row}", foreign, release, moving)
-    for words in ("which no promotion released", "lists this tag and says that it is not there"):
-        trace = parent.run([row], branch="main", only=["Promote"], after=good)
-        assert trace.result == "FAILURE", trace.log
-        assert words in trace.log
-        assert parent.registry.tags(release) == {moving: foreign}
-        parent.registry.fails("GET", f"{release}/manifests/{moving}$", 404)
-    parent.registry.keeper.faults.clear()
 
 
 @pytest.mark.slow

@@ -3,8 +3,6 @@
 The description comes from the npm package that its publishers make of it; `make host-apis` runs this.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -18,23 +16,19 @@ INSIDE = "package/generated/api.github.com.json"
 USED = {
     "/orgs/{org}": ("get",),
     "/orgs/{org}/repos": ("get",),
-    "/repos/{owner}/{repo}": ("get",),
     "/repos/{owner}/{repo}/commits/{ref}": ("get",),
     "/repos/{owner}/{repo}/commits/{ref}/check-runs": ("get",),
     "/repos/{owner}/{repo}/commits/{ref}/status": ("get",),
     "/repos/{owner}/{repo}/contents/{path}": ("get",),
-    "/repos/{owner}/{repo}/issues/{issue_number}/comments": ("get", "post"),
+    "/repos/{owner}/{repo}/issues/{issue_number}/comments": ("post",),
     "/repos/{owner}/{repo}/pulls": ("get", "post"),
     "/repos/{owner}/{repo}/pulls/{pull_number}": ("get", "patch"),
-    "/repos/{owner}/{repo}/pulls/{pull_number}/merge": ("put",),
-    "/repos/{owner}/{repo}/pulls/{pull_number}/requested_reviewers": ("post",),
     "/users/{username}": ("get",),
     "/users/{username}/repos": ("get",),
 }
 NESTED = {"head", "base", "statuses", "check_runs"}  # fields kept with their own fields; of others the type alone
 READ = {  # fields that an answer may lack and the tool reads
-    "allow_auto_merge", "allow_merge_commit", "allow_rebase_merge", "allow_squash_merge", "archived", "body", "content",
-    "draft", "encoding", "requested_reviewers",
+    "archived", "body", "content", "draft", "encoding",
 }  # fmt: skip
 KEPT = ("type", "enum", "minLength", "maxLength", "minimum", "maximum")
 

@@ -28,7 +28,7 @@ from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 from pip_settings import index_options
 
-from .fit import Image, damage, installed, misfits, read_image, without_wheel
+from .fit import Image, damage, installed, misfits, read_image
 from .locks import Pin, read_requirements, read_uv_lock
 from .uv import CACHE, FAILED, WRONG_USE, reason, stop, uv
 
@@ -53,9 +53,9 @@ def install(pins: list[Pin], folder: Path, wheels: Path) -> None:
     """Install pins by hash, from wheels, without what they depend on. wheels: the folder of the carried ones."""
     carried, others = [pin for pin in pins if pin.carried], [pin for pin in pins if not pin.carried]
     from_index = [f"--index={index['name']}={index['url']}" for index in explicit_indexes(folder, pins)]
-    from_folder = ["--no-index", f"--find-links={wheels}"]
-    for chosen, options in ((carried, from_folder), (others, [BEST_MATCH, *from_index, *index_options()])):
-        text = "".join(f"{pin.line}\n" for pin in chosen)
+    beside = f"--find-links {wheels}\n" if wheels.is_dir() else ""  # an owner's wheel may lie there too
+    for chosen, options in ((carried, ["--no-index"]), (others, [BEST_MATCH, *from_index, *index_options()])):
+        text = beside + "".join(f"{pin.line}\n" for pin in chosen)
         command = (*FROM_WHEELS, *options, "--requirements=-")
         # What an earlier build downloaded needs no index again; the hashes say that it is the same.
         if chosen and CACHE.is_mount() and uv(*command, "--offline", folder=folder, text=text).returncode == 0:
@@ -94,7 +94,7 @@ def add(pins: list[Pin], folder: Path, wheels: Path, image: Image) -> str:
         stop(f"the lock does not fit the image {image.name}: {'; '.join(found)}. {WAYS_OUT}")
     before = {name: Version(one.version) for name, one in installed().items()}
     missing = [pin for pin in pins if before.get(pin.name) != pin.version]
-    if found := list(without_wheel(missing)):
+    if found := [f"{pin.name} {pin.version}" for pin in missing if not pin.fits]:
         stop(
             f"no wheel for Python {image.python} of this image: {', '.join(found)}. Take a version that has one, or "
             "build the wheel in the devel image and put it into wheels/"
@@ -120,12 +120,12 @@ def main(base: Path) -> None:
     os.umask(0o022)  # the image's user reads what root installs
     folder = (arguments.project or Path()).resolve()
     if arguments.lock:
-        pins = read_requirements(arguments.lock, arguments.wheels)
-        folder, wheels = Path("/"), (arguments.wheels or Path()).resolve()
+        folder, wheels = Path("/"), (arguments.wheels or Path("wheels")).resolve()
+        pins = read_requirements(arguments.lock, wheels)
     else:
+        wheels = folder / "wheels"
         choice = [f"--{kind}={name}" for kind in ("group", "extra") for name in getattr(arguments, kind)]
         pins = read_uv_lock(folder, choice)
-        wheels = folder / "wheels"
     print(f"base-install: {add(pins, folder, wheels, read_image(base))}")
     if arguments.project:
         install_project(folder)

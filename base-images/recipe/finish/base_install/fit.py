@@ -10,11 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
-from packaging.tags import sys_tags
-from packaging.utils import NormalizedName, canonicalize_name, parse_wheel_filename
+from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import Version
-
-from .locks import Pin
 
 Versions = Mapping[NormalizedName, Version]
 # The CUDA that a package is made for: nvidia-cublas-cu12, cupy-cuda12x, faiss-gpu-cu12, torchvision 0.25+cu128.
@@ -63,14 +60,6 @@ def misfits(packages: Versions, image: Image) -> Iterator[str]:
             yield f"{name} {version}: made for CUDA {made_for[1]}, the image has CUDA {image.cuda}"
 
 
-def without_wheel(pins: Iterable[Pin]) -> Iterator[str]:
-    """Yield in one phrase each pin that has no wheel for this Python and platform, as far as the lock lists wheels."""
-    tags = set(sys_tags())
-    for pin in (pin for pin in pins if pin.wheels is not None):
-        if not any(tags & parse_wheel_filename(wheel)[3] for wheel in pin.wheels or ()):
-            yield f"{pin.name} {pin.version} ({'wheels for other platforms' if pin.wheels else 'source only'})"
-
-
 def installed() -> dict[NormalizedName, metadata.Distribution]:
     """Return the packages of this environment by name; those that base-install itself runs with are not in it."""
     found = metadata.distributions(path=[sysconfig.get_path("purelib")])
@@ -89,7 +78,8 @@ def damage(image: Image, added: Iterable[NormalizedName]) -> Iterator[str]:
     """Yield in one phrase what packages did to the image: replaced a file, or brought a library a second time."""
     now = installed()
     own = [name for name in image.held if name in now]
-    files = {path: (name, digest) for name in own for path, digest in recorded(now[name]).items()}
+    # What the image left out of a package is in its record all the same.
+    files = {path: (name, digest) for name in own for path, digest in recorded(now[name]).items() if path.exists()}
     libraries = {match[1]: name for path, (name, _) in files.items() if (match := LIBRARY.fullmatch(path.name))}
     for name in added:
         new = recorded(now[name])

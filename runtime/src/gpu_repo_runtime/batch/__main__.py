@@ -37,12 +37,9 @@ def start(package: str, arguments: Sequence[str]) -> int:
 
 def _open_closed() -> None:
     """Open the null device for closed standard streams: else a file of the result could get the number of one."""
-    for number, name in ((0, "stdin"), (1, "stdout"), (2, "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-            setattr(sys, name, open(number, "r+b" if not number else "w", closefd=False))  # noqa: SIM115
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest number that is free
+        pass
+    os.close(number)
 
 
 def die_with(parent: int) -> None:

@@ -18,7 +18,7 @@ def ahead(
     Close it, for example with contextlib.closing, when not all of the items are taken.
     """
     made: queue.Queue[tuple[bool, Item | BaseException | None]] = queue.Queue(depth)
-    closed, taken = threading.Event(), threading.Event()
+    closed = threading.Event()
 
     def put(last: bool, item: Item | BaseException | None) -> bool:
         while not closed.is_set():
@@ -36,9 +36,8 @@ def ahead(
                 if not put(False, item):
                     return
                 del item
-                while alone and not made.empty() and not closed.is_set():
-                    taken.wait(0.1)
-                    taken.clear()
+                while alone and not made.empty() and not closed.wait(0.01):
+                    continue
             put(True, None)
         except BaseException as error:
             put(True, error)
@@ -48,7 +47,6 @@ def ahead(
     try:
         while True:
             last, item = made.get()
-            taken.set()
             if not last:
                 yield item  # type: ignore[misc]
                 # Not held until the next one comes.

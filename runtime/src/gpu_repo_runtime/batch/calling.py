@@ -4,6 +4,7 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ..contract import ContractError
@@ -11,9 +12,10 @@ from ..interface import Interface, WrongAnswer
 from ..tables import answer_columns
 from .exits import BadConfiguration
 from .making import Maker, plain_fields
+from .messages import one_line
 from .outputs import is_plain, native, said_columns
 from .parts import Columns, Part
-from .results import Answers, check_count, schema_of, table_of_columns
+from .results import Answers, schema_of, table_of_columns
 from .tabular import TableMaker
 
 # The column of an output that is not an object.
@@ -28,15 +30,11 @@ class Caller:
 
     def __init__(self, interface: Interface, columns: Columns, parameters: Any = None, limit: int = 16 << 20) -> None:
         self.interface, self._parameters = interface, parameters
-        self._maker = Maker(interface, columns.typed, limit) if columns.typed else None
-        self._tables = (
-            TableMaker(interface, columns.typed, self._maker)
-            if columns.typed and self._maker and interface.table
-            else None
-        )
-        # Dicts of values that can be columns, which only the columns check.
+        self._shape = columns.typed.shape if columns.typed else None
+        own = TableMaker if interface.table else Maker
+        self._maker = own(interface, columns.typed, limit) if columns.typed else None
+        # Dicts without a class Output: only the columns check them.
         self._dicts = interface.dated or typing.get_origin(interface.output) is dict
-        self._calls_directly = self._dicts and interface.parameters is None and interface.table is None
         self._is_plain = is_plain(interface.output)
         self._wrapped = False
         self._schema = pa.schema([])
@@ -51,12 +49,19 @@ class Caller:
     @property
     def takes_tables(self) -> bool:
         """Tell whether the inputs of a batch are a table, and not a list."""
-        return self._tables is not None
+        return self.interface.table is not None
+
+    @property
+    def takes_numbers(self) -> bool:
+        """Tell whether inputs are objects whose fields are single numbers, and as small as these."""
+        return (
+            self._shape is not None
+            and self._shape.is_object
+            and not (self._shape.is_open or self._shape.texts | self._shape.blobs | self._shape.nested)
+        )
 
     def examples(self) -> list[Any]:
         """Return the model's examples as inputs. Raises BadConfiguration."""
-        if self.interface.is_text and self.interface.dated:
-            return list(self.interface.model.examples)
         try:
             return self.interface.examples()
         except ContractError as error:
@@ -67,47 +72,36 @@ class Caller:
         inputs = self.examples()
         answers = self.raw(inputs)
         if not self._dicts:
+            answers = self._dumped(answers)
             self._wrapped = not all(isinstance(answer, dict) for answer in answers)
-            answers = self._named(answers)
-        check_count(answers, len(inputs))
+        answers = self._named(answers)
         said = {} if self._dicts else said_columns(self.interface.output)
         self._schema = schema_of(answers, names, said)
         return answers, self._schema
 
     def inputs(self, part: Part, rows: Any) -> tuple[Any, dict[int, str]]:
         """Return the inputs of rows of a part, a list or a table, and why other rows are none: place -> reason."""
-        file = part.files[0]
-        if self._tables:
-            return self._tables.table(rows, file)
-        return self._maker.inputs(rows, file) if self._maker else (rows, {})
+        return self._maker.inputs(rows, part.files[0]) if self._maker else (rows, {})
 
-    def raw(self, inputs: list[Any]) -> Any:
-        """Call the model. Raises what it raises, and BadConfiguration for what is not a list of answers."""
-        if self._calls_directly:
-            return self.interface.model.predict([*inputs])
+    def raw(self, inputs: list[Any]) -> list[Any]:
+        """Return the model's own answers. Raises what it raises, and BadConfiguration for another number of them."""
         try:
-            answers = self.interface.call(inputs, self._parameters)
-            return answers if self._dicts else self._dumped(answers)
+            return self.interface.call(inputs, self._parameters)
         except WrongAnswer as error:
-            if error.index is None:
-                raise BadConfiguration(str(error)) from None
-            raise
+            raise BadConfiguration(str(error)) from None
 
     def answers(self, inputs: Any) -> tuple[Answers | pa.Table, dict[int, str]]:
         """Return the model's answers, dicts or a table, and of those that are not outputs the place and why."""
-        if self._dicts:
-            return self.raw(inputs), {}
+        if not self.takes_tables:
+            answers = self.raw(inputs)
+            return (self._named(answers), {}) if self._dicts else self._checked(answers)
         try:
-            if self._tables:
-                answer = self.interface.call_table(inputs, self._parameters)
-                if (table := self._as_table(answer, len(inputs))) is not None:
-                    return table, {}
-                answers: Sequence[Any] = self.interface.values_of(answer, len(inputs))
-            else:
-                answers = self.interface.call(inputs, self._parameters)
+            answer = self.interface.call_table(inputs, self._parameters)
+            if (table := self._as_table(answer, len(inputs))) is not None:
+                return table, {}
+            return self._checked(self.interface.values_of(answer, len(inputs)))
         except WrongAnswer as error:
             raise BadConfiguration(str(error)) from None
-        return self._checked(answers)
 
     def _as_table(self, answer: Any, rows: int) -> pa.Table | None:
         """Return the columns of an answer without an object for each row, None where pydantic has to look at it."""
@@ -132,13 +126,22 @@ class Caller:
                 bad[left.pop(error.index)] = f"the model's answer does not fit: {error}"
 
     def sizes(self, inputs: list[Any]) -> list[int]:
-        """Return what the inputs cost, as the model's `size` says."""
-        assert self.interface.size is not None
-        return list(map(self.interface.size, inputs))
+        """Return what the inputs cost, as the model's `size` says. Raises BadConfiguration."""
+        try:
+            found = list(map(self.interface.size or len, inputs))
+        except Exception as error:
+            raise BadConfiguration(f"`size` of the model fails: {one_line(error)}") from error
+        if strange := next((one for one in found if not isinstance(one, int | np.integer)), None):
+            raise BadConfiguration(f"`size` of the model returned {strange!r}: return a whole number")
+        return found
 
     def _dumped(self, answers: Sequence[Any]) -> list[Any]:
         found: list[Any] = self.interface.outputs.dump_python(self.interface.checked(answers))
         return found if self._is_plain else list(map(native, found))
 
     def _named(self, answers: list[Any]) -> Answers:
-        return [{PREDICTION: answer} for answer in answers] if self._wrapped else answers
+        if self._wrapped:
+            return [{PREDICTION: answer} for answer in answers]
+        if strange := next((type(one).__name__ for one in answers if not isinstance(one, dict)), ""):
+            raise BadConfiguration(f"predict returned a list with {strange}: return a dict for each input")
+        return answers

@@ -1,36 +1,32 @@
 """The command line: `run` predicts, `merge` completes shards, `train` learns, `profile` measures."""
 
 import argparse
-import csv
 import os
 import sys
 import traceback
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ..capacity import gpus_in
-from .addresses import masked
-from .arguments import (
+from .columns import DECLARED
+from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
+from .messages import masked, say, shown
+from .options import (
     above_zero,
     address,
     column_types,
     delimiter,
     encoding,
+    find_shard,
+    names,
     not_blank,
     positive,
     seconds,
     share,
     whole,
 )
-from .columns import DECLARED
-from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
-from .inputs import Dialect
-from .messages import say, shown
-from .parts import Limits
-from .predicting import INPUTS, TABLE_ROWS
-from .schema import Asked
-from .settings import RunOptions, Shard, find_shard
+from .parts import Dialect, Limits, Shard
+from .predicting import INPUTS, OBJECTS_OF_NUMBERS, TABLE_ROWS
 from .stop import Stop
 from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
 
@@ -52,7 +48,6 @@ def main(package: str, arguments: Sequence[str]) -> int:
     except SystemExit as ended:
         return int(ended.code or 0)
     try:
-        _check_folder()
         return int(options.start(options, arguments))
     except JobError as error:
         say(str(error))
@@ -69,14 +64,6 @@ def main(package: str, arguments: Sequence[str]) -> int:
         return RETRY
 
 
-def _check_folder() -> None:
-    """Raise BadConfiguration when the current folder was deleted: nothing is relative to it, and Python asks for it."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        raise BadConfiguration("the folder that the job was started in was deleted: start it in another one") from None
-
-
 def _parser(package: str) -> Parser:
     parser = Parser(prog=f"python -m gpu_repo_runtime.batch {package}", description=__doc__)
     parser.set_defaults(package=package)
@@ -84,39 +71,24 @@ def _parser(package: str) -> Parser:
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
-    what.add_argument(
-        "--input",
-        nargs="+",
-        action="extend",
-        required=True,
-        type=address,
-        metavar="PATH",
-        help="files, folders, quoted wildcards, URIs",
-    )
+    _add_input(what)
     what.add_argument(
         "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
     )
-    what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="when the names do not tell")
-    what.add_argument("--limit", type=positive, metavar="ROWS", help="the first rows of the input alone, for a trial")
-    what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV; , or a tab if not set")
-    what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files; UTF-8 if not set")
-    what.add_argument("--header", metavar="A,B", help="names of the columns of CSV files without a header")
-    what.add_argument("--null", metavar="WORD,WORD", help="words in CSV files that mean no value, for example NA")
-    what.add_argument(
-        "--same-input", action="store_true", help="a copy of the files, with other times, is the same input"
-    )
+    what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="if file names do not say it")
+    what.add_argument("--limit", type=positive, metavar="ROWS", help="only the first rows of the input, for a trial")
+    what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV: , or a tab")
+    what.add_argument("--quote", choices=['"', "'", "none"], help="around fields of CSV; none: a part of the text")
+    what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files: UTF-8")
+    what.add_argument("--header", type=names, default=[], metavar="A,B", help="column names of CSV without a header")
+    what.add_argument("--null", type=names, default=[], metavar="WORD,WORD", help="words in CSV for no value, as NA")
+    what.add_argument("--same-input", action="store_true", help="accept a copy of the files with other times")
     _add_columns(what)
-    what.add_argument("--keep", metavar="A,B", help="columns to copy to the output, '*' for all; the text's if not set")
-    what.add_argument(
-        "--types",
-        type=column_types,
-        default={},
-        metavar="A=TYPE,B=TYPE",
-        help=f"of kept columns: {', '.join(DECLARED)}",
-    )
-    what.add_argument(
-        "--parameter", action="append", default=[], metavar="NAME=VALUE", help="a field of the model's Parameters"
-    )
+    what.add_argument("--keep", type=names, metavar="A,B", help="columns to copy to the output, '*' for all")
+    types = f"of kept columns: {', '.join(DECLARED)}"
+    what.add_argument("--types", type=column_types, default={}, metavar="A=TYPE,B=TYPE", help=types)
+    own = "a field of the model's Parameters"
+    what.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", dest="parameters", help=own)
     for gone in ("--output-format", "--partition-by"):
         what.add_argument(gone, action=_Gone, help=argparse.SUPPRESS)
     errors = run.add_argument_group("bad rows")
@@ -126,14 +98,10 @@ def _parser(package: str) -> Parser:
     errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
     speed = run.add_argument_group("how")
     _add_device(speed)
-    speed.add_argument(
-        "--batch-size",
-        type=positive,
-        help=f"rows for one call of the model; {INPUTS}, or {TABLE_ROWS} for a model that takes tables",
-    )
-    speed.add_argument(
-        "--part-rows", type=positive, default=10_000, help="rows of an output file; a kill loses as many"
-    )
+    size = f"rows for one call of the model; {INPUTS}, {OBJECTS_OF_NUMBERS} for numbers, {TABLE_ROWS} for tables"
+    speed.add_argument("--batch-size", type=positive, help=size)
+    loss = "rows of an output file; a kill loses as many"
+    speed.add_argument("--part-rows", type=positive, default=10_000, help=loss)
     speed.add_argument("--part-bytes", type=positive, default=32 << 20, help="a part of large rows ends here")
     speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not set")
@@ -147,48 +115,26 @@ def _parser(package: str) -> Parser:
     return parser
 
 
+def _add_input(group: Any) -> None:
+    paths = "files, folders, quoted wildcards, URIs"
+    group.add_argument("--input", nargs="+", action="extend", required=True, type=address, metavar="PATH", help=paths)
+
+
 def _add_device(group: Any) -> None:
+    default, metavar = os.environ.get("DEVICE", "auto"), "|".join(DEVICES)
     group.add_argument(
-        "--device",
-        type=device_name,
-        metavar="|".join(DEVICES),
-        default=os.environ.get("DEVICE", "auto"),
-        help="or DEVICE in the environment",
+        "--device", type=device_name, metavar=metavar, default=default, help="or DEVICE in the environment"
     )
 
 
 def _add_columns(group: Any) -> None:
     group.add_argument("--column", metavar="NAME", help="the column with the text; text if not set")
-    group.add_argument(
-        "--columns", metavar="A,B", help="what an input is made of, in order; FIELD=COLUMN where names differ"
-    )
-    group.add_argument("--files", metavar="A,B", help="columns that hold addresses of files, for fields of bytes")
-    group.add_argument(
-        "--root", type=address, metavar="FOLDER", help="where relative addresses begin; beside the data if not set"
-    )
-
-
-def _asked(options: argparse.Namespace, keep: list[str] | None) -> Asked:
-    columns, files = _names(options.columns) or [], _names(options.files) or []
-    return Asked(options.column, columns, keep, files, options.root, getattr(options, "types", {}))
-
-
-def _names(text: str | None) -> list[str] | None:
-    try:
-        return None if text is None else [name for name in next(csv.reader([text], strict=True), []) if name]
-    except csv.Error as error:
-        raise BadConfiguration(f"{text!r} is no list of names: {error}") from None
-
-
-def _kept(options: argparse.Namespace) -> list[str] | None:
-    return _without_twice("--keep", _names(options.keep))
-
-
-def _without_twice(option: str, names: list[str] | None) -> list[str] | None:
-    twice = next((name for name, times in Counter(names or ()).items() if times > 1), None)
-    if twice:
-        raise BadConfiguration(f"{option} names {twice!r} twice")
-    return names
+    order = "columns of an input, in order; FIELD=COLUMN where names differ"
+    group.add_argument("--columns", type=names, default=[], metavar="A,B", help=order)
+    addresses = "columns that hold addresses of files, for fields of bytes"
+    group.add_argument("--files", type=names, default=[], metavar="A,B", help=addresses)
+    begin = "where relative addresses begin; next to the data if not set"
+    group.add_argument("--root", type=address, metavar="FOLDER", help=begin)
 
 
 def device_name(text: str) -> str:
@@ -213,18 +159,16 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--output", required=True, type=address, metavar="FOLDER", help="checkpoints, weights, metrics")
     train.add_argument("--epochs", type=positive, default=20)
     train.add_argument("--batch-size", type=positive, default=64, help="examples of one pass on one GPU")
-    train.add_argument("--accumulate", type=positive, default=1, help="batches for one change of the weights")
-    train.add_argument("--learning-rate", type=above_zero, default=0.003)
-    train.add_argument("--clip", type=above_zero, default=1.0, help="the largest norm of the gradients")
+    train.add_argument("--accumulate", type=positive, help="batches for one change of the weights; 1 if not set")
+    train.add_argument("--learning-rate", type=above_zero, help="0.003 if not set")
+    train.add_argument("--clip", type=above_zero, help="the largest norm of the gradients; 1 if not set")
     precisions = ["auto", "float32", "bfloat16", "float16"]
-    train.add_argument("--precision", choices=precisions, default="auto", help="auto: bfloat16 where the GPU has it")
-    train.add_argument("--parallel", choices=["ddp", "fsdp"], default="ddp", help="fsdp: GPUs share a network (torch)")
-    again = "compute activations again: less memory, more time (torch)"
-    train.add_argument("--gradient-checkpointing", action="store_true", help=again)
+    train.add_argument("--precision", choices=precisions, help="if not set: bfloat16 where the GPU has it (torch)")
     train.add_argument("--patience", type=whole, default=3, help="epochs without a better one; 0: no limit")
     train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
+    train.add_argument("--grace", type=seconds, default=25, help="time to save after SIGTERM or Ctrl-C")
     train.add_argument("--seed", type=whole, default=0)
-    train.add_argument("--loaders", type=whole, default=0, help="processes that read the data ahead (torch)")
+    train.add_argument("--loaders", type=whole, help="processes that read the data ahead (torch)")
     _add_device(train)
 
 
@@ -232,9 +176,7 @@ class _Gone(argparse.Action):
     """Rejects an option of an earlier version."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        parser.error(
-            f"{option_string} is gone: the result is Parquet; docs/batch.md shows how to turn it into other files"
-        )
+        parser.error(f"{option_string} is gone: the result is Parquet; docs/batch-engines.md shows how to convert it")
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):
@@ -245,12 +187,11 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
 
 
 def _add_profile(commands: Any) -> None:
-    profile = commands.add_parser("profile", help="show where the time goes on a small input", formatter_class=_Help)
-    profile.set_defaults(start=_profile)
-    profile.add_argument("--input", nargs="+", action="extend", required=True, type=address, metavar="PATH")
-    profile.add_argument(
-        "--output", type=address, metavar="FOLDER", help="for the chart and the trace; build/profile if not set"
-    )
+    profile = commands.add_parser("profile", help="show where time is spent on a small input", formatter_class=_Help)
+    profile.set_defaults(start=_profile, keep=None, types={})
+    _add_input(profile)
+    charts = "for the chart and the trace"
+    profile.add_argument("--output", type=address, default="build/profile", metavar="FOLDER", help=charts)
     _add_columns(profile)
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
     sizes = [8, 32, 64, 128, 256]
@@ -279,7 +220,13 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     # Only now: the framework looks for its GPU when it is imported.
     from .job import run_job
 
-    return run_job(_options(options, Shard(index, count, worker, workers)), arguments)
+    options.shard = Shard(index, count, worker, workers)
+    nulls, quote = tuple(options.null), options.quote or ""
+    options.dialect = Dialect(
+        options.delimiter or "", options.encoding or "", tuple(options.header), nulls, "" if quote == '"' else quote
+    )
+    options.limits = Limits(options.part_rows, options.part_bytes, options.max_row_bytes)
+    return run_job(options, arguments)
 
 
 def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -289,52 +236,15 @@ def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    take_local_gpu()
     from ..training.job import train_job
-    from ..training.loop import TrainOptions
-    from .output import FinishedElsewhere
 
-    try:
-        return train_job(TrainOptions(**{name: getattr(options, name) for name in TrainOptions.__dataclass_fields__}))
-    except FinishedElsewhere:
-        raise BadConfiguration(f"{options.output} holds the result of a batch job: take another --output") from None
+    return train_job(options)
 
 
 def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     take_local_gpu()
-    from .profiling import ProfileOptions, profile_job
+    from .profiling import profile_job
 
-    options.output = options.output or "build/profile"
-    options.asked = _asked(options, [])
-    own = ProfileOptions(**{name: getattr(options, name) for name in ProfileOptions.__dataclass_fields__})
     # A Ctrl-C inside of the model would look like a row that ends the process, which is a bad one.
     with Stop(0) as stop, stop.at_once("the model was profiled"):
-        return profile_job(own)
-
-
-def _options(options: argparse.Namespace, shard: Shard) -> RunOptions:
-    return RunOptions(
-        package=options.package,
-        input=options.input,
-        output=options.output,
-        format=options.format,
-        dialect=Dialect(
-            options.delimiter or "",
-            options.encoding or "",
-            tuple(_without_twice("--header", _names(options.header)) or ()),
-            tuple(_names(options.null) or ()),
-        ),
-        limit=options.limit,
-        asked=_asked(options, _kept(options)),
-        parameters=options.parameter,
-        same_input=options.same_input,
-        on_error=options.on_error,
-        max_bad=options.max_bad,
-        device=options.device,
-        batch_size=options.batch_size,
-        limits=Limits(options.part_rows, options.part_bytes, options.max_row_bytes),
-        shard=shard,
-        grace=options.grace,
-        metrics_file=options.metrics_file,
-        push_gateway=options.push_gateway,
-    )
+        return profile_job(options)

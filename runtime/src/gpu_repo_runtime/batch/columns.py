@@ -3,18 +3,17 @@
 A later value that does not fit its column is a bad row. Lists and objects of JSON are kept as JSON text.
 """
 
-import datetime
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from .exits import BadInput
 from .parts import INPUT
 
 # What pyarrow and Python raise when values do not fit a column.
@@ -68,10 +67,19 @@ def _fits(value: Any, form: pa.DataType) -> bool:
     if type(value) not in _TAKES[form]:
         return False
     if isinstance(value, str):
-        return value.isascii() or not any("\ud800" <= sign <= "\udfff" for sign in value)
+        return is_utf8(value)
     if form == pa.float64():
         return abs(value) <= EXACT if isinstance(value, int) else True
     return bool(form == pa.bool_()) or -(2**63) <= value < 2**63
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether a text has no half characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unfit(value: Any, field: pa.Field) -> str:
@@ -87,16 +95,17 @@ def _unfit(value: Any, field: pa.Field) -> str:
 # CSV
 
 
-def text_field(name: str, cells: Iterable[str | None]) -> pa.Field:
+def text_field(name: str, cells: Sequence[str]) -> pa.Field:
     """Return the column that the first cells of a CSV file begin.
 
     Whole numbers are int64, other numbers double, true and false bool; anything else is text, such as a number with
     leading zeros, a date, or a number that its type would round.
     """
-    some = [cell for cell in cells if cell]
+    some = pa.array([cell for cell in cells if cell], pa.string())
     for form in (pa.int64(), pa.float64(), pa.bool_()):
-        if some and all(_cell(cell, form) is not None for cell in some):
-            return pa.field(name, form)
+        field = pa.field(name, form)
+        if len(some) and not text_column(some, field)[1]:
+            return field
     return pa.field(name, pa.string())
 
 
@@ -122,7 +131,8 @@ def _is_as_written(cells: pa.Array, found: pa.Array) -> bool:
     if types.is_integer(found.type):
         return bool(pc.all(pc.equal(found.cast(pa.string()), cells)).as_py() is not False)
     if types.is_floating(found.type):
-        return bool(pc.all(pc.less(pc.abs(found), float(EXACT))).as_py() is not False)
+        leading_zero = pc.match_substring_regex(cells, "^[+-]?0[0-9]")
+        return bool(pc.all(pc.and_not(pc.less(pc.abs(found), float(EXACT)), leading_zero)).as_py() is not False)
     return not types.is_boolean(found.type)
 
 
@@ -144,27 +154,17 @@ def _cell(text: str, form: pa.DataType) -> Any:
 # Parquet
 
 
-def common_schema(schemas: Sequence[pa.Schema]) -> tuple[pa.Schema, dict[str, str]]:
-    """Return one schema for Parquet files, as pyarrow joins them, and why columns have no common type: name -> reason.
-
-    Such a column has the type of the first file.
-    """
-    plain = [pa.schema([field.with_type(_plain(field.type)) for field in schema]) for schema in schemas]
-    if len(plain) == 1:
-        return plain[0], {}
+def common_field(name: str, schemas: Sequence[pa.Schema]) -> pa.Field:
+    """Return the type of a column of Parquet files, as pyarrow joins them. Raises BadInput where there is none."""
+    fields = [schema.field(name) for schema in schemas if name in schema.names]
     try:
-        return pa.unify_schemas(plain, promote_options="permissive"), {}
-    except pa.ArrowException:
-        pass
-    found: dict[str, pa.Schema] = {}
-    bad: dict[str, str] = {}
-    for field in (field for schema in plain for field in schema):
-        own = pa.schema([field])
-        try:
-            found[field.name] = pa.unify_schemas([found.get(field.name, own), own], promote_options="permissive")
-        except pa.ArrowException as error:
-            bad[field.name] = " ".join(str(error).split())
-    return pa.schema([schema.field(0) for schema in found.values()]), bad
+        plain = [pa.schema([field.with_type(_plain(field.type))]) for field in fields]
+        return pa.unify_schemas(plain, promote_options="permissive").field(0)
+    except pa.ArrowException as error:
+        raise BadInput(
+            f"column {name!r} has no common type in the input: {' '.join(str(error).split())}; leave it out with "
+            f"--keep, or set one with --types {name}=..."
+        ) from None
 
 
 def _plain(form: pa.DataType) -> pa.DataType:
@@ -204,74 +204,3 @@ def _why(row: pa.Table, schema: pa.Schema, error: Exception) -> str:
             words = "is not UTF-8" if "UTF8" in str(own) else f"does not fit: {' '.join(str(own).split())[:300]}"
             return f"{'the input' if field.name == INPUT else f'column {field.name!r}'} {words}"
     return " ".join(str(error).split())[:300]
-
-
-def with_declared(schema: pa.Schema, declared: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the columns with the types of --types."""
-    return pa.schema([pa.field(one.name, declared[one.name]) if one.name in declared else one for one in schema])
-
-
-# Answers of a model
-
-
-def answer_field(name: str, values: Sequence[Any]) -> pa.Field:
-    """Return the column of answers whose type is not declared, as the examples show it. Raises one of UNFIT."""
-    form = pa.array(list(map(plain, values))).type
-    if types.is_null(form):
-        raise TypeError(f"the answers contain only None under {name!r}: the type of the column is unknown")
-    if types.is_list(form) and types.is_floating(form.value_type):
-        form = pa.list_(pa.float32())
-    return pa.field(name, form)
-
-
-def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    """Return answers as a column. Raises one of UNFIT when one of them would be changed."""
-    if types.is_list(field.type) and types.is_floating(field.type.value_type):
-        found = pa.array(values, field.type)
-        numbers = found.flatten().to_numpy(zero_copy_only=False)
-        truths = any({bool, np.bool_} & set(map(type, one)) for one in values if isinstance(one, list | tuple))
-        if truths or (np.isinf(numbers).any() and _more_infinite(values, numbers)):
-            raise ValueError(f"a number that {field.type} cannot hold")
-        return found
-    some = list(map(plain, values))
-    found = pa.array(some, field.type)
-    if not all(map(_same, some, found.to_pylist())):
-        raise ValueError(f"a value that {field.type} cannot hold as it is")
-    return found
-
-
-def _more_infinite(values: Sequence[Any], found: np.ndarray) -> bool:
-    """Tell whether numbers of lists have become infinite."""
-    given = pa.array(values, pa.list_(pa.float64())).flatten().to_numpy(zero_copy_only=False)
-    return bool(np.isinf(given).sum() != np.isinf(found).sum())
-
-
-def _same(given: Any, found: Any) -> bool:
-    if isinstance(given, dict):
-        held = found if isinstance(found, dict) else dict(found)
-        return all(_same(one, held.get(key)) for key, one in given.items() if one is not None)
-    if isinstance(given, list):
-        return len(given) == len(found) and all(map(_same, given, found))
-    if isinstance(given, float) and isinstance(found, float):
-        return found == given or np.float32(given) == found or (given != given and found != found)
-    kinds = (bool, str, datetime.date)
-    same_kind = all(isinstance(given, kind) is isinstance(found, kind) for kind in kinds)
-    return given is None or (same_kind and given == found)
-
-
-def plain(value: Any) -> Any:
-    """Return arrays of NumPy as lists, and its scalars as numbers. Raises TypeError for a set, which has no order."""
-    if isinstance(value, set | frozenset):
-        raise TypeError("a set has no order: return a sorted list")
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, memoryview):
-        return bytes(value)
-    if getattr(getattr(value, "dtype", None), "kind", "") == "M":
-        exact = value.astype("datetime64[us]")
-        if not np.all((exact == value) | np.isnat(value)):
-            raise ValueError("a time with parts of a microsecond")
-        value = exact
-    return value.tolist() if hasattr(value, "tolist") else value

@@ -1,13 +1,9 @@
 """The exit codes of the job. They are a contract: the rules of the Kubernetes Job in deploy/base read them.
 
-| code | meaning | what the Job does |
-|---|---|---|
-| 0 | done, every row accounted for | the index is complete |
-| 1 | something outside the input and the settings failed: GPU, disk, network | tries again |
-| 65 | bad input (EX_DATAERR of sysexits.h) | gives up this index |
-| 78 | bad configuration (EX_CONFIG of sysexits.h) | gives up the whole job |
-| 130 | stopped by Ctrl-C; start again to go on | - |
-| 143 | stopped by SIGTERM; start again to go on | starts again |
+Exit codes: 0 done, or this shard is done; 1 GPU, disk or network failed, or too little memory for the model (Kubernetes
+tries three times per index); 65 bad input (fails this index); 78 wrong options, another plan, changed input, unusable
+model, no permission (fails the Job); 130 Ctrl-C; 143 SIGTERM (Kubernetes starts it again); 128 and more killed, usually
+for memory, or the model crashed the process.
 """
 
 import errno

@@ -5,46 +5,42 @@ import gc
 import importlib
 import json
 import traceback
+from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from .. import device, weights
 from ..contract import ContractError, ran
-from ..device.origin import is_project
-from ..interface import LENGTHS, Interface
+from ..interface import Interface
 from ..words import words_of
 from .calling import Caller
 from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
 from .inputs import PLAN, find_files
 from .messages import one_line, say
-from .output import FinishedElsewhere, Output, check_columns
-from .parameters import as_json, parameters_of
+from .options import parameters_of
+from .output import FinishedElsewhere, Output
 from .parts import FILE, INPUT, ROW
 from .plan import Plan, code_fingerprint, weights_fingerprint
 from .predicting import Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
-from .publishing import check_ours, judge_published, lost_parts, missing_parts, publish
+from .publishing import check_ours, check_published, missing_parts, publish
 from .reading import first_rows
 from .run import Run
 from .schema import find_columns
-from .settings import RunOptions
 from .stop import Stop
 
 RESERVED = [FILE, ROW]
 
 
-def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
+def run_job(options: Namespace, arguments: Sequence[str]) -> int:
     """Do the work of this process and return the exit code 0. Raises JobError."""
     with Stop(options.grace) as stop:
         with stop.at_once("the input was looked at and the model loaded"):
             output, plan, predictor, device_name = _prepare(options)
-        if output.is_complete and not _reopened(output):
+        if output.is_complete:
+            check_published(output, options.max_bad)
             say(f"{options.output} is complete already; nothing to do")
-            judge_published(output, options.max_bad)
             return DONE
         try:
             _work(options, arguments, output, plan, predictor, stop, device_name)
@@ -53,27 +49,18 @@ def run_job(options: RunOptions, arguments: Sequence[str]) -> int:
         return DONE
 
 
-def _reopened(output: Output) -> bool:
-    """Begin a complete output again if parts of it are lost; tell whether they are."""
-    lost = lost_parts(output)
-    if lost:
-        say(
-            f"the output was complete, and now {len(lost)} parts are lost or changed, for example {lost[0]}: made again"
-        )
-        output.reopen()
-    return bool(lost)
-
-
-def _prepare(options: RunOptions) -> tuple[Output, Plan, Predictor, str]:
+def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
     files = find_files(options.input, options.format, options.output, options.dialect)
     interface = import_model(options.package)
-    columns = find_columns(files, interface, options.asked, options.limits)
+    columns = find_columns(files, interface, options, options.limits)
     parameters = parameters_of(interface, options.parameters)
     if options.limit is not None:
-        files = first_rows(files, options.limit, options.limits)
+        files = first_rows(files, options.limit, columns, options.limits)
     clash = set(columns.kept.names) & {*RESERVED, INPUT}
     if clash:
-        raise BadConfiguration(f"the column {min(clash)!r} cannot be kept: the output has one of this name")
+        raise BadConfiguration(
+            f"the output has a column {min(clash)!r} already: leave it out of --keep; file and row join both"
+        )
     device_name = choose_device(options.device)
     output = Output(options.output)
     check_ours(output, options.output, PLAN)
@@ -82,7 +69,6 @@ def _prepare(options: RunOptions) -> tuple[Output, Plan, Predictor, str]:
     gc.freeze()
     caller = Caller(interface, columns, parameters, options.limits.row_size)
     predictor = Predictor(caller, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
-    check_columns(pa.schema([*columns.kept, *predictor.schema]))
     plan = Plan(
         files,
         columns,
@@ -91,8 +77,9 @@ def _prepare(options: RunOptions) -> tuple[Output, Plan, Predictor, str]:
         options.on_error,
         predictor.schema,
         code_fingerprint(options.package),
-        as_json(parameters),
+        parameters,
         weights_fingerprint(options.package, weights.digest(interface.model)),
+        options.limit,
     )
     output.prepare()
     plan.settle(output, options.same_input)
@@ -109,14 +96,11 @@ def merge_job(location: str, max_bad: float) -> int:
     if plan is None:
         raise BadConfiguration(f"{location} is not an output of this job: it has no {PLAN}")
     if output.is_complete:
-        if lost := lost_parts(output):
-            raise JobError(f"{len(lost)} parts are lost or changed, for example {lost[0]}: `run` makes them again")
+        check_published(output, max_bad)
         say(f"{location} is complete already")
-        judge_published(output, max_bad)
         return DONE
-    found = json.loads(plan)
     records = output.records()
-    missing = missing_parts(records, len(found.get("together") or found["files"]))
+    missing = missing_parts(records, json.loads(plan)["units"])
     if missing and not output.is_complete:
         some = ", ".join(missing[:5])
         raise JobError(
@@ -144,8 +128,6 @@ def import_model(package: str) -> Interface:
         own = module.Model
     except (ImportError, SyntaxError, SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"src/{package}/model.py cannot be imported: {words_of(error)}") from error
-    if module.__file__:
-        is_project(Path(module.__file__).parent)
     try:
         interface = Interface(own())
     except ContractError as error:
@@ -153,9 +135,7 @@ def import_model(package: str) -> Interface:
     except (SystemExit, *MISTAKES) as error:
         raise BadConfiguration(f"the model cannot be made: {one_line(error)}") from error
     for deprecation in interface.deprecations:
-        # Here `lengths` stays: a tokenizer is faster with many texts at once.
-        if deprecation != LENGTHS.format(file=interface.file):
-            say(deprecation)
+        say(deprecation)
     return interface
 
 
@@ -175,7 +155,7 @@ def load_model(model: Any, device_name: str) -> None:
 
 
 def _work(
-    options: RunOptions,
+    options: Namespace,
     arguments: Sequence[str],
     output: Output,
     plan: Plan,
@@ -194,10 +174,7 @@ def _work(
             say(f"resuming: {run.found} parts are done")
         run(stop, options.max_bad)
         code = DONE
-    except FinishedElsewhere:
-        code = DONE
-        raise
-    except JobError as error:
+    except (JobError, FinishedElsewhere) as error:
         code = error.code
         raise
     finally:
@@ -213,7 +190,7 @@ def _work(
         raise
 
 
-def _complete(options: RunOptions, output: Output, plan: Plan, name: str, record: RunRecord) -> None:
+def _complete(options: Namespace, output: Output, plan: Plan, name: str, record: RunRecord) -> None:
     """Publish the result when nothing is missing."""
     missing = missing_parts(output.records(), len(plan.units))
     if output.is_complete:

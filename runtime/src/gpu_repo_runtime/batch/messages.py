@@ -5,10 +5,16 @@ import re
 import sys
 
 from ..words import words_of
-from .addresses import masked
 
+# Up to the last @ before the path. A password may hold a slash that nobody escaped; a port is not one.
+_PASSWORD = re.compile(r"(\w://[^/@:\s]*:)(?:[^/\s]*|(?!\d+/)\S*)@")
 # What moves the cursor, colours, turns the direction of writing or ends a line: an input may hold it in its names.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def masked(text: str) -> str:
+    """Return the text with *** in place of the password in each scheme://user:password@host."""
+    return _PASSWORD.sub(r"\1***@", text)
 
 
 def shown(text: str) -> str:
@@ -19,7 +25,7 @@ def shown(text: str) -> str:
 def say(text: str) -> None:
     """Write a line for people to the standard error output, above a bar if there is one."""
     line = f"job: {shown(text)}"
-    # Whoever reads the output may have gone; that is no reason to end the job.
+    # The reader of the output may have gone; that is no reason to end the job.
     with contextlib.suppress(OSError, ValueError):
         # Only a bar that is there has to make room.
         if bars := getattr(sys.modules.get("tqdm"), "tqdm", None):

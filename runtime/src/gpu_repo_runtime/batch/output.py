@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from .addresses import masked
-from .exits import BadConfiguration
+from .exits import DONE, BadConfiguration
 from .inputs import open_filesystem
-from .parts import Part, part_name
+from .messages import masked
+from .parts import Part
 
 DATA, WAITING, TEMPORARY, QUARANTINE, SUCCESS = "data", "_parts", "_tmp", "_quarantine", "_SUCCESS"
 READERS = 16
 _KEY = b"job"
-_RARE = ("versions", "uncounted", "quarantine")
+_RARE = ("versions", "uncounted", "cause", "quarantine")
 _QUARANTINED = pa.schema(
     [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())]
 )
@@ -33,13 +34,15 @@ _QUARANTINED = pa.schema(
 class FinishedElsewhere(Exception):
     """Another worker has published the result while this one was writing a part of it."""
 
+    code = DONE
+
 
 @dataclass
 class Record:
     """The footer of a part: of its `rows`, `written` are in it and `bad` ones in quarantine or left out.
 
-    uncounted: of the bad ones those that stand for an unknown number of rows. quarantine: the bytes of the file with
-    its bad rows. size: of the part's own file.
+    uncounted: of the bad ones those that stand for an unknown number of rows. cause: the most frequent reason of the
+    bad ones, and their number. quarantine: the bytes of the file with its bad rows. size: of the part's own file.
     """
 
     unit: int
@@ -51,6 +54,7 @@ class Record:
     files: list[str]
     versions: dict[str, str] = field(default_factory=dict)
     uncounted: int = 0
+    cause: dict[str, int] = field(default_factory=dict)
     quarantine: int = 0
     size: int = field(default=0, compare=False)
 
@@ -84,11 +88,8 @@ class Output:
         if not make and not Path(path).is_dir():
             raise BadConfiguration(f"there is no folder {location}")
         try:
-            if make:
-                Path(path).mkdir(parents=True, exist_ok=True)
-        except (FileExistsError, NotADirectoryError):
-            raise BadConfiguration(f"the output {location} is a file; it has to be a folder") from None
-        except (FileNotFoundError, PermissionError) as error:
+            Path(path).mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError, FileNotFoundError, PermissionError) as error:
             raise BadConfiguration(f"the output folder {location} cannot be made: {error}") from None
 
     @property
@@ -97,23 +98,18 @@ class Output:
         return DATA if not self._local or Path(self._root, DATA).is_dir() else WAITING
 
     @property
-    def root(self) -> Path:
-        """Return the folder."""
-        return Path(self._root)
-
-    @property
     def is_complete(self) -> bool:
         """Tell whether the result is published."""
         return self.has(SUCCESS)
 
-    def prepare(self, for_parts: bool = True) -> None:
+    def prepare(self) -> None:
         """Make the folders to write in, unless the output is complete."""
         if self._local and not self.is_complete:
             if Path(self._root, WAITING).is_dir():
                 # A folder for the result that someone has made; one with files in it is rejected at the end.
                 with contextlib.suppress(OSError):
                     Path(self._root, DATA).rmdir()
-            for name in (TEMPORARY, self.parts) if for_parts else (TEMPORARY,):
+            for name in (TEMPORARY, self.parts):
                 Path(self._root, name).mkdir(parents=True, exist_ok=True)
 
     def has(self, name: str) -> bool:
@@ -149,10 +145,9 @@ class Output:
             folder = name.rpartition("/")[0]
             if folder and folder not in (WAITING, DATA):
                 os.makedirs(f"{self._root}/{folder}", exist_ok=True)
-            with open(temporary, "xb", buffering=0) as file:
-                rest = memoryview(content)
-                while rest:
-                    rest = rest[file.write(rest) :]
+            with open(temporary, "xb") as file:
+                file.write(content)
+                file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except OSError as error:
@@ -214,17 +209,13 @@ class Output:
         os.fsync(folder)
         os.close(folder)
 
-    def reopen(self) -> None:
-        """Begin a complete output again."""
-        self.delete(SUCCESS)
-        for name in (TEMPORARY, DATA) if self._local else ():
-            Path(self._root, name).mkdir(exist_ok=True)
-
-    def write_part(self, part: Part, table: pa.Table, quarantine: bool, versions: dict[str, str]) -> Record:
+    def write_part(self, part: Part, table: pa.Table, kept: pa.Schema | None, versions: dict[str, str]) -> Record:
         """Write a part, which is finished from then on; its bad rows are written before it.
 
-        versions: the ETags of its files, where a store has them.
+        kept: the columns that bad rows are written with, None to leave them out. versions: the ETags of the part's
+        files, where a store has them.
         """
+        reasons = Counter(_stored(reason) for one in part.bad for reason in [one.reason] * one.count)
         record = Record(
             unit=part.unit,
             index=part.index,
@@ -235,11 +226,13 @@ class Output:
             files=[file.name for file in part.files],
             versions=versions,
             uncounted=sum(one.uncounted for one in part.bad),
+            cause=dict(reasons.most_common(1)),
         )
         name = f"{record.name}.parquet"
-        if quarantine and part.bad:
-            rows = [asdict(one) | {"reason": _stored(one.reason)} for one in part.bad]
-            content = as_bytes(pa.Table.from_pylist(rows, _QUARANTINED))
+        if kept is not None and part.bad:
+            rows = [one.kept | vars(one) | {"reason": _stored(one.reason)} for one in part.bad]
+            more = [field for field in kept if field.name not in _QUARANTINED.names]
+            content = as_bytes(pa.Table.from_pylist(rows, pa.schema([*_QUARANTINED, *more])))
             record.quarantine = content.size
             self.write(f"{QUARANTINE}/{name}", content)
         footer = table.replace_schema_metadata({_KEY: json.dumps(record.as_dict())})
@@ -273,6 +266,16 @@ class Output:
         return None
 
 
+def part_name(unit: int, index: int) -> str:
+    """Return the name of part `index` of a unit."""
+    return f"part-{unit:05d}-{index:06d}"
+
+
+def to_json(value: Any) -> bytes:
+    """Return the value as JSON for people to read, the same bytes for the same value."""
+    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
+
+
 def _numbers(name: str) -> tuple[int, int] | tuple[()]:
     words = name.removesuffix(".parquet").split("-")
     is_part = len(words) == 3 and words[0] == "part" and name.endswith(".parquet")
@@ -285,14 +288,6 @@ def as_bytes(table: pa.Table) -> pa.Buffer:
     texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
     pq.write_table(table, sink, compression="zstd", use_dictionary=texts, write_page_checksum=True)
     return sink.getvalue()
-
-
-def check_columns(schema: pa.Schema) -> None:
-    """Raise BadConfiguration for columns that readers of Parquet refuse, nested too deep for them."""
-    try:
-        pq.read_schema(pa.BufferReader(as_bytes(schema.empty_table())))
-    except (OSError, pa.ArrowException) as error:
-        raise BadConfiguration(f"the columns of the output are too deep for Parquet: {error}") from None
 
 
 def _stored(reason: str) -> str:

@@ -1,8 +1,10 @@
-"""Reader of Parquet files: pieces of their row groups in the types of the plan, and the bad rows."""
+"""Reader of Parquet files: their rows in the types of the plan, and the bad rows."""
 
 import base64
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,38 +15,37 @@ from pyarrow import types
 
 from .columns import cast
 from .exits import BadInput
-from .inputs import InputFile
-from .parquetcuts import Cut, cut
-from .parts import INPUT, ROW, UNCOUNTED, BadRow, Columns, Limits
-from .readers import Parsed, check_there
-from .textstreams import BROKEN
+from .parts import INPUT, ROW, BadRow, Columns, InputFile, Limits, Parsed, Piece
+from .text import BROKEN, check_there, damage_of
 
-OPTIONS = {"coerce_int96_timestamp_unit": "us", "page_checksum_verification": True, "pre_buffer": False}
-# First row, rows, the good ones (None where they were not read) and the bad ones.
-Piece = tuple[int, int, pa.Table | None, list[BadRow]]
+# How much of a row group is in memory at once while it is read.
+READ_ROWS = 16_384
+READ_BYTES = 4 << 20
+SAMPLE_ROWS = 256
+# With a buffer, pyarrow does not hold whole columns of a row group.
+OPTIONS = {
+    "coerce_int96_timestamp_unit": "us",
+    "page_checksum_verification": True,
+    "pre_buffer": False,
+    "buffer_size": READ_BYTES,
+}
 
 
 class ParquetReader:
-    """Reads a file. `cut` says where its parts end, None for a file that cannot be opened."""
+    """Reads a file piece by piece. The sizes of pieces follow from the footer and the first rows."""
 
     def __init__(self, file: InputFile, columns: Columns, limits: Limits) -> None:
+        """Raises Damaged, BadInput."""
         self._file, self._columns, self._limits = file, columns, limits
-        self.cut: Cut | None = None
-        self._broken = ""
         try:
             self._source = pq.ParquetFile(file.open(), **OPTIONS)
         except BROKEN as error:
-            if not file.blames(error):
-                raise
-            self._broken = f"{UNCOUNTED}the file cannot be read: {' '.join(str(error).split())}"
-            return
-        check_there(file.name, self._source.schema_arrow.names, columns)
+            raise damage_of(file, error, "the file cannot be read") from error
+        schema, metadata = self._source.schema_arrow, self._source.metadata
+        check_there(file.name, schema.names, columns)
         self._check_text()
-        rows = self._source.metadata.num_rows
-        self.rows = rows if file.most is None else min(rows, file.most)
-        there = set(self._source.schema_arrow.names)
-        self._names = [name for name in columns.names if name in there]
-        self.cut = cut(file, self._source, self._names, limits, self.rows)
+        self._names = [name for name in columns.names if name in schema.names]
+        self._groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
 
     def _check_text(self) -> None:
         if self._columns.typed:
@@ -55,34 +56,76 @@ class ParquetReader:
         if not any(test(form) for test in is_text):
             raise BadInput(f"{self._file.name}: column {self._columns.text!r} holds {form}, the model needs text")
 
-    def pieces(self, wants: Callable[[int, int], bool]) -> Iterator[Piece]:
-        """Yield the rows of the file; row groups without a row that is wanted are not read."""
-        if self.cut is None:
-            yield 0, 1, None, [BadRow(0, self._broken, uncounted=True)]
-            return
-        row = 0
-        for number in range(self._source.metadata.num_row_groups):
-            end = min(self.rows, row + self._source.metadata.row_group(number).num_rows)
-            if row < end and wants(row, end):
-                yield from self._group(number, row, end)
-            elif row < end:
-                yield row, end - row, None, []
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the rows of the file. Nothing is read of a row group of which no piece is loaded."""
+        row, total = 0, self._source.metadata.num_rows
+        at_once = min(READ_BYTES, self._limits.size)
+        for number, mean in enumerate(self._mean_bytes()):
+            rows = max(1, min(READ_ROWS, self._limits.rows, int(at_once / mean)))
+            group = _RowGroup(self._source.iter_batches(rows, [number], self._names, use_threads=False))
+            end = row + self._groups[number].num_rows
+            for place, begin in enumerate(range(row, end, rows)):
+                count = min(rows, end - begin)
+                load = partial(self._load, group, place, begin, count)
+                yield Piece(begin, count, count * mean, (begin + count) / total, load)
             row = end
 
-    def _group(self, number: int, row: int, end: int) -> Iterator[Piece]:
-        assert self.cut
+    def _mean_bytes(self) -> list[float]:
+        """Return the mean bytes of the rows of each row group, of the columns that are read."""
+        schema, own = self._source.metadata.schema, set(self._names)
+        columns = [n for n in range(len(schema)) if _is_in(schema.column(n).path, own)]
+        sizes = [sum(group.column(n).total_uncompressed_size for n in columns) for group in self._groups]
+        means = [max(1.0, size / max(1, group.num_rows)) for size, group in zip(sizes, self._groups, strict=True)]
+        # A value that comes again and again is in the file once: only reading tells how large such rows are.
+        if sum(size * group.num_rows for size, group in zip(sizes, self._groups, strict=True)) > self._limits.size:
+            rows = max(1, min(SAMPLE_ROWS, int(min(READ_BYTES, self._limits.size) / max(means))))
+            try:
+                first = next(self._source.iter_batches(rows, columns=self._names, use_threads=False), None)
+                means = [max(mean, first.nbytes / len(first)) for mean in means] if first else means
+            except BROKEN as error:
+                if not self._file.blames(error):
+                    raise
+        return means
+
+    def _load(self, group: "_RowGroup", place: int, row: int, count: int) -> Parsed:
         try:
-            size = self.cut.pieces[number]
-            for batch in self._source.iter_batches(size, [number], self._names, use_threads=False):
-                table = pa.Table.from_batches([batch])[: end - row]
-                if len(table):
-                    yield row, len(table), *_typed(table, row, self._columns, self._limits)
-                row += len(table)
+            table = pa.Table.from_batches([group.read(place)])
         except BROKEN as error:
             if not self._file.blames(error):
                 raise
             reason = f"the row group cannot be read: {' '.join(str(error).split())}"
-            yield row, end - row, None, [BadRow(row, reason, end - row)]
+            return None, [BadRow(row, reason, count)]
+        if len(table) != count:
+            raise BadInput(f"{self._file.name}: pyarrow returned {len(table)} rows for {count} from row {row} on")
+        return _typed(table, row, self._columns, self._limits)
+
+
+class _RowGroup:
+    """The batches of a row group, which can be read in their order only."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches, self._read = batches, 0
+        self._error: Exception | None = None
+
+    def read(self, place: int) -> pa.RecordBatch:
+        """Return a batch; those before it that were not read yet are passed over."""
+        if self._error:
+            raise self._error
+        try:
+            for _ in range(self._read, place):
+                next(self._batches)
+            found = next(self._batches)
+        except BROKEN as error:
+            self._error = error
+            raise
+        self._read = place + 1
+        return found
+
+
+def _is_in(path: str, names: set[str]) -> bool:
+    """Tell whether a path is that of a column, whose name may have dots, or leads into one."""
+    words = path.split(".")
+    return any(".".join(words[:count]) in names for count in range(1, len(words) + 1))
 
 
 def _typed(table: pa.Table, first: int, columns: Columns, limits: Limits) -> Parsed:
@@ -105,27 +148,19 @@ def _typed(table: pa.Table, first: int, columns: Columns, limits: Limits) -> Par
         bad |= dict.fromkeys(found[ROW].to_numpy()[missing].tolist(), f"no value in column {columns.text!r}")
         found = found.filter(pa.array(~missing))
     if table.nbytes > limits.row_size:
-        sizes = _row_sizes(table)
-        large = {
-            first + n: f"the row has {sizes[n]} bytes, more than --max-row-bytes"
-            for n in np.flatnonzero(sizes > limits.row_size).tolist()
-        }
-        bad |= large
+        sizes = {first + n: table.slice(n, 1).nbytes for n in range(len(table))}
+        large = {row: size for row, size in sizes.items() if size > limits.row_size}
+        bad |= {row: f"the row has {size} bytes, more than --max-row-bytes" for row, size in large.items()}
         found = found.filter(pc.invert(pc.is_in(found[ROW], pa.array([*large], pa.int64()))))
-    return found, [BadRow(row, bad[row], raw=as_json(table.slice(row - first, 1))) for row in sorted(bad)]
+    return found, [_bad_row(row, bad[row], table.slice(row - first, 1), kept) for row in sorted(bad)]
 
 
-def _row_sizes(table: pa.Table) -> np.ndarray:
-    """Return (rows,) int64: the bytes of the values of each row."""
-    sizes = np.zeros(len(table), np.int64)
-    for column in table.columns:
-        if any(test(column.type) for test in (types.is_string, types.is_binary, types.is_large_string)):
-            sizes += pc.binary_length(column).cast("int64").fill_null(0).to_numpy()
-        elif types.is_nested(column.type) or types.is_dictionary(column.type):
-            sizes += [column.slice(n, 1).nbytes for n in range(len(column))]
-        else:
-            sizes += column.nbytes // max(1, len(column))
-    return sizes
+def _bad_row(number: int, why: str, row: pa.Table, kept: pa.Schema) -> BadRow:
+    values = {}
+    for field in kept:
+        with suppress(pa.ArrowException, UnicodeDecodeError):
+            [values[field.name]] = row[field.name].cast(field.type).to_pylist()
+    return BadRow(number, why, raw=as_json(row), kept=values)
 
 
 def as_json(row: pa.Table) -> bytes | None:

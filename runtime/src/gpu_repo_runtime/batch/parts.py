@@ -1,11 +1,15 @@
-"""What is read, computed and written together: a part, which is a run of rows of the files of a unit."""
+"""What is read, computed and written together: a part, which is a run of rows of the files of a unit; and its files."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+from pyarrow import ArrowException, fs
 
-from .inputs import InputFile
-from .shapes import Taken
+from .fields import InputColumns
 
 FILE, ROW = "file", "row"
 # What an input of the model is made of: a text, a line of JSON, or a struct of columns.
@@ -13,6 +17,81 @@ INPUT = "__input__"
 # The column of a file of plain lines.
 LINE_COLUMN = "text"
 UNCOUNTED = "an unknown number of rows, at least 1: "
+
+
+COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
+# What Hive and Spark call a folder of rows without a value.
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How text files are written: the character between the fields of CSV, and the encoding; "" is the usual one.
+
+    header: the names of the columns of CSV files without a header. nulls: words that stand for no value. quote: the
+    character around fields of CSV, "none" where a quote is a part of the text.
+    """
+
+    delimiter: str = ""
+    encoding: str = ""
+    header: tuple[str, ...] = ()
+    nulls: tuple[str, ...] = ()
+    quote: str = ""
+
+    @property
+    def mark(self) -> bytes:
+        """Return the character around fields of CSV, b"" for none."""
+        return b"" if self.quote == "none" else (self.quote or '"').encode()
+
+
+PLAIN = Dialect()
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file of the input. `name` is its name in the output, `modified` is in ns since 1970.
+
+    most: how many of its rows are read, where not all are.
+    """
+
+    name: str
+    path: str
+    size: int
+    modified: int
+    format: str
+    filesystem: fs.FileSystem = field(compare=False, repr=False)
+    dialect: Dialect = PLAIN
+    most: int | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether it is on a disk."""
+        return isinstance(self.filesystem, fs.LocalFileSystem)
+
+    def open(self) -> Any:
+        """Return the file's bytes, to be read from any place."""
+        return self.filesystem.open_input_file(self.path)
+
+    def blames(self, error: Exception) -> bool:
+        """Tell whether an error of reading says that the content is wrong, so that another try gives the same.
+
+        pyarrow raises OSError for broken content too, then without an errno; but so it does for a network that fails.
+        """
+        if not isinstance(error, OSError):
+            return isinstance(error, ArrowException)
+        return not error.errno and self.is_local
+
+    @property
+    def partitions(self) -> dict[str, str | None]:
+        """Return the columns that its folders tell, as in year=2024/day=7/part.parquet; always texts."""
+        pairs = [part.partition("=") for part in PurePosixPath(self.name).parts[:-1]]
+        return {
+            unquote(key): None if value == NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
+        }
+
+    def identity(self) -> dict[str, Any]:
+        """Return what has to stay the same between two starts."""
+        return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
 
 
 @dataclass(frozen=True)
@@ -25,7 +104,7 @@ class Columns:
 
     text: str
     kept: pa.Schema
-    typed: Taken | None = None
+    typed: InputColumns | None = None
     folders: frozenset[str] = frozenset()
     inputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
@@ -58,7 +137,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row without a result; `count` rows from there share the reason. uncounted: their number is unknown."""
+    """A row without a result; `count` rows from there share the reason. uncounted: their number is unknown.
+
+    kept: its values of kept columns, as far as they could be read.
+    """
 
     row: int
     reason: str
@@ -66,11 +148,31 @@ class BadRow:
     uncounted: bool = False
     raw: bytes | None = None
     file: str = ""
+    kept: dict[str, Any] = field(default_factory=dict)
 
-    def within(self, begin: int, end: int, file: InputFile) -> "BadRow":
-        """Return the rows from `begin` to `end` of it, with the name of their file."""
+    def within(self, begin: int, end: int, file: InputFile, folders: dict[str, Any]) -> "BadRow":
+        """Return the rows from `begin` to `end` of it, with the name of their file and what its folders tell."""
         first = max(self.row, begin)
-        return replace(self, row=first, count=min(self.row + self.count, end) - first, file=file.name)
+        count = min(self.row + self.count, end) - first
+        return replace(self, row=first, count=count, file=file.name, kept=self.kept | folders)
+
+
+# The good rows (row, input, kept columns), None where they were not read, and the bad ones.
+Parsed = tuple[pa.Table | None, list[BadRow]]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a file that are read together: `count` from the number `row` on, of about `size` bytes.
+
+    through: the share of the file up to their end, 0 to 1. load: reads them.
+    """
+
+    row: int
+    count: int
+    size: float
+    through: float
+    load: Callable[[], Parsed]
 
 
 @dataclass
@@ -85,26 +187,61 @@ class Part:
     index: int
     files: list[InputFile]
     rows: int = 0
-    size: int = 0
+    size: float = 0
     last: bool = False
-    through: float = 1.0
+    through: float = 0.0
     tables: list[pa.Table] = field(default_factory=list)
     bad: list[BadRow] = field(default_factory=list)
     table: pa.Table = None
+    inputs: pa.Array = None
+
+    def note(self, file: InputFile) -> None:
+        """Note a file whose rows are in the part, even if it has none."""
+        if file not in self.files[-1:]:
+            self.files.append(file)
+
+    def joined(self, columns: Columns) -> "Part":
+        """Return the part with one table of the pieces that were read."""
+        empty = pa.schema([(FILE, pa.string()), (ROW, pa.int64()), (INPUT, pa.string()), *columns.kept]).empty_table()
+        found = pa.concat_tables(self.tables, promote_options="default").combine_chunks() if self.tables else empty
+        self.tables = []
+        self.set(found)
+        return self
+
+    def set(self, table: pa.Table) -> None:
+        """Set the good rows, and what their inputs are made of."""
+        self.table, found = table, table[INPUT]
+        self.inputs = found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Which part of the work is this process's: shard `index` of `count`, and in it worker `worker` of `workers`."""
+
+    index: int = 0
+    count: int = 1
+    worker: int = 0
+    workers: int = 1
 
     @property
-    def name(self) -> str:
-        """Return the name of the part, which is the name of its file."""
-        return part_name(self.unit, self.index)
-
-    def join(self, columns: Columns) -> None:
-        """Make one table of the pieces that were read."""
-        some = [one for one in self.tables if len(one)] or self.tables[:1]
-        empty = pa.schema([(FILE, pa.string()), (ROW, pa.int64()), (INPUT, pa.string()), *columns.kept]).empty_table()
-        self.table = pa.concat_tables(some, promote_options="default") if some else empty
-        self.tables = []
+    def numbers(self) -> list[int]:
+        """Return what tells this process from all others of the job, nothing where it is alone."""
+        return [*([self.index] if self.count > 1 else []), *([self.worker] if self.workers > 1 else [])]
 
 
-def part_name(unit: int, index: int) -> str:
-    """Return the name of part `index` of a unit."""
-    return f"part-{unit:05d}-{index:06d}"
+@dataclass(frozen=True)
+class Todo:
+    """The parts that a process has to do: those of its shard that are not `done`.
+
+    shared: the units of small files, whose parts are all one process's: where one ends, only reading tells.
+    """
+
+    shard: Shard
+    shared: frozenset[int]
+    done: Collection[tuple[int, int]] = ()
+
+    def wants(self, unit: int, part: int) -> bool:
+        """Tell whether a part is to be done. Neighbouring parts go to different shards."""
+        number, shard = unit + (0 if unit in self.shared else part), self.shard
+        is_own = number % shard.count == shard.index and number // shard.count % shard.workers == shard.worker
+        return is_own and (unit, part) not in self.done

@@ -1,29 +1,24 @@
 """The model over a part: sorted by length, halved when memory runs out, bad rows found one by one."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import device
 from ..inputs import InvalidInput
 from .calling import Caller
 from .columns import UNFIT
-from .exits import RETRY, BadConfiguration, JobError
-from .lengths import own_lengths
-from .messages import one_line, say
+from .exits import BadConfiguration, JobError
+from .messages import one_line
 from .ordering import Sorted
 from .results import Outcome, to_table
 from .stop import Stop
 
-# One for each fork between this process and the first one; its number would be a call of the system for each batch.
-_FORKS: list[None] = []
-_forks = _FORKS.__len__
-os.register_at_fork(after_in_child=lambda: _FORKS.append(None))
-
-
-# Rows of a batch where --batch-size is not set: of texts and other inputs, and of a table.
-INPUTS, TABLE_ROWS = 64, 16_384
+# Rows of a batch where --batch-size is not set: of texts and other inputs, of objects of numbers, and of a table.
+INPUTS, OBJECTS_OF_NUMBERS, TABLE_ROWS = 64, 4_096, 16_384
+SIZES_AT_ONCE = 1024
 
 
 class BatchSize:
@@ -59,10 +54,10 @@ class Predictor:
 
     def __init__(self, caller: Caller, device_name: str, batch_size: int | None, names: list[str]) -> None:
         """batch_size: None for the usual one."""
-        self.batch_size = BatchSize(batch_size or (TABLE_ROWS if caller.takes_tables else INPUTS))
+        usual = TABLE_ROWS if caller.takes_tables else OBJECTS_OF_NUMBERS if caller.takes_numbers else INPUTS
+        self.batch_size = BatchSize(batch_size or usual)
         self._caller = caller
         self._device = device_name
-        self._forks = _forks()
         try:
             answers, self.schema = caller.schema(names)
         except BadConfiguration:
@@ -76,18 +71,16 @@ class Predictor:
         except UNFIT as error:
             text = "the model's answers to its own examples do not fit one column"
             raise BadConfiguration(f"{text}: {one_line(error)}") from error
-        self._own_lengths = own_lengths(caller)
 
     def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:
         """Return what the model says of a part.
 
         done: called with the number of rows after each batch. Raises Stopped, JobError.
         """
-        lengths = self._own_lengths.of(rows, stop.between_parts) if self._own_lengths else None
-        if lengths is not None:
-            rows = rows.by(lengths)
+        if self._caller.interface.size:
+            rows = rows.by(self._sizes(rows, stop))
         outcome = Outcome(rows, self.schema)
-        count, position, start = len(rows), 0, time.monotonic()
+        count, position, start = len(rows.order), 0, time.monotonic()
         while position < count:
             if position:
                 stop.between_batches((time.monotonic() - start) / position * (count - position))
@@ -97,6 +90,16 @@ class Predictor:
             done(size)
         self._check_model(count, len(outcome.bad))
         return outcome
+
+    def _sizes(self, rows: Sorted, stop: Stop) -> np.ndarray:
+        """Return (rows,) int64, as the model's `size` says; 0 for what is not an input."""
+        found = [np.zeros(0, np.int64)]
+        for position in range(0, len(rows.order), SIZES_AT_ONCE):
+            stop.between_parts()
+            inputs, refused = self._caller.inputs(rows.part, rows.some(position, position + SIZES_AT_ONCE))
+            sizes = np.asarray(self._caller.sizes(inputs), np.int64)
+            found.append(np.insert(sizes, [place - n for n, place in enumerate(sorted(refused))], 0))
+        return np.concatenate(found)
 
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
@@ -121,7 +124,6 @@ class Predictor:
             memory = device.is_out_of_memory(error)
             reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
-            self._stay_one()
             outcome.add(_left_by(unfit, batch, outcome) if unfit else batch, answers)
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
@@ -134,12 +136,6 @@ class Predictor:
         middle = len(batch) // 2
         self._predict_inputs(rows, inputs[:middle], batch[:middle], outcome)
         self._predict_inputs(rows, inputs[middle:], batch[middle:], outcome)
-
-    def _stay_one(self) -> None:
-        """End this process when it is a copy that the model has made of it."""
-        if _forks() != self._forks:
-            say("the model has forked, and the copy came back from predict: it ends here")
-            os._exit(RETRY)
 
     def _check_model(self, rows: int, bad: int) -> None:
         """Raise JobError when it is the model that fails and not the rows."""

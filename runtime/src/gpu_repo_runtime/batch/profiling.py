@@ -1,10 +1,10 @@
-"""Where the time goes on a small input, and what each batch size needs: a table, a chart and a trace."""
+"""Where the time goes on a small input, and what each batch size needs: a table and a trace."""
 
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from argparse import Namespace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,59 +12,45 @@ from typing import Any
 import pyarrow as pa
 
 from .. import capacity, device
-from ..capacity import Measured, peak, reset_peak
+from ..capacity import Measured, peak
+from ..profilers import traced
 from .calling import Caller
 from .exits import DONE, BadInput
-from .inputs import InputFile, find_files
+from .inputs import find_files
 from .job import RESERVED, choose_device, import_model, load_model
 from .messages import say
 from .ordering import Sorted
-from .output import as_bytes
-from .parts import Columns, Limits, Part
+from .output import as_bytes, to_json
+from .parts import Columns, InputFile, Limits, Shard, Todo
 from .predicting import Predictor
-from .publishing import to_json
-from .reading import read_parts, units_of
-from .schema import Asked, find_columns
+from .reading import read_units, units_of
+from .schema import find_columns
 from .stop import Stop
+from .unchanged import Watch
 
 LIMITS = Limits(10_000, 32 << 20, 16 << 20)
 
 
-@dataclass(frozen=True)
-class ProfileOptions:
-    """The options of `profile`; see its --help for each."""
-
-    package: str
-    input: list[str]
-    output: str
-    asked: Asked
-    rows: int
-    batch_sizes: list[int]
-    device: str
-    gpus: list[tuple[str, float]]
-    price: float
-
-
-def profile_job(options: ProfileOptions) -> int:
+def profile_job(options: Namespace) -> int:
     """Profile a small input and return the exit code 0. Raises JobError."""
     folder = Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     chosen = choose_device(options.device)
     interface = import_model(options.package)
     files = find_files(options.input)
-    columns = find_columns(files, interface, options.asked, LIMITS)
-    reset_peak(chosen)
+    columns = find_columns(files, interface, options, LIMITS)
+    device.reset_peak(chosen)
     before = peak(chosen)
     load_model(interface.model, chosen)
     caller = Caller(interface, columns)
     begin = time.perf_counter()
     rows = _read(files, columns, options.rows)
     seconds = {"input": time.perf_counter() - begin}
-    if not sum(len(part) for part in rows):
+    if not sum(len(part.order) for part in rows):
         raise BadInput("there is no good row in the input to profile with")
     predictor = Predictor(caller, chosen, options.batch_sizes[-1], RESERVED)
     _predict(predictor, rows)
-    kinds, table = device.traced(lambda: _predict(predictor, rows), chosen, folder)
+    kinds, table = traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
     outcomes = _predict(predictor, rows)
     whole = time.perf_counter() - begin
@@ -76,22 +62,17 @@ def profile_job(options: ProfileOptions) -> int:
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
     (folder / "profile.json").write_bytes(to_json(told))
     with contextlib.suppress(BrokenPipeError):
-        _print(seconds, capacity.table(told), table, sum(len(part) for part in rows))
+        _print(seconds, capacity.table(told), table, sum(len(part.order) for part in rows))
         sys.stdout.flush()
-    (folder / "profile.png").write_bytes(capacity.chart(seconds, measured))
-    say(f"chart and trace are in {folder}")
+    say(f"numbers and trace are in {folder}")
     return DONE
 
 
 def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
     limits = Limits(min(count, LIMITS.rows), LIMITS.size, LIMITS.row_size)
-    parts = islice(_parts(files, columns, limits), -(-count // limits.rows))
-    return [Sorted.of(part, columns.typed) for part in parts]
-
-
-def _parts(files: list[InputFile], columns: Columns, limits: Limits) -> Iterator[Part]:
-    for number, unit in enumerate(units_of(files, columns, limits, 1)):
-        yield from read_parts(unit, number, columns, limits, lambda _: True)
+    units = [*enumerate(units_of(files, columns, limits, 1))]
+    parts = read_units(units, columns, limits, Todo(Shard(), frozenset()), Watch())
+    return [*islice(parts, -(-count // limits.rows))]
 
 
 def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
@@ -105,22 +86,23 @@ def _write(folder: Path, outcomes: list[Any]) -> None:
 
 def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Measured:
     predictor = Predictor(caller, chosen, size, RESERVED)
-    reset_peak(chosen)
+    device.reset_peak(chosen)
     begin = time.perf_counter()
     _predict(predictor, rows)
-    rate = sum(len(part) for part in rows) / (time.perf_counter() - begin)
+    rate = sum(len(part.order) for part in rows) / (time.perf_counter() - begin)
     return Measured(predictor.batch_size.smallest, rate, peak(chosen))
 
 
 def _enough(rows: list[Sorted], size: int, columns: Columns) -> list[Sorted]:
     """Return the parts that fill a batch of that size; where none does, the largest with its rows repeated."""
-    full = [part for part in rows if len(part) >= size]
-    largest = max(rows, key=len, default=None)
-    if full or largest is None or not len(largest):
+    full = [part for part in rows if len(part.order) >= size]
+    largest = max(rows, key=lambda one: len(one.order), default=None)
+    if full or largest is None or not len(largest.order):
         return full or rows
     table = largest.part.table
-    repeated = pa.concat_tables([table] * -(-size // len(largest)))
-    return [Sorted.of(replace(largest.part, table=repeated, bad=[]), columns.typed)]
+    repeated = replace(largest.part, bad=[])
+    repeated.set(pa.concat_tables([table] * -(-size // len(largest.order))))
+    return [Sorted.of(repeated, columns.typed)]
 
 
 def _print(seconds: dict[str, float], sizes: str, table: str, count: int) -> None:

@@ -1,29 +1,19 @@
 """The end of the job: all parts there; then the manifest, where the result comes from, and `_SUCCESS`."""
 
 import json
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from .exits import BadConfiguration, BadInput
-from .output import DATA, QUARANTINE, READERS, SUCCESS, TEMPORARY, WAITING, Output, Record
-from .parts import part_name
+from .exits import BadConfiguration
+from .output import DATA, QUARANTINE, READERS, SUCCESS, TEMPORARY, WAITING, Output, Record, part_name, to_json
+from .run import judge
 
 MANIFEST = "_manifest.json"
 PROVENANCE = "_provenance.json"
 COUNTS = ("rows", "written", "bad", "uncounted")
 
 Records = dict[tuple[int, int], Record]
-
-
-def judge(rows: int, bad: int, uncounted: int, max_bad: float) -> None:
-    """Raise BadInput when more than a share of all rows is bad, or an unknown number of them."""
-    if uncounted and max_bad < 1:
-        raise BadInput(
-            f"{uncounted} files or ends of files cannot be read, and the number of their rows is unknown: "
-            "--max-bad 1 continues without them"
-        )
-    if rows and bad > max_bad * rows:
-        raise BadInput(f"{bad:,} of {rows:,} rows are bad, more than --max-bad {max_bad:g} allows")
 
 
 def missing_parts(records: Records, units: int) -> list[str]:
@@ -41,22 +31,17 @@ def publish(output: Output, records: Records, provenance: dict[str, Any], max_ba
     """
     own = list(records.values())
     counts = {key: sum(getattr(one, key) for one in own) for key in COUNTS}
-    judge(counts["written"] + counts["bad"], counts["bad"], counts["uncounted"], max_bad)
+    causes = sum((Counter(one.cause) for one in own), Counter[str]())
+    judge(counts["written"] + counts["bad"], counts["bad"], counts["uncounted"], max_bad, causes)
     _check_versions(own)
     _check_others(output, own)
     output.make_data()
     with ThreadPoolExecutor(READERS) as pool:
-        sums = pool.map(output.checksum, [f"{DATA}/{one.name}.parquet" for one in own])
-        parts = [
-            {
-                "name": one.name,
-                **one.as_dict(),
-                "blank": one.rows - one.written - one.bad,
-                "size": one.size,
-                "sha256": s,
-            }
-            for one, s in zip(own, sums, strict=True)
-        ]
+        sums = list(pool.map(output.checksum, [f"{DATA}/{one.name}.parquet" for one in own]))
+    parts = [
+        {"name": one.name, **one.as_dict(), "blank": one.rows - one.written - one.bad, "size": one.size, "sha256": sha}
+        for one, sha in zip(own, sums, strict=True)
+    ]
     counts = {key: value for key, value in counts.items() if value or key != "uncounted"}
     output.write(MANIFEST, to_json({**counts, "parts": parts}))
     output.write(PROVENANCE, to_json({**provenance, **counts}))
@@ -67,24 +52,23 @@ def publish(output: Output, records: Records, provenance: dict[str, Any], max_ba
 
 def _check_versions(records: list[Record]) -> None:
     seen: dict[str, str] = {}
-    for one in records:
-        for name, version in one.versions.items():
-            if seen.setdefault(name, version) != version:
-                raise BadConfiguration(
-                    f"{name} has changed during the run: version {seen[name]}, then {version}; use another --output"
-                )
+    for name, version in (pair for one in records for pair in one.versions.items()):
+        if seen.setdefault(name, version) != version:
+            raise BadConfiguration(
+                f"{name} has changed during the run: version {seen[name]}, then {version}; use another --output"
+            )
 
 
 def _check_others(output: Output, records: list[Record]) -> None:
     """Raise BadConfiguration when the folders contain files that no part has written; remove left-over bad rows."""
     known = {f"{one.name}.parquet" for one in records}
     quarantined = {f"{one.name}.parquet" for one in records if one.quarantine}
-    places = {f"{folder}/{name}" for folder in (WAITING, DATA) for name in output.sizes(folder) if name not in known}
+    places = {f"{folder}/{name}" for folder in (WAITING, DATA) for name in output.sizes(folder).keys() - known}
     for name in output.sizes(QUARANTINE).keys() - quarantined:
         if name in known:
             # A kill left them: when the part was made again, none of its rows was bad.
             output.delete(f"{QUARANTINE}/{name}")
-        elif name.endswith(".parquet"):
+        else:
             places.add(f"{QUARANTINE}/{name}")
     if places and not output.is_complete:
         folder, _, name = min(places).partition("/")
@@ -94,24 +78,25 @@ def _check_others(output: Output, records: list[Record]) -> None:
         )
 
 
-def judge_published(output: Output, max_bad: float) -> None:
-    """Raise BadInput when more than a share of the rows of a complete output was bad."""
-    found = _manifest(output)
-    written, bad, uncounted = (int(found.get(key) or 0) for key in ("written", "bad", "uncounted"))
-    judge(written + bad, bad, uncounted, max_bad)
+def check_published(output: Output, max_bad: float) -> None:
+    """Check a complete output against its manifest. Raises BadInput when more than a share of its rows is bad.
 
-
-def lost_parts(output: Output) -> list[str]:
-    """Return which parts of a complete output are gone or have another size, or are not in its manifest."""
-    parts = _manifest(output).get("parts")
-    if not isinstance(parts, list):
-        return ["the manifest"]
+    Raises BadConfiguration when a part is gone, or has another size.
+    """
+    found = json.loads(output.read(MANIFEST) or b"{}")
     there, quarantined = output.sizes(DATA), output.sizes(QUARANTINE)
-    lost = [one["name"] for one in parts if there.pop(f"{one['name']}.parquet", -1) != one["size"]]
-    lost += [
-        one["name"] for one in parts if one.get("quarantine", 0) not in (0, quarantined.get(f"{one['name']}.parquet"))
-    ]
-    return [*lost, *(name for name in there if name.startswith("part-"))]
+    lost = [] if found else [MANIFEST]
+    for one in found.get("parts", []):
+        name = f"{one['name']}.parquet"
+        if there.get(name) != one["size"] or one.get("quarantine", 0) not in (0, quarantined.get(name)):
+            lost.append(name)
+    if lost:
+        raise BadConfiguration(
+            f"the output is complete, and {lost[0]} is lost or changed: delete {SUCCESS} and start again to repair it"
+        )
+    written, bad, uncounted = (int(found.get(key) or 0) for key in ("written", "bad", "uncounted"))
+    causes = sum((Counter(one.get("cause")) for one in found.get("parts", [])), Counter[str]())
+    judge(written + bad, bad, uncounted, max_bad, causes)
 
 
 def check_ours(output: Output, location: str, plan: str) -> None:
@@ -121,15 +106,3 @@ def check_ours(output: Output, location: str, plan: str) -> None:
         raise BadConfiguration(
             f"{location} contains {found}, and no {plan} of this job: use another --output, or delete what is there"
         )
-
-
-def _manifest(output: Output) -> dict[str, Any]:
-    try:
-        return dict(json.loads(output.read(MANIFEST) or b"{}"))
-    except (ValueError, TypeError):
-        return {}
-
-
-def to_json(value: Any) -> bytes:
-    """Return the value as JSON for people to read, the same bytes for the same value."""
-    return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()

@@ -1,5 +1,7 @@
 """The model's answers as columns."""
 
+import datetime
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from .columns import UNFIT, answer_column, answer_field
+from .columns import UNFIT
 from .exits import BadConfiguration
 from .ordering import Sorted
-from .parts import BadRow
 
 Answers = list[dict[str, Any]]
 _AS_IT_IS = (
@@ -31,9 +32,12 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
         if not isinstance(key, str):
             raise BadConfiguration(f"the model's answers have the key {key!r}, which is not text")
         if key in names:
-            raise BadConfiguration(f"the output has a column {key!r} already: leave it out of --keep, or rename it")
+            raise BadConfiguration(
+                f"the model's answers and --keep both have a column {key!r}: rename the field of Output, or leave the "
+                "column out of --keep and join it by file and row"
+            )
     if not keys:
-        raise BadConfiguration("the model's answers are empty: predict has to return a dict for each text")
+        raise BadConfiguration("the model's answers are empty: predict has to return a dict for each input")
     fields = []
     for key in keys:
         try:
@@ -43,19 +47,6 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
         if types.is_struct(fields[-1].type) and not fields[-1].type.num_fields:
             raise BadConfiguration(f"the model's answers hold an empty object under {key!r}, which has no columns")
     return pa.schema(fields)
-
-
-def check_count(answers: Any, count: int) -> None:
-    """Raise BadConfiguration unless there is a dict for each text."""
-    if not isinstance(answers, list | tuple):
-        raise BadConfiguration(
-            f"predict gave {type(answers).__name__}: it has to give a list with a dict for each text"
-        )
-    strange = sorted(kind.__name__ for kind in set(map(type, answers)) if not issubclass(kind, dict))
-    if strange:
-        raise BadConfiguration(f"predict gave a list with {strange[0]}: it has to give a dict for each text")
-    if len(answers) != count:
-        raise BadConfiguration(f"predict gave {len(answers)} answers for {count} texts: it has to give one for each")
 
 
 def to_table(answers: Answers, schema: pa.Schema) -> pa.Table:
@@ -90,42 +81,90 @@ def _as_arrow(values: Any) -> Any:
     return pa.array(values, from_pandas=not isinstance(values, np.ndarray))
 
 
+def answer_field(name: str, values: Sequence[Any]) -> pa.Field:
+    """Return the column of answers whose type is not declared, as the examples show it. Raises one of UNFIT."""
+    form = pa.array(list(map(plain, values))).type
+    if types.is_null(form):
+        raise TypeError(f"the answers contain only None under {name!r}: the type of the column is unknown")
+    if types.is_list(form) and types.is_floating(form.value_type):
+        form = pa.list_(pa.float32())
+    return pa.field(name, form)
+
+
+def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
+    """Return answers as a column. Raises one of UNFIT when one of them would be changed."""
+    if types.is_list(field.type) and types.is_floating(field.type.value_type):
+        # Vectors, of which there may be many numbers.
+        found = pa.array(values, field.type)
+        truths = any({bool, np.bool_} & set(map(type, one)) for one in values if isinstance(one, list | tuple))
+        if not truths and not np.isinf(found.flatten().to_numpy(zero_copy_only=False)).any():
+            return found
+    some = list(map(plain, values))
+    found = pa.array(some, field.type)
+    with np.errstate(over="ignore"):  # a number that float32 does not hold is not the same
+        fits = all(map(_same, some, found.to_pylist()))
+    if not fits:
+        raise ValueError(f"a value that {field.type} cannot hold as it is")
+    return found
+
+
+def _same(given: Any, found: Any) -> bool:
+    if isinstance(given, dict):
+        held = found if isinstance(found, dict) else dict(found)
+        return all(_same(one, held.get(key)) for key, one in given.items() if one is not None)
+    if isinstance(given, list):
+        return len(given) == len(found) and all(map(_same, given, found))
+    if isinstance(given, float) and isinstance(found, float):
+        is_float32 = np.float32(given) == found and not math.isinf(found)
+        return found == given or is_float32 or (given != given and found != found)
+    kinds = (bool, str, datetime.date)
+    same_kind = all(isinstance(given, kind) is isinstance(found, kind) for kind in kinds)
+    return given is None or (same_kind and given == found)
+
+
+def plain(value: Any) -> Any:
+    """Return arrays of NumPy as lists, and its scalars as numbers. Raises TypeError for a set, which has no order."""
+    if isinstance(value, set | frozenset):
+        raise TypeError("a set has no order: return a sorted list")
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if getattr(getattr(value, "dtype", None), "kind", "") == "M":
+        exact = value.astype("datetime64[us]")
+        if not np.all((exact == value) | np.isnat(value)):
+            raise ValueError("a time with parts of a microsecond")
+        value = exact
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 class Outcome:
-    """What the model says of a part: results in the order of the sorted texts, and `bad`: position -> reason."""
+    """What the model says of `rows`: results in the order of the sorted texts, and `bad`: position -> reason."""
 
     def __init__(self, rows: Sorted, schema: pa.Schema) -> None:
-        self.bad: dict[int, str] = {}
-        self._rows, self._schema = rows, schema
+        self.rows, self.bad = rows, dict[int, str]()
+        self._schema = schema
         self._tables: list[pa.Table] = [schema.empty_table()]
 
     def add(self, batch: Sequence[int], answers: Answers | pa.Table) -> None:
-        """Add the answers for a batch of the sorted texts; those that do not fit the columns are bad rows.
-
-        Raises BadConfiguration when some are missing.
-        """
+        """Add the answers for a batch of the sorted texts; those that do not fit the columns are bad rows."""
         if isinstance(answers, pa.Table):
             self._tables.append(answers)
             return
-        check_count(answers, len(batch))
-        self._convert(answers, batch)
-
-    def bad_rows(self) -> list[BadRow]:
-        """Return all bad rows of the part, in the order of the input."""
-        return self._rows.bad_rows(self.bad)
-
-    def table(self) -> pa.Table:
-        """Return the good rows with their results, in the order of the input."""
-        return self._rows.in_order_of_input(pa.concat_tables(self._tables), sorted(self.bad))
-
-    def _convert(self, answers: Answers, positions: Sequence[int]) -> None:
         try:
             self._tables.append(to_table(answers, self._schema))
             return
         except UNFIT as error:
             reason = f"the model's answer does not fit: {' '.join(str(error).split())[:300]}"
         if len(answers) == 1:
-            self.bad[positions[0]] = reason
+            self.bad[batch[0]] = reason
             return
         middle = len(answers) // 2
-        self._convert(answers[:middle], positions[:middle])
-        self._convert(answers[middle:], positions[middle:])
+        self.add(batch[:middle], answers[:middle])
+        self.add(batch[middle:], answers[middle:])
+
+    def table(self) -> pa.Table:
+        """Return the results of all texts but the bad ones."""
+        return pa.concat_tables(self._tables)

@@ -1,149 +1,132 @@
 """Which columns the input has, and their types: from the footers of all Parquet files, or the first rows of text."""
 
-import csv
 import json
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..interface import Interface
-from .columns import common_schema, json_field, text_field, with_declared
+from .columns import common_field, is_utf8, json_field, text_field
+from .csvfile import DELIMITERS, CsvReader
 from .exits import BadConfiguration, BadInput, refusal
-from .inputs import InputFile
-from .parts import LINE_COLUMN, Columns, Limits
-from .readers import DELIMITERS, CsvReader, first_cells, is_utf8
-from .shapes import listed, shape_of, taken
-from .textstreams import BROKEN, BYTES_AT_ONCE, Lines
+from .fields import input_columns, listed, shape_of
+from .parts import LINE_COLUMN, Columns, InputFile, Limits
+from .text import BROKEN, Damaged, blocks, damage_of
 
 READERS = 16
 ALL = "*"
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which columns make an input of the model, and which go to the output too.
+class Found:
+    """The columns of the input. type_of: returns one with its type. Raises BadInput where files do not agree on it."""
 
-    keep: None for the column with the text, ["*"] for all. types: of kept columns. columns, files, root: see --help.
+    names: list[str]
+    type_of: Callable[[str], pa.Field]
+
+
+def find_columns(files: list[InputFile], interface: Interface, asked: Namespace, limits: Limits) -> Columns:
+    """Return the columns to read with their types. Raises BadConfiguration when a column is not there.
+
+    asked: the options column, columns, keep, files, root, and types; see --help.
     """
-
-    column: str | None = None
-    columns: Sequence[str] = ()
-    keep: list[str] | None = None
-    files: Sequence[str] = ()
-    root: str | None = None
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
-
-
-def find_columns(files: list[InputFile], interface: Interface, asked: Asked, limits: Limits) -> Columns:
-    """Return the columns to read with their types. Raises BadConfiguration when a column is not there."""
-    schema, conflicts = _schema(files, limits, all_headers=not interface.is_text)
-    own = set(schema.names) if schema is not None else set()
-    folders = {name: None for file in files for name in file.partitions if schema is not None and name not in own}
-    if schema is not None:
-        schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in folders)])
-    asked = replace(asked, keep=_kept_names(schema, asked, interface))
-    columns = (_of_text if interface.is_text else _typed)(schema, files, interface, asked)
-    for name in columns.kept.names:
-        if name in conflicts and name != columns.text and name not in asked.types:
-            raise BadInput(
-                f"column {name!r} has no common type in the input: {conflicts[name]}; leave it out with --keep, "
-                f"or set one with --types {name}=..."
-            )
-    unknown = [name for name in asked.types if name not in columns.kept.names]
-    if unknown:
+    found = _found(files, limits, all_headers=not interface.is_text)
+    own = set(found.names) if found else set()
+    folders = list(dict.fromkeys(name for file in files for name in file.partitions if found and name not in own))
+    keep = asked.keep
+    if keep == [ALL]:
+        keep = [*found.names, *folders] if found else None
+    if interface.is_text:
+        columns = _of_text(asked)
+        names = [columns.text] if keep is None else keep
+    else:
+        columns, names = _typed(found, folders, files, interface, asked, keep or []), keep or []
+    if columns.text in folders:
+        raise BadConfiguration(
+            f"column {columns.text!r} is the name of a folder: the model's input has to be in the files"
+        )
+    if unknown := [name for name in asked.types if name not in names]:
         raise BadConfiguration(f"--types {unknown[0]}=...: that is not a column of --keep")
-    typed = columns.typed and replace(columns.typed, folders=frozenset(folders) & {c for _, c in columns.typed.fields})
-    if (typed and typed.folders and not typed.columns) or (not typed and columns.text in folders):
-        raise BadConfiguration("an input cannot be made of the names of folders alone")
-    return replace(
-        columns,
-        kept=with_declared(columns.kept, asked.types),
-        typed=typed,
-        folders=frozenset(folders) & set(columns.kept.names),
-        inputs=pa.schema(
-            [one for one in schema or () if typed and one.name in typed.columns and one.name not in conflicts]
-        ),
-    )
+    if found:
+        check_names([*found.names, *folders], [columns.text, *names] if columns.text else names)
+    kept = [_kept(name, found, {*folders, columns.text}, asked.types) for name in names]
+    return replace(columns, kept=pa.schema(kept), folders=frozenset(folders) & set(names))
 
 
-def _kept_names(schema: pa.Schema | None, asked: Asked, interface: Interface) -> list[str] | None:
-    if asked.keep != [ALL]:
-        return asked.keep
-    return list(schema.names) if schema is not None else None if interface.is_text else []
+def _kept(name: str, found: Found | None, texts: set[str], declared: Mapping[str, pa.DataType]) -> pa.Field:
+    if name in declared:
+        return pa.field(name, declared[name])
+    if found is None or name in texts:
+        return pa.field(name, pa.string())
+    field = found.type_of(name)
+    return field.with_type(pa.string()) if pa.types.is_null(field.type) else field
 
 
-def _schema(files: list[InputFile], limits: Limits, all_headers: bool) -> tuple[pa.Schema | None, dict[str, str]]:
-    """Return the columns of all files, None where no file can be read, and why some have no common type.
+def _found(files: list[InputFile], limits: Limits, all_headers: bool) -> Found | None:
+    """Return the columns of all files, None where no file can be read.
 
     all_headers: read that of each CSV file.
     """
     parquet = [file for file in files if file.format == "parquet"]
-    csv_files = [file for file in files if all_headers and file.format in DELIMITERS]
+    others = [file for file in files if file.format != "parquet"]
+    headers = [file for file in others if all_headers and file.format in DELIMITERS][1:]
     with ThreadPoolExecutor(READERS) as pool:
-        found = [one for one in pool.map(_of_parquet, parquet) if one is not None]
-        headers = [one for one in pool.map(lambda file: _header(file, limits), csv_files[1:]) if one is not None]
-    if found:
-        # Columns of files without rows may have no types.
-        return common_schema([schema for schema, rows in found if rows] or [schema for schema, _ in found])
-    text = [file for file in files if file.format != "parquet"]
-    first = next((one for file in text if (one := _of_text_file(file, limits)) is not None), None)
-    if first is None:
-        return None, {}
-    more = dict.fromkeys(name for names in headers for name in names if name not in first.names)
-    return pa.schema([*first, *(pa.field(name, pa.string()) for name in more)]), {}
+        if schemas := [one for one in pool.map(partial(_unless_damaged, _of_parquet), parquet) if one]:
+            # Columns of files without rows may have no types.
+            some = [schema for schema, rows in schemas if rows] or [schema for schema, _ in schemas]
+            more = dict.fromkeys(name for schema in some for name in schema.names if name not in some[0].names)
+            return Found([*some[0].names, *more], lambda name: common_field(name, some))
+        of_text = partial(_of_text_file, limits=limits)
+        first: Found | None = next((one for file in others if (one := _unless_damaged(of_text, file))), None)
+        if first and headers:
+            read = pool.map(partial(_unless_damaged, lambda file: CsvReader(file, None, limits).header), headers)
+            more = dict.fromkeys(name for names in read for name in names or () if name not in first.names)
+            return replace(first, names=[*first.names, *more])
+    return first
 
 
-def _of_parquet(file: InputFile) -> tuple[pa.Schema, int] | None:
+def _unless_damaged(read: Callable[[InputFile], Any], file: InputFile) -> Any:
+    """Return what a function reads of a file, None of a damaged one, whose rows are bad ones later."""
+    try:
+        return read(file)
+    except (Damaged, FileNotFoundError):
+        return None
+    except OSError as error:
+        raise refusal(file.name, error) from error
+
+
+def _of_parquet(file: InputFile) -> tuple[pa.Schema, int]:
     try:
         source = pq.ParquetFile(file.open(), coerce_int96_timestamp_unit="us")
         return source.schema_arrow, source.metadata.num_rows
     except BROKEN as error:
-        _check_damaged(file, error)
-        return None
+        raise damage_of(file, error, "") from error
 
 
-def _header(file: InputFile, limits: Limits) -> list[str] | None:
-    try:
-        return CsvReader(file, None, limits).header
-    except BROKEN as error:
-        _check_damaged(file, error)
-        return None
-
-
-def _of_text_file(file: InputFile, limits: Limits) -> pa.Schema | None:
-    try:
-        if file.format == "txt":
-            return pa.schema([(LINE_COLUMN, pa.string())])
-        if file.format in DELIMITERS:
-            found = first_cells(file, limits, BYTES_AT_ONCE)
-            return pa.schema([text_field(name, cells) for name, cells in found]) if found else None
+def _of_text_file(file: InputFile, limits: Limits) -> Found | None:
+    if file.format == "txt":
+        return Found([LINE_COLUMN], lambda name: pa.field(name, pa.string()))
+    if file.format == "jsonl":
         return _of_json(file, limits)
-    except csv.Error as error:
-        raise BadInput(f"the header of {file.name} cannot be read: {error}") from None
-    except BROKEN as error:
-        _check_damaged(file, error)
-        return None
+    reader = CsvReader(file, None, limits)
+    cells = dict(zip(reader.header, reader.first_cells(), strict=True))
+    return Found(reader.header, lambda name: text_field(name, cells.get(name, []))) if cells else None
 
 
-def _check_damaged(file: InputFile, error: Exception) -> None:
-    """Raise an error of the network or of permissions; the rows of a damaged file are bad rows later."""
-    if not file.blames(error) and not isinstance(error, EOFError | PermissionError | FileNotFoundError):
-        raise refusal(file.name, error) if isinstance(error, OSError) else error from error
-
-
-def _of_json(file: InputFile, limits: Limits) -> pa.Schema | None:
-    found: dict[str, list[Any]] = {}
-    lines, size = Lines(file, limits.row_size), 0
-    while size < BYTES_AT_ONCE and (line := lines.next()):
-        size += len(line)
+def _of_json(file: InputFile, limits: Limits) -> Found | None:
+    values: dict[str, list[Any]] = {}
+    block, _ = next(blocks(file, limits.row_size), (b"", 0.0))
+    for line in block.split(b"\n"):
         for name, value in _object(line).items():
-            found.setdefault(name, []).append(value)
-    return pa.schema([json_field(name, values) for name, values in found.items()]) if found else None
+            values.setdefault(name, []).append(value)
+    return Found([*values], lambda name: json_field(name, values.get(name, ()))) if values else None
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -154,49 +137,50 @@ def _object(line: bytes) -> dict[str, Any]:
         return {}
 
 
-def _of_text(schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked) -> Columns:
+def _of_text(asked: Namespace) -> Columns:
     if asked.files:
         raise BadConfiguration("--files is for a model whose Input holds bytes, and this one takes texts")
     if len(asked.columns) > 1:
         raise BadConfiguration(f"--columns {','.join(asked.columns)}: the model takes a text, which one column holds")
-    text = asked.columns[0] if asked.columns else asked.column or LINE_COLUMN
-    names = [text] if asked.keep is None else asked.keep
-    if schema is None:
-        return Columns(text, pa.schema([(name, pa.string()) for name in names]))
-    check_names(schema, [text, *names])
-    kept = [pa.field(text, pa.string()) if name == text else _kept(schema, name) for name in names]
-    return Columns(text, pa.schema(kept))
+    return Columns(asked.columns[0] if asked.columns else asked.column or LINE_COLUMN, pa.schema([]))
 
 
-def _kept(schema: pa.Schema, name: str) -> pa.Field:
-    found = schema.field(name)
-    return found.with_type(pa.string()) if pa.types.is_null(found.type) else found
-
-
-def _typed(schema: pa.Schema | None, files: list[InputFile], interface: Interface, asked: Asked) -> Columns:
-    """Return the columns for a model whose input is not a text. None is kept except those of --keep."""
-    chosen, kept = [*asked.columns, *([asked.column] if asked.column else [])], asked.keep or []
-    shape = shape_of(interface)
-    lines = all(file.format == "jsonl" for file in files)
-    if schema is None and (lines or shape.kind == "object") and not (chosen or kept or asked.files):
-        names = list(shape.keys) if shape.kind == "object" else None
-    else:
-        names = schema.names if schema is not None else [*chosen, *kept]
-    if names is not None and lines:
-        # Any row of JSON may have any key.
-        names = list(dict.fromkeys([*names, *(key for key in shape.keys if key and key not in shape.required)]))
-    made = taken(interface, names, chosen, kept, asked.files, asked.root)
-    if schema is None:
-        return Columns("", pa.schema([(name, pa.string()) for name in kept]), made)
-    check_names(schema, kept)
-    return Columns("", pa.schema([_kept(schema, name) for name in kept]), made)
-
-
-def check_names(schema: pa.Schema, names: Sequence[str]) -> None:
+def check_names(there: Sequence[str], names: Sequence[str]) -> None:
     """Raise BadConfiguration for a name that is not a column, or two."""
-    there = Counter(schema.names)
     for name in names:
         if name not in there:
             raise BadConfiguration(f"the input has no column {name!r} (see --column, --keep); it has: {listed(there)}")
-        if there[name] > 1:
-            raise BadConfiguration(f"the input has {there[name]} columns {name!r}: which one is meant?")
+        if there.count(name) > 1:
+            raise BadConfiguration(f"the input has {there.count(name)} columns {name!r}: which one is meant?")
+
+
+def _typed(
+    found: Found | None,
+    folders: list[str],
+    files: list[InputFile],
+    interface: Interface,
+    asked: Namespace,
+    kept: list[str],
+) -> Columns:
+    """Return the columns for a model whose input is not a text. None is kept except those of --keep."""
+    chosen = [*asked.columns, *([asked.column] if asked.column else [])]
+    shape = shape_of(interface)
+    lines = all(file.format == "jsonl" for file in files)
+    if found is None and (lines or shape.is_object) and not (chosen or kept or asked.files):
+        names = list(shape.keys) if shape.is_object else None
+    else:
+        names = found.names if found else [*chosen, *kept]
+    if clash := set(folders) & set(shape.keys):
+        raise BadConfiguration(
+            f"column {min(clash)!r} is the name of a folder: the model's input has to be in the files"
+        )
+    if names is not None and lines:
+        names = list(dict.fromkeys([*names, *(key for key in shape.keys if key and key not in shape.required)]))
+    made = input_columns(interface, names, chosen, kept, asked.files, asked.root)
+    types = []
+    if found and any(file.format == "parquet" for file in files):
+        for name in (name for name in made.columns if name in found.names):
+            # Without a common type each file's own goes to the model.
+            with suppress(BadInput):
+                types.append(found.type_of(name))
+    return Columns("", pa.schema([]), made, inputs=pa.schema(types))

@@ -16,14 +16,12 @@ from .messages import say
 class Stop:
     """Remembers, in a with block, that a signal came. `grace`: seconds from then until the process has to be gone.
 
-    spare: more seconds, for what others have to end in the grace. A thread sees to that, since no signal reaches
-    Python code while the main thread waits in a library. To end at any moment is safe: what a kill leaves behind is
-    what the next start goes on from.
+    A thread sees to that, since no signal reaches Python code while the main thread waits in a library. To end at any
+    moment is safe: what a kill leaves behind is what the next start goes on from.
     """
 
-    def __init__(self, grace: float, spare: float = 0.0) -> None:
+    def __init__(self, grace: float) -> None:
         self.grace = grace
-        self._spare = spare
         self.signal = 0
         self._deadline = float("inf")
         self._waiting = False
@@ -104,7 +102,7 @@ class Stop:
             if not read:
                 return
             number = read[0]
-        deadline = time.monotonic() + self.grace + self._spare
+        deadline = time.monotonic() + self.grace
         while not self._over.wait(0.05):
             if self._free:
                 self._end(number, f"stopped while {self._free}")

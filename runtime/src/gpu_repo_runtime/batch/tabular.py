@@ -1,5 +1,6 @@
 """Tables for an owner's model, made of the columns of the input without an object for each row where that is right."""
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -9,9 +10,9 @@ from pyarrow import types
 from ..interface import Interface
 from ..tables import Column, arrow_type
 from .columns import UNFIT
-from .inputs import InputFile
-from .making import Maker, plain_fields
-from .shapes import Taken
+from .fields import InputColumns
+from .making import Made, Maker, plain_fields
+from .parts import InputFile
 
 # Fewer rows than these are made one by one when one of them is not an input.
 FEW = 256
@@ -26,17 +27,17 @@ _FROM = {
 class TableMaker:
     """Makes tables whose columns are the fields of ``Input``."""
 
-    def __init__(self, interface: Interface, taken: Taken, maker: Maker) -> None:
+    def __init__(self, interface: Interface, columns: InputColumns, limit: int) -> None:
         assert interface.table
-        self._maker, self._columns = maker, interface.table.columns
-        self._sources = dict(taken.fields)
+        self._maker, self._columns = Maker(interface, columns, limit), interface.table.columns
+        self._sources = dict(columns.fields)
         input_type: Any = interface.input
         self._fields = input_type.model_fields
         is_plain = plain_fields(interface.inputs.core_schema).issuperset(one.name for one in self._columns)
-        self._is_fast = is_plain and not (taken.files or taken.folders)
+        self._is_fast = is_plain and not columns.files
         self._schema = pa.schema([(one.name, arrow_type(one)) for one in self._columns])
 
-    def table(self, values: pa.Array, file: InputFile) -> tuple[pa.Table, dict[int, str]]:
+    def inputs(self, values: pa.Array, file: InputFile) -> Made:
         """Return the inputs as a table, and why other rows are none: place -> reason."""
         if self._is_fast and file.format != "jsonl":
             try:
@@ -47,12 +48,12 @@ class TableMaker:
         inputs, bad = self._maker.inputs(values, file)
         return self._of_objects(inputs, bad, len(values))
 
-    def _halves(self, values: pa.Array, file: InputFile) -> tuple[pa.Table, dict[int, str]]:
+    def _halves(self, values: pa.Array, file: InputFile) -> Made:
         middle = len(values) // 2
-        (first, bad), (second, more) = self.table(values[:middle], file), self.table(values[middle:], file)
+        (first, bad), (second, more) = self.inputs(values[:middle], file), self.inputs(values[middle:], file)
         return pa.concat_tables([first, second]), bad | {middle + place: why for place, why in more.items()}
 
-    def _of_objects(self, inputs: list[Any], bad: dict[int, str], rows: int) -> tuple[pa.Table, dict[int, str]]:
+    def _of_objects(self, inputs: list[Any], bad: dict[int, str], rows: int) -> Made:
         try:
             return self._as_table(inputs), bad
         except UNFIT:
@@ -61,7 +62,7 @@ class TableMaker:
             try:
                 found.append(self._as_table([one]))
             except UNFIT as error:
-                bad[place] = f"no Input: {' '.join(str(error).split())[:300]}"
+                bad[place] = f"invalid row: {' '.join(str(error).split())[:300]}"
         return pa.concat_tables([self._schema.empty_table(), *found]), bad
 
     def _as_table(self, inputs: list[Any]) -> pa.Table:
@@ -100,8 +101,11 @@ class TableMaker:
 
 def _numbers(cells: pa.Array, column: Column) -> pa.Array:
     """Return the numbers or booleans of cells of text. Raises one of UNFIT for what only pydantic reads or rejects."""
-    found = pc.if_else(pc.equal(cells, ""), None, cells).cast(arrow_type(column))
-    if column.type is float and pc.all(pc.is_finite(found)).as_py() is False:
+    try:
+        found = cells.cast(arrow_type(column))
+    except pa.ArrowInvalid:
+        found = pc.if_else(pc.equal(cells, ""), None, cells).cast(arrow_type(column))
+    if column.type is float and not math.isfinite(pc.sum(found).as_py() or 0.0):
         raise ValueError("a number that is not finite")
     if column.type is int and pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
         raise ValueError("a number in hexadecimal digits")

@@ -1,8 +1,7 @@
-"""Load test of the service: a table, a JSON file and a picture of latency against load."""
+"""Load test of the service: a table, and the same numbers as JSON."""
 
 import argparse
 import contextlib
-import importlib
 import json
 import math
 import os
@@ -22,7 +21,6 @@ import uvloop
 
 from ..serving.api_key import NAMES, authorization
 from .load import Row, Target
-from .quality import QualityError, accuracy
 
 
 @contextlib.contextmanager
@@ -69,106 +67,56 @@ def _shown(row: Row) -> Row:
     return row
 
 
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    """JSON has no NaN, which stands for the times of a load that got no answer."""
-    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in row.items()}
+def clients(text: str) -> list[int]:
+    """Return the numbers of clients in a text such as 1,4,16. Raises ValueError."""
+    return [int(part) for part in text.split(",")]
 
 
-def draw(rows: list[Row], path: Path) -> None:
-    """Draw latency against load, one panel for each loop."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-    for panel, loop, label in zip(
-        panels, ("closed", "open"), ("requests/s reached", "requests/s offered"), strict=True
-    ):
-        mine = [row for row in rows if row.loop == loop]
-        loads = [row.rate if loop == "closed" else row.load for row in mine]
-        for name in ("p50", "p90", "p99"):
-            panel.plot(loads, [getattr(row, name) for row in mine], marker="o", label=name)
-        for row, load in zip(mine, loads, strict=True):
-            note = f"{row.load:.0f} clients" if loop == "closed" else f"{row.refused} refused" if row.refused else ""
-            panel.annotate(note, (load, row.p50), fontsize=7, textcoords="offset points", xytext=(3, -10))
-        panel.set(title=f"{loop} loop", xlabel=label, ylabel="latency (ms)", yscale="log")
-        panel.grid(alpha=0.3)
-        if mine:
-            panel.legend()
-    figure.savefig(path, dpi=110)
-
-
-def list_of(text: str, form: str, example: str) -> list[str]:
-    """Return the parts of a list with commas, none of an empty text. Raises ArgumentTypeError with the example."""
-    parts = text.split(",") if text else []
-    if not all(re.fullmatch(form, part) for part in parts):
-        raise argparse.ArgumentTypeError(f"expected a list like {example}, got {text!r}")
-    return parts
-
-
-def client_numbers(text: str) -> list[int]:
-    """Return the numbers of clients in a text such as 1,4,16."""
-    return [int(part) for part in list_of(text, r"[1-9]\d*", "1,4,16")]
-
-
-def rate_list(text: str) -> list[str]:
+def rates(text: str) -> list[str]:
     """Return the rates in a text such as 100,80%: requests a second, or a share of the best rate of the closed loop."""
-    return list_of(text, r"\d+(\.\d+)?%?", "100,80%")
-
-
-def above_zero(text: str) -> float:
-    """Return a number of seconds."""
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number of seconds, for example 5; got {text!r}")
-    return number
+    found = text.split(",") if text else []
+    if not all(re.fullmatch(r"\d+(\.\d+)?%?", one) for one in found):
+        raise ValueError(text)
+    return found
 
 
 def header(text: str) -> tuple[str, str]:
-    """Return name and value of a header."""
-    name, colon, value = text.partition(":")
-    if not (colon and re.fullmatch(r"[A-Za-z0-9-]+", name) and re.fullmatch(r"[ -~]+", value)):
-        raise argparse.ArgumentTypeError("expected a header, for example 'X-Tenant: me'")
-    return name.lower(), value.strip()
-
-
-def address(text: str) -> str:
-    """Return the address of a service without the slash at its end."""
-    if not re.fullmatch(r"http://[^/]+/?", text):
-        raise argparse.ArgumentTypeError(f"expected an address, for example http://localhost:8000; got {text!r}")
-    return text.rstrip("/")
+    """Return name and value of a header such as 'X-Tenant: me'. Raises ValueError."""
+    found = re.fullmatch(r"([A-Za-z0-9-]+):([ -~]+)", text)
+    if not found:
+        raise ValueError(text)
+    return found[1].lower(), found[2].strip()
 
 
 def main() -> None:
     """Read the command line, measure, print, write."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
-    parser.add_argument("--url", type=address)
-    parser.add_argument("--clients", type=client_numbers, default="1,4,16,64")
-    parser.add_argument("--rates", type=rate_list, default="50%,80%,95%,120%")
-    parser.add_argument("--seconds", type=above_zero, default=5)
+    parser.add_argument("--url", default="", help="http://HOST:PORT")
+    parser.add_argument("--clients", type=clients, default="1,4,16,64")
+    parser.add_argument("--rates", type=rates, default="50%,80%,95%,120%")
+    parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--header", type=header, action="append", default=[], metavar="NAME: VALUE")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
-    parser.add_argument("--evaluate", type=Path, metavar="FILE")
     options = parser.parse_args()
-    if options.evaluate and options.url:
-        parser.error("--evaluate loads the model of this project: leave --url out")
-    try:
-        if options.evaluate:
-            count, right = accuracy(own_model(), options.evaluate, os.environ.get("DEVICE") or "auto")
-            print(f"right: {right:.1%} of {count} inputs")
-    except QualityError as error:
-        sys.exit(f"bench: {error}")
+    options.url = options.url.rstrip("/")
+    if min(options.clients) < 1 or not 0 < options.seconds < math.inf:
+        parser.error("expected clients for example 1,4,16 and a number of seconds above 0")
+    if options.url and not re.fullmatch(r"http://[^/]+", options.url):
+        parser.error(f"--url {options.url}: expected an address such as http://localhost:8000")
     try:
         about, rows = run(options)
     except (OSError, KeyError, ValueError) as error:
         asked = options.url or "the service"
         hint = f"; set {NAMES[0]} to the key that it requires" if getattr(error, "code", 0) in (401, 403) else ""
         sys.exit(f"bench: {asked} does not answer as this service does: {type(error).__name__}: {error}{hint}")
+    report = options.out / "bench.json"
     try:
-        write(about, rows, options.out)
+        options.out.mkdir(parents=True, exist_ok=True)
+        content = {"service": about, "rows": [_json(row) for row in rows]}
+        report.write_text(json.dumps(content, indent=1, allow_nan=False), encoding="utf-8")
     except OSError as error:
         sys.exit(f"bench: {options.out} cannot be written: {error}")
+    print(f"bench: wrote {report}")
     if failed := sum(row.failed for row in rows):
         sys.exit(f"bench: {failed} requests failed: their status was neither 200 nor 503, or they had no answer")
 
@@ -182,20 +130,10 @@ def run(options: argparse.Namespace) -> tuple[dict[str, Any], list[Row]]:
             return json.load(answer), rows
 
 
-def own_model() -> Any:
-    """Return the project's model, not loaded yet."""
-    sys.path.insert(0, "src")
-    package = next(Path("src").glob("*/model.py")).parent.name
-    return importlib.import_module(f"{package}.model").Model()
-
-
-def write(about: dict[str, Any], rows: list[Row], out: Path) -> None:
-    """Write numbers and picture. Raises OSError."""
-    out.mkdir(parents=True, exist_ok=True)
-    report: dict[str, Any] = {"service": about, "rows": [_finite(asdict(row)) for row in rows]}
-    (out / "bench.json").write_text(json.dumps(report, indent=1, allow_nan=False))
-    draw(rows, out / "bench.png")
-    print(f"bench: wrote {out / 'bench.json'} and {out / 'bench.png'}")
+def _json(row: Row) -> dict[str, Any]:
+    """JSON has no NaN, which stands for the times of a load that got no answer."""
+    values = asdict(row).items()
+    return {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in values}
 
 
 if __name__ == "__main__":

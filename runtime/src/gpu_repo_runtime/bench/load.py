@@ -86,29 +86,16 @@ class Connection(asyncio.Protocol):
             self.done.set_exception(exc or ConnectionResetError("closed without an answer"))
 
 
-class Tally:
-    """Counts answers and keeps their times (seconds)."""
-
-    def __init__(self) -> None:
-        self.statuses: Counter[int] = Counter()
-        self.times: list[float] = []
-
-    def add(self, status: int, seconds: float) -> None:
-        """Count one answer; status 0 is none at all."""
-        self.statuses[status] += 1
-        if status == 200:
-            self.times.append(seconds)
-
-    def row(self, loop: str, load: float, seconds: float) -> Row:
-        """Sum up."""
-        times = sorted(self.times) or [float("nan")]
-        p50, p90, p99 = (round(times[int(len(times) * share)] * 1e3, 2) for share in (0.5, 0.9, 0.99))
-        answered, refused = self.statuses[200], self.statuses[503]
-        failed = self.statuses.total() - answered - refused
-        rate = round(answered / seconds, 1)
-        return Row(
-            loop, load, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, round(times[-1] * 1e3, 2)
-        )
+def summed(loop: str, load: float, seconds: float, answers: list[tuple[int, float]]) -> Row:
+    """Return what came of a load: a status and seconds for each request; status 0 is no answer at all."""
+    times = sorted(took for status, took in answers if status == 200) or [float("nan")]
+    points = (times[int(len(times) * share)] for share in (0.5, 0.9, 0.99))
+    p50, p90, p99, longest = (round(one * 1e3, 2) for one in (*points, times[-1]))
+    statuses = Counter(status for status, _ in answers)
+    answered, refused = statuses[200], statuses[503]
+    failed = len(answers) - answered - refused
+    rate = round(answered / seconds, 1)
+    return Row(loop, load, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, longest)
 
 
 class Target:
@@ -130,20 +117,20 @@ class Target:
 
     async def closed_loop(self, clients: int, seconds: float) -> Row:
         """Let `clients` clients send one request after the other."""
-        tally, started = Tally(), time.perf_counter()
+        answers, started = list[tuple[int, float]](), time.perf_counter()
 
         async def client(number: int) -> None:
             connection, turn = Connection(), number
             while (now := time.perf_counter()) < started + seconds:
                 request, turn = self.request([self.instances[turn % len(self.instances)]]), turn + 1
-                tally.add(await self._ask(connection, request), time.perf_counter() - now)
+                answers.append((await self._ask(connection, request), time.perf_counter() - now))
 
         await asyncio.gather(*map(client, range(clients)))
-        return tally.row("closed", clients, time.perf_counter() - started)
+        return summed("closed", clients, time.perf_counter() - started, answers)
 
     async def open_loop(self, rate: float, seconds: float) -> Row:
         """Let requests arrive at random, `rate` a second on average."""
-        tally, started, due, tasks = Tally(), time.perf_counter(), 0.0, set()
+        answers, started, due, tasks = list[tuple[int, float]](), time.perf_counter(), 0.0, set()
         free: asyncio.LifoQueue[Connection] = asyncio.LifoQueue()
         for _ in range(OPEN_CONNECTIONS):
             free.put_nowait(Connection())
@@ -151,7 +138,7 @@ class Target:
         async def one(instance: Any, due: float) -> None:
             connection = await free.get()
             status = await self._ask(connection, self.request([instance]))
-            tally.add(status, time.perf_counter() - started - due)
+            answers.append((status, time.perf_counter() - started - due))
             free.put_nowait(connection)
 
         while (due := due + random.expovariate(rate)) < seconds:
@@ -161,7 +148,7 @@ class Target:
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
-        return tally.row("open", rate, time.perf_counter() - started)
+        return summed("open", rate, time.perf_counter() - started, answers)
 
     async def _ask(self, connection: Connection, request: bytes) -> int:
         try:
@@ -175,5 +162,5 @@ class Target:
     def _examples(self) -> list[Any]:
         with urllib.request.urlopen(urllib.request.Request(f"{self.url}/openapi.json", headers=self.headers)) as answer:
             content = json.load(answer)["paths"]["/predict"]["post"]["requestBody"]["content"]
-        instances: list[Any] = content["application/json"]["example"]["instances"]
-        return instances
+        [instances] = content["application/json"]["example"].values()  # named instances, or texts as in version 0.2
+        return list(instances)

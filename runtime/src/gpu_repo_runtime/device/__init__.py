@@ -8,14 +8,14 @@ is installed counts.
 import importlib
 import importlib.util
 import pkgutil
+import platform
+import re
 import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from .common import DeviceError, Memory, said
-from .origin import raised_by_project, with_causes
+from .errors import is_device_lost, is_out_of_memory, reported
 
 __all__ = (
     "DeviceError",
@@ -30,14 +30,25 @@ __all__ = (
     "release",
     "reported",
     "reset_peak",
-    "traced",
 )
 # Where several are there these count first: others come along with packages that can use them.
 _FIRST = ("torch", "tensorflow")
 _MODULES = {module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("with_")}
 FRAMEWORKS = (*_FIRST, *sorted({name.removeprefix("with_") for name in _MODULES} - {*_FIRST, "cupy"}))
-_LIBRARIES = frozenset({*FRAMEWORKS, "cupy", "cupy_backends", "jaxlib"})
-_found: ModuleType | None = None
+
+
+class DeviceError(RuntimeError):
+    """The GPU was asked for and cannot be used. The message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a GPU in bytes; `used` and `peak` are this process's own."""
+
+    used: int
+    free: int
+    total: int
+    peak: int
 
 
 def framework() -> str:
@@ -56,13 +67,6 @@ def module_of(name: str) -> Any:
     return importlib.import_module(f".with_{'cupy' if name == 'plain' else name}", __name__)
 
 
-def _framework() -> Any:
-    global _found
-    if _found is None:
-        _found = module_of(framework())
-    return _found
-
-
 def choose(requested: str = "auto") -> str:
     """Return "cuda" or "cpu" for the request "auto", what was asked for with "cuda", "mps" (Apple's GPU) and "cpu".
 
@@ -72,14 +76,14 @@ def choose(requested: str = "auto") -> str:
     if requested not in ("auto", "cuda", "mps", "cpu"):
         raise ValueError(f"device {requested!r} is unknown: take auto, cuda, mps or cpu")
     if requested == "mps":
-        if missing := _framework().why_no_mps():
+        if missing := _why_no_mps():
             raise DeviceError(f"Apple's GPU cannot be used: {missing}; DEVICE=cpu computes without it")
         return "mps"
-    missing = "" if requested == "cpu" else _framework().why_no_gpu()
+    missing = "" if requested == "cpu" else module_of(framework()).why_no_gpu()
     if requested == "cuda" and missing:
         raise DeviceError(
             f"no GPU can be used: {missing}; 'gpu-smoke --require gpu' in the image (from outside: "
-            "'RUN_IN=docker scripts/smoke --require gpu') tells the cause and the fix"
+            "'RUN_IN=docker scripts/smoke --require gpu') shows the cause and the fix"
         )
     return "cpu" if requested == "cpu" or missing else "cuda"
 
@@ -88,66 +92,51 @@ def reason(device: str) -> str:
     """Say in a few words why `device` ("cuda", "mps" or "cpu") is used."""
     if device != "cpu":
         return f"{device}: {describe(device)['name']}"
-    missing = _framework().why_no_gpu()
-    apple = "" if _framework().why_no_mps() else "; DEVICE=mps takes Apple's GPU"
-    return f"cpu: {missing}{apple}" if missing else "cpu: asked for"
+    missing = module_of(framework()).why_no_gpu()
+    apple = "" if _why_no_mps() else "; DEVICE=mps takes Apple's GPU"
+    return f"cpu: {missing}{apple}" if missing else "cpu: requested"
+
+
+def _why_no_mps() -> str:
+    name = framework()
+    return module_of(name).why_no_mps() if name == "torch" else f"{name} does not compute there, PyTorch does"
 
 
 def describe(device: str) -> dict[str, str]:
     """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
-    about: dict[str, str] = _framework().describe(device)
-    return about
+    if device == "cpu":
+        return {"device": "cpu", "name": platform.processor() or platform.machine(), "driver": "", "cuda": ""}
+    name, cuda = module_of(framework()).name_and_cuda(device)
+    return {"device": device, "name": name, "driver": _driver_version(), "cuda": cuda}
+
+
+def _driver_version() -> str:
+    """Version of the NVIDIA kernel module, "" where there is none (WSL keeps it on the Windows side)."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return ""
+    found = re.search(r"\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    return found[1] if found else ""
 
 
 def memory(device: str) -> Memory | None:
     """Return the memory of the GPU in bytes, None on the CPU."""
-    found: Memory | None = _framework().memory(device)
-    return found
+    return None if device == "cpu" else Memory(*module_of(framework()).memory(device))
 
 
 def reset_peak(device: str) -> None:
-    """Start measuring `Memory.peak` anew."""
-    _framework().reset_peak(device)
+    """Start measuring `Memory.peak` anew. JAX cannot: it knows the peak since the start alone."""
+    _ask("reset_peak", device)
 
 
 def release(device: str) -> None:
-    """Give memory that the framework keeps in reserve back to the GPU."""
-    _framework().release(device)
+    """Give memory that the framework keeps in reserve back to the GPU. TensorFlow and JAX keep it until the end."""
+    _ask("release", device)
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Tell whether a smaller batch may help.
-
-    The words of what the project's own code raises are not believed; what it was raised from is.
-    """
-    short = _framework().is_out_of_memory
-    return bool(short(error)) and any(short(one) and _is_known(one) for one in with_causes(error))
-
-
-def _is_known(error: BaseException) -> bool:
-    """Whether an error is what it says: not by its words alone, or not in the words of the project."""
-    own = type(error).__module__.partition(".")[0]
-    return isinstance(error, MemoryError) or own in _LIBRARIES or not raised_by_project(error)
-
-
-def is_device_lost(error: BaseException) -> bool:
-    """Tell whether the GPU is gone for this process, so that only a new process helps.
-
-    What the project's own code raises is not believed, as its words may be an input; what it was raised from is.
-    """
-    return any(_framework().is_device_lost(one) and not raised_by_project(one) for one in with_causes(error))
-
-
-def reported(error: BaseException) -> str:
-    """Return the words of an error that are a library's or the driver's own, "" where they may repeat an input."""
-    return "" if raised_by_project(error) else said(error)
-
-
-def traced(work: Callable[[], object], device: str, folder: Path) -> tuple[dict[str, float], str]:
-    """Do the work under the framework's own profiler; return seconds by kind, and a table or where to find one.
-
-    The kinds are "copy" and "compute", the latter alone where the profiler does not tell them apart; the trace goes to
-    the folder.
-    """
-    told: tuple[dict[str, float], str] = _framework().traced(work, device, folder)
-    return told
+def _ask(name: str, device: str) -> None:
+    """Call a function of the framework's module, if it has it."""
+    function = None if device == "cpu" else getattr(module_of(framework()), name, None)
+    if function:
+        function(device)

@@ -6,9 +6,7 @@ from typing import Any
 
 from .. import device
 
-# A model holds its network as an attribute, or as an attribute of a wrapper; deeper is its own business.
-DEPTH = 3
-MOST_OBJECTS = 2_000
+MOST = 100  # attributes or items of one object that are looked at
 
 
 def left_on_cpu(model: Any) -> list[str]:
@@ -16,66 +14,41 @@ def left_on_cpu(model: Any) -> list[str]:
 
     A network that is split between devices is left in peace. An ONNX session is named whenever it has no GPU.
     """
+    faults: list[str] = []
     networks: list[tuple[str, str]] = []
-    sessions = []
     for path, part in _parts(model):
-        if (providers := _providers(part)) is not None:
-            if not any(name.startswith(("CUDA", "Tensorrt", "NvTensorRT")) for name in providers):
-                sessions.append(
-                    f"{path} is an ONNX session on {', '.join(providers)}: open it with gpu_repo_runtime.onnx.session, "
-                    "which says why it is not on the GPU"
-                )
-        else:
-            networks += [(path, where) for where in _devices(part)]
+        providers = part.get_providers() if _is_session(part) else ["CUDA"]
+        if not any(name.startswith(("CUDA", "Tensorrt", "NvTensorRT")) for name in providers):
+            faults.append(
+                f"{path} is an ONNX session on {', '.join(providers)}: open it with gpu_repo_runtime.onnx.session, "
+                "which says why it is not on the GPU"
+            )
+        networks += [(path, where) for where in _devices(part)]
     if networks and all(where == "cpu" for _, where in networks):
         names = ", ".join(dict.fromkeys(path for path, _ in networks))
         how = ".to(device) in PyTorch, jax.device_put in JAX"
-        return [*sessions, f"{names} is on the CPU: put it on the device that load is given, {how}"]
-    return sessions
+        faults.append(f"{names} is on the CPU: put it on the device that load is given, {how}")
+    return faults
 
 
-def unlimited_sessions(model: Any) -> list[str]:
-    """Return the ONNX sessions of ``model`` that start a thread for each core of the machine."""
-    return [
-        path
-        for path, part in _parts(model)
-        if _providers(part) is not None and part.get_session_options().intra_op_num_threads == 0
-    ]
-
-
-def _parts(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what ``model`` is made of, each with the path to it."""
-    waiting: list[tuple[str, Any, int]] = [("Model", model, 0)]
-    seen: set[int] = set()
-    while waiting and len(seen) < MOST_OBJECTS:
-        path, part, depth = waiting.pop(0)
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield path, part
-        if depth < DEPTH and not _known(part):
-            waiting += [(f"{path}{name}", inner, depth + 1) for name, inner in _inside(part)]
-
-
-def _inside(part: Any) -> list[tuple[str, Any]]:
+def _parts(part: Any, path: str = "Model", depth: int = 2) -> Iterator[tuple[str, Any]]:
+    """Yield ``part``, its attributes or items, and theirs, each with the path to it."""
+    yield path, part
+    if not depth or _is_session(part) or _devices(part):
+        return
     if isinstance(part, dict):
-        return [(f"[{key!r}]", inner) for key, inner in part.items()]
-    if isinstance(part, list | tuple):
-        return [(f"[{number}]", inner) for number, inner in enumerate(part[:MOST_OBJECTS])]
-    if isinstance(part, type) or (callable(part) and hasattr(part, "__code__")):
-        return []
-    return [(f".{name}", inner) for name, inner in getattr(part, "__dict__", {}).items()]
+        inside = [(f"[{key!r}]", one) for key, one in [*part.items()][:MOST]]
+    elif isinstance(part, list | tuple):
+        inside = [(f"[{number}]", one) for number, one in enumerate(part[:MOST])]
+    else:
+        inside = [(f".{name}", one) for name, one in [*getattr(part, "__dict__", {}).items()][:MOST]]
+    for name, one in inside:
+        yield from _parts(one, path + name, depth - 1)
 
 
-def _known(part: Any) -> bool:
-    return _providers(part) is not None or bool(_devices(part))
-
-
-def _providers(part: Any) -> list[str] | None:
+def _is_session(part: Any) -> bool:
     runtime = sys.modules.get("onnxruntime")
-    if runtime is None or not isinstance(part, runtime.InferenceSession):
-        return None
-    return list(part.get_providers())
+    return runtime is not None and isinstance(part, runtime.InferenceSession)
 
 
 def _devices(part: Any) -> set[str]:

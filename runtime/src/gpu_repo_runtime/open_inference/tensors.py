@@ -7,32 +7,28 @@ import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, RootModel
 from pydantic_core import to_json
 
-# The letters of the module struct.
-FORMATS = {
+from ..serving.errors import ServiceError
+
+DTYPES = {
     "BOOL": "?",
-    "INT8": "b",
-    "INT16": "h",
-    "INT32": "i",
-    "INT64": "q",
-    "UINT8": "B",
-    "UINT16": "H",
-    "UINT32": "I",
-    "UINT64": "Q",
-    "FP16": "e",
-    "FP32": "f",
-    "FP64": "d",
+    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+    "BYTES": "O",
 }
 # What is announced and answered; of what comes in any type of number is taken. FP64 loses nothing of a Python float.
 DATATYPES: dict[Any, str] = {bool: "BOOL", int: "INT64", float: "FP64", str: "BYTES", bytes: "BYTES"}
-
-
-class TensorError(ValueError):
-    """A tensor that is not what its head says, or values that no tensor can hold."""
+KINDS: dict[str, set[type]] = {"BOOL": {bool}, "BYTES": {str}}  # of the values in JSON; of all others:
+NUMBERS: set[type] = {int, float}
+invalid_tensor = partial(ServiceError, code="invalid_tensor")
+_FROM_URL = str.maketrans("-_", "+/")  # of the other alphabet of base64
 
 
 @dataclass(frozen=True)
@@ -106,128 +102,112 @@ def _tensor(type_: Any, name: str) -> Tensor | None:
     return Tensor(name, DATATYPES[type_], depth, type_ is bytes) if type_ in DATATYPES else None
 
 
-def is_nested_as(shape: Sequence[int], data: list[Any]) -> bool:
-    """Whether nested lists are as long as a shape says, each of them."""
-    if len(data) != shape[0]:
-        return False
-    if len(shape) == 1:
-        return is_flat(data)
-    return all(isinstance(part, list) and is_nested_as(shape[1:], part) for part in data)
+def read_json(tensor: Tensor, data: list[Any], given: Sequence[int], shape: Sequence[int], datatype: str) -> list[Any]:
+    """Return the rows, of ``shape``, of data that are flat or nested as the ``given`` shape. Raises ServiceError."""
+    is_nested = any(isinstance(value, list) for value in data)
+    flat = _flat(data, given) if is_nested else data
+    if flat is None:
+        raise invalid_tensor(f"{tensor.name} has lists of other lengths than its shape {list(given)} says")
+    _array(tensor.name, flat, datatype)
+    if tensor.is_bytes:
+        try:
+            flat = [base64.b64decode(value.translate(_FROM_URL), validate=True) for value in flat]
+        except ValueError:
+            raise invalid_tensor(f"{tensor.name} is not base64") from None
+    return _shaped(tensor.name, flat, datatype, shape)
 
 
-def is_flat(data: list[Any]) -> bool:
-    """Whether values stand in one list, whatever their tensor's shape is."""
-    return not any(isinstance(value, list) for value in data)
-
-
-def read_json(data: Any, shape: Sequence[int], datatype: str) -> list[Any]:
-    """Return the rows of a tensor whose ``data`` is flat or nested lists. Raises TensorError."""
-    flat: list[Any] = []
-    _flatten(data, flat)
-    wanted = (bool,) if datatype == "BOOL" else (str,) if datatype == "BYTES" else (int, float)
-    for value in flat:
-        if not isinstance(value, wanted) or (isinstance(value, bool) and datatype != "BOOL"):
-            raise TensorError(f"holds a {type(value).__name__}, which is not {datatype}")
-    if datatype != "BYTES" and not _fit(flat, datatype):
-        raise TensorError(f"holds a number that is not {datatype}")
-    return _shaped(flat, shape)
-
-
-def read_binary(data: bytes, shape: Sequence[int], datatype: str) -> list[Any]:
-    """Return the rows of a tensor in its binary form, with BYTES as they are. Raises TensorError."""
+def read_binary(tensor: Tensor, data: bytes, shape: Sequence[int], datatype: str) -> list[Any]:
+    """Return the rows of a tensor in its binary form. Raises ServiceError."""
     if datatype == "BYTES":
-        return _shaped(_split(data), shape)
-    size = struct.calcsize(FORMATS[datatype])
-    count = len(data) // size
-    if count * size != len(data) or count != math.prod(shape):
-        raise TensorError(f"has {len(data)} bytes, and its shape asks for {size * math.prod(shape)}")
-    return _shaped(list(struct.unpack(f"<{count}{FORMATS[datatype]}", data)), shape)
+        parts: list[Any] = _split(tensor.name, data)
+        try:
+            texts = parts if tensor.is_bytes else [part.decode() for part in parts]
+        except UnicodeDecodeError:
+            raise invalid_tensor(f"{tensor.name} is not UTF-8") from None
+        return _shaped(tensor.name, texts, datatype, shape)
+    dtype = np.dtype(DTYPES[datatype])
+    size = dtype.itemsize * math.prod(shape)
+    if len(data) != size:
+        raise invalid_tensor(f"{tensor.name} has {len(data)} bytes, and its shape requires {size}")
+    numbers: list[Any] = np.frombuffer(data, dtype).reshape(shape).tolist()
+    return numbers
 
 
-def write_binary(flat: list[Any], datatype: str, *, is_bytes: bool) -> bytes:
-    """Return a tensor in its binary form."""
-    if datatype == "BYTES":
-        parts = [value.encode() for value in flat]
-        if is_bytes:
-            parts = [base64.b64decode(part) for part in parts]
+def write_binary(tensor: Tensor, flat: list[Any]) -> bytes:
+    """Return values in their binary form."""
+    if tensor.datatype == "BYTES":
+        parts = [base64.b64decode(value) if tensor.is_bytes else value.encode() for value in flat]
         return b"".join(struct.pack("<I", len(part)) + part for part in parts)
-    return struct.pack(f"<{len(flat)}{FORMATS[datatype]}", *flat)
+    return np.array(flat, DTYPES[tensor.datatype]).tobytes()
 
 
 def columns(outputs: list[Any], tensors: list[Tensor] | None) -> list[tuple[Tensor, list[int], list[Any]]]:
     """Return name and type, shape, and flat values for outputs as Interface.plain has them.
 
-    What is not a tensor is given as JSON in BYTES. Raises TensorError where outputs do not make up tensors.
+    What is not a tensor is given as JSON in BYTES. Raises ServiceError where outputs do not make up tensors.
     """
-    if tensors is None:
-        flat = [to_json(output, inf_nan_mode="null").decode() for output in outputs]
-        return [(Tensor("output", "BYTES", 0), [len(outputs)], flat)]
     found = []
-    for tensor in tensors:
-        rows = [one.get(tensor.name) if isinstance(one, dict) else one for one in outputs]
+    for tensor in tensors or [Tensor("output", "BYTES", 0, is_json=True)]:
+        rows = [one.get(tensor.name) if tensors and isinstance(one, dict) else one for one in outputs]
         if tensor.is_json:
             rows = [to_json(row, inf_nan_mode="null").decode() for row in rows]
-        flat = []
-        shape = [len(rows), *_shape(rows, tensor)[1:]]
-        _flatten(rows, flat)
-        if not is_nested_as(shape, rows) or any(value is None for value in flat):
-            raise TensorError(f"the answers' {tensor.name} are of different lengths, or none: ask POST /predict")
-        if not _are(flat, tensor.datatype):
-            raise TensorError(f"the answers' {tensor.name} are not {tensor.datatype}: ask POST /predict")
+        shape, inner = [len(rows)], rows
+        for _ in range(tensor.depth):
+            inner = inner[0] if inner and isinstance(inner[0], list) else []
+            shape.append(len(inner))
+        flat = _flat(rows, shape)
+        if flat is None or None in flat:
+            raise invalid_tensor(f"the answers' {tensor.name} are of different lengths, or none: ask POST /predict")
+        _array(f"the answers' {tensor.name}", flat, tensor.datatype)
         found.append((tensor, shape, flat))
     return found
 
 
-def _shape(rows: Any, tensor: Tensor) -> list[int]:
-    shape = []
-    for _ in range(tensor.depth + 1):
-        shape.append(len(rows) if isinstance(rows, list) else 0)
-        rows = rows[0] if isinstance(rows, list) and rows else []
-    return shape
+def _flat(data: Any, shape: Sequence[int]) -> list[Any] | None:
+    """Return the values of nested lists, or None if one of them is not as long as the shape says."""
+    if not isinstance(data, list) or len(data) != shape[0]:
+        return None
+    if len(shape) == 1:
+        return None if any(isinstance(value, list) for value in data) else data
+    parts = [_flat(part, shape[1:]) for part in data]
+    return None if None in parts else [value for part in parts for value in part or []]
 
 
-def _are(flat: list[Any], datatype: str) -> bool:
-    """Whether values are of a type that a tensor of an output has."""
-    if datatype == "BYTES":
-        return all(type(value) is str for value in flat)
-    kinds = {"BOOL": (bool,), "INT64": (int,), "FP64": (float, int)}[datatype]
-    return all(type(value) in kinds for value in flat) and _fit(flat, datatype)
-
-
-def _fit(flat: list[Any], datatype: str) -> bool:
-    """Whether numbers, or true and false, are in the range of a type."""
+def _array(name: str, flat: list[Any], datatype: str) -> None:
+    """Check that a type has these values. Raises ServiceError."""
+    kinds = KINDS.get(datatype, NUMBERS)
+    if wrong := {type(value) for value in flat} - kinds:
+        raise invalid_tensor(f"{name} holds a {min(kind.__name__ for kind in wrong)}, which is not {datatype}")
+    dtype = np.dtype(DTYPES[datatype])
     try:
-        struct.pack(f"<{len(flat)}{FORMATS[datatype]}", *flat)
-    except (struct.error, OverflowError):
-        return False
-    return True
+        with np.errstate(over="ignore"):
+            array = np.array(flat, dtype)
+        exact = dtype.kind not in "iu" or float not in map(type, flat)
+        overflows = dtype.kind == "f" and not np.array_equal(np.isfinite(array), np.isfinite(np.array(flat, float)))
+    except (OverflowError, ValueError):
+        exact, overflows = False, True
+    if not exact or overflows:
+        raise invalid_tensor(f"{name} holds a number that is not {datatype}")
 
 
-def _flatten(data: Any, into: list[Any]) -> None:
-    if isinstance(data, list):
-        for part in data:
-            _flatten(part, into)
-    else:
-        into.append(data)
+def _shaped(name: str, flat: list[Any], datatype: str, shape: Sequence[int]) -> list[Any]:
+    if len(flat) != math.prod(shape):
+        raise invalid_tensor(f"{name} has {len(flat)} values, and its shape {list(shape)} requires {math.prod(shape)}")
+    array = np.empty(len(flat), DTYPES[datatype])
+    array[:] = flat
+    rows: list[Any] = array.reshape(shape).tolist()
+    return rows
 
 
-def _split(data: bytes) -> list[bytes]:
+def _split(name: str, data: bytes) -> list[bytes]:
     parts, at = [], 0
     while at < len(data):
-        if at + 4 > len(data):
-            raise TensorError("ends within the length of an element")
-        [length] = struct.unpack_from("<I", data, at)
-        at += 4 + length
-        if at > len(data):
-            raise TensorError("ends within an element")
-        parts.append(data[at - length : at])
+        end = at + 4
+        if end <= len(data):
+            end += struct.unpack_from("<I", data, at)[0]
+        if end > len(data):
+            raise invalid_tensor(f"{name} ends within an element")
+        parts.append(data[at + 4 : end])
+        at = end
     return parts
-
-
-def _shaped(flat: list[Any], shape: Sequence[int]) -> list[Any]:
-    """Return flat values as nested lists; every number in ``shape`` is at least 1."""
-    if len(flat) != math.prod(shape):
-        raise TensorError(f"has {len(flat)} values, and its shape {list(shape)} asks for {math.prod(shape)}")
-    for size in reversed(shape[1:]):
-        flat = [flat[start : start + size] for start in range(0, len(flat), size)]
-    return flat

@@ -1,8 +1,10 @@
 """The HTTP interface: predictions, ``/livez``, ``/readyz``, ``/metrics`` and ``/docs``."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,17 +16,15 @@ from starlette.exceptions import HTTPException
 
 from ..contract import Model
 from . import hooks
+from .auth import is_bearer_token
 from .errors import InvalidRequest
-from .middleware import ProblemMiddleware, RequestMiddleware, problem
-from .openapi import Documents
-from .predict import Answer, Predictions, PredictMiddleware, endpoint
-from .schemas import PLAIN, PROBLEM, Health, reason_of
+from .middleware import RequestMiddleware, problem
+from .predict import Answer, Predictions, PredictMiddleware
+from .schemas import PLAIN, PROBLEM, Health, named_faults
 from .service import Service
 from .settings import Settings
 from .tracing import telemetry
 from .v1 import add_v1
-
-ASSETS = "/docs/assets"
 
 
 def create_app(
@@ -50,57 +50,91 @@ def create_app(
         yield
         service.stop()
 
+    title, version = _project(service)
     app = FastAPIOffline(
-        static_url=ASSETS,  # a cluster may have no access to public networks
+        static_url="/docs/assets",  # a cluster may have no access to public networks
         redoc_url=None,
-        title="Predictions",
-        version=service.settings.app_version,
+        title=title,
+        version=version,
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry=telemetry(),
+        generate_unique_id_function=_operation_ids(),
     )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
     app.add_exception_handler(RequestValidationError, _invalid)
-    answers = _add_predict(app, service)
+    # The middleware that is added last sees a request first: the owner's is between these two.
+    app.add_middleware(PredictMiddleware, answers=_add_predict(app, service), handlers=app.exception_handlers)
     _add_health(app, service)
-    # The middleware that is added last sees a request first: the owner's is between these.
-    app.add_middleware(ProblemMiddleware)
-    app.add_middleware(PredictMiddleware, answers=answers)
-    handlers = dict(app.exception_handlers)
-    routed = hooks.extend(app, service, extend) if extend else True
-    if not routed or app.exception_handlers != handlers:  # of the owner: predictions go through the router then
-        answers.clear()
+    _document(app)
+    if extend:
+        hooks.extend(app, service, extend)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 
 
-def _add_predict(app: FastAPI, service: Service) -> dict[str, tuple[Answer, Any]]:
-    """Add the paths of predictions; return their functions, with their routes."""
-    documents, predictions, settings = Documents(service), Predictions(service), service.settings
-    documents.into(app)
-    found: dict[str, tuple[Answer, Any]] = {}
+def _project(service: Service) -> tuple[str, str]:
+    """Return the name and the version of the project for the OpenAPI document, and so for clients made from it."""
+    package, version = type(service.model).__module__.split(".")[0], service.settings.app_version
+    projects = metadata.packages_distributions().get(package, [])
+    if len(projects) != 1:
+        return package, version
+    about = metadata.metadata(projects[0])
+    return about["Name"], about["Version"] if version == "unknown" else version
 
-    def add(path: str, answer: Answer, **options: Any) -> None:
-        app.add_api_route(path, endpoint(answer), methods=["POST"], **options)
-        found[path] = answer, app.routes[-1]
 
-    add("/predict", predictions.answer, **documents.predict(PROBLEM))
-    if settings.aip_predict_route not in ("", "/predict"):
-        add(settings.aip_predict_route, predictions.answer, include_in_schema=False)
+def _operation_ids() -> Callable[[Any], str]:
+    """Return what names the operation of a route: its function; a name that is taken gets method and path too."""
+    taken: set[str] = set()
+
+    def named(route: Any) -> str:
+        name = str(route.name)
+        if name in taken:
+            name = re.sub(r"\W+", "_", f"{name}_{min(route.methods).lower()}_{route.path_format.strip('/')}")
+        taken.add(name)
+        return name
+
+    return named
+
+
+def _document(app: FastAPI) -> None:
+    """Let the OpenAPI document name the key that is required, and begin with the routes that the owner adds later.
+
+    /predict and health follow, then the protocols V1 and V2.
+    """
+    make, ours = app.openapi, {getattr(route, "path", "") for route in app.routes}
+
+    def place(path: str) -> int:
+        return 0 if path not in ours else 2 if path == "/" or path.startswith(("/v1/", "/v2")) else 1
+
+    def openapi() -> dict[str, Any]:
+        document = make()
+        document["paths"] = {path: document["paths"][path] for path in sorted(document["paths"], key=place)}
+        if any(is_bearer_token(one.cls) for one in app.user_middleware):
+            document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{"key": []}]
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+def _add_predict(app: FastAPI, service: Service) -> dict[str, Answer]:
+    """Document the paths of predictions; return the functions that answer them."""
+    predictions, request, aip = Predictions(service), service.request, service.settings.aip_predict_route
+    answers: dict[str, Answer] = {"/predict": predictions.answer}
+    request.document(app, "/predict", PROBLEM)
+    if aip and aip not in answers:
+        request.document(app, aip, PROBLEM, include_in_schema=False)
+        answers[aip] = predictions.answer
     for path, shown in add_v1(app, service).items():
-        add(
-            path,
-            partial(predictions.answer, any_type=True),
-            tags=["V1"],
-            include_in_schema=shown,
-            **documents.predict(PLAIN),
-        )
+        request.document(app, path, PLAIN, name="v1_predict", tags=["V1"], include_in_schema=shown)
+        answers[path] = partial(predictions.answer, any_type=True)
     if find_spec("numpy"):  # the extra "open-inference"
         from ..open_inference.protocol import add_open_inference
 
-        add_open_inference(app, service, predictions, documents)
-    return found
+        answers |= add_open_inference(app, service, predictions)
+    return answers
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
@@ -130,11 +164,6 @@ def _add_health(app: FastAPI, service: Service) -> None:
     if settings.aip_health_route not in ("", "/readyz"):
         app.add_api_route(settings.aip_health_route, readyz, include_in_schema=False, response_class=Response)
 
-    @app.get("/", tags=["V1"])
-    async def alive() -> dict[str, str]:
-        """The liveness of KServe's clients."""
-        return {"status": "alive"}
-
     @app.get("/metrics", response_class=Response)
     async def metrics(request: Request) -> Response:
         """The metrics for Prometheus."""
@@ -150,7 +179,4 @@ async def _http_problem(request: Request, error: Exception) -> Response:
 async def _invalid(request: Request, error: Exception) -> Response:
     """Answer a request that a route of the owner rejects as /predict does: without the values of the request."""
     assert isinstance(error, RequestValidationError)
-    faults = [(one["loc"][:-1] if one["type"] == "extra_forbidden" else one["loc"], one) for one in error.errors()[:20]]
-    named = [{"field": ".".join(map(str, place)), "reason": reason_of(one)} for place, one in faults]
-    detail = "; ".join(f"{one['field']}: {one['reason']}" for one in named[:3])
-    return problem(InvalidRequest(detail, errors=named), request.scope)
+    return problem(InvalidRequest.of(named_faults(list(error.errors()))), request.scope)

@@ -1,202 +1,183 @@
 """The inputs that wait for the model, and which of them make up the next batch.
 
-Each request in turn puts a few inputs into the batch. If lengths differ, several batches are planned together. Parts of
-a batch that failed wait apart and get half of the model's time while others wait. So do requests from an address whose
-inputs failed lately: they share no batch with others and get a fifth.
+Each request in turn puts a few inputs into the batch. If lengths differ, several batches are planned together. Requests
+from an address whose inputs failed lately wait apart: they share no batch with others, and while others wait they get
+a fifth of the time.
 """
 
 import threading
-from collections import deque
-from collections.abc import Callable, Hashable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from .batch_limit import BatchLimit
-from .batch_planning import MAX_COST_RATIO, MIN_SAVING_S, PLANNED_BATCHES, Cost, plan
-from .call import Batch, Call
-from .errors import QueueFull
+from .batch_planning import MAX_COST_RATIO, MIN_SAVING_S, PLANNED_BATCHES, BatchLimit, Cost, plan
 
 QUARANTINE_SECONDS = 10.0
-# Seconds of the model for the others, for each second of a batch that failed, and of a quarantined address.
-SHARE_BESIDE_FAILED, SHARE_BESIDE_QUARANTINED = 1, 4
+# Seconds of the model for the others, for each second of a quarantined address.
+SHARE_OF_OTHERS = 4
 # A request puts at most this part of a batch in, before it is the turn of the next one.
 TURN_SHARE = 8
 FIRST = object()  # the group of the first request
 
 
+@dataclass(slots=True, eq=False)
+class Call:
+    """The inputs of one request and their answers; times in seconds of ``time.perf_counter``.
+
+    ``predict`` answers a list of inputs; inputs of different ``group`` never share a batch. ``sizes`` has a number for
+    each input, by which batches are planned. ``client`` is the address, or the value of CLIENT_HEADER, that is
+    quarantined if an input fails.
+    """
+
+    items: Sequence[Any]
+    predict: Callable[[list[Any]], Sequence[Any]]
+    sizes: Sequence[int]
+    group: Hashable
+    client: Hashable
+    answers: list[Any]
+    done: Any  # a future
+    queued_at: float
+    waiting: int  # inputs that are neither answered nor in the model
+    left: int  # inputs that are not answered
+    next: int = 0  # the first input that is in no batch yet
+    gone: bool = False  # the client has gone, or its time is over
+    started_at: float = 0.0  # of its first batch
+    batch_size: int = 0
+    watcher: Any = None  # the task that waits until the client has gone
+
+
+Batch = list[tuple[Call, int]]
+
+
+def sizes_of(batch: Batch) -> list[int]:
+    """Return the size of each input of a batch."""
+    return [call.sizes[index] for call, index in batch]
+
+
 class BatchQueue:
-    """A bounded queue of ``count`` inputs. After ``close``, ``take`` returns an empty batch when all are answered."""
+    """A queue of ``count`` inputs, at ``most``. After ``close``, ``take`` returns an empty batch when all are done."""
 
     def __init__(self, limit: BatchLimit, cost: Cost, max_queue: int, clock: Callable[[], float]) -> None:
-        self.closed = False
-        self.calls: dict[Call, None] = {}  # not answered, in the order in which they came
-        self._limit, self._cost, self._max_queue, self._clock = limit, cost, max_queue, clock
-        self._changed = threading.Condition()
-        self.count, self._orphans, self._gone = 0, 0, 0
-        self._running: Batch = []
-        self._requests: deque[Call] = deque()  # with inputs in no batch yet, in the order of their turns
-        self._returned: deque[Batch] = deque()  # parts of batches that failed, not known to fail themselves
+        self.closed, self.count = False, 0
+        self._limit, self._cost, self.most, self._clock = limit, cost, max_queue, clock
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        # Calls with inputs in no batch yet, in the order of their turns.
+        self._calls: OrderedDict[Call, None] = OrderedDict()
+        self._suspects: OrderedDict[Call, None] = OrderedDict()
         self._planned: deque[Batch] = deque()
-        self._failed: deque[Batch] = deque()  # an input of each makes the model fail
-        self._suspects: deque[Call] = deque()
         self._quarantined: dict[Hashable, float] = {}
-        self._apart, self._share, self._owed = False, 1, 0.0
+        self._apart, self._owed = False, 0.0
 
-    @property
-    def depth(self) -> int:
-        """The inputs that wait, and those that the model computes for a client that has gone."""
-        return self.count + self._orphans
+    def add(self, call: Call) -> bool:
+        """Queue a call, if there is room; ``wake`` lets ``take`` see it."""
+        if self.count + call.left > self.most:
+            return False
+        with self._lock:
+            suspect = bool(self._quarantined) and self._quarantined.get(call.client, 0.0) > self._clock()
+            (self._suspects if suspect else self._calls)[call] = None
+            self.count += call.left
+            return True
 
-    def add(self, call: Call) -> None:
-        """Queue a call. Raises QueueFull."""
-        count = len(call.items)
-        if self.depth + count > self._max_queue:
-            raise QueueFull(f"{self.depth} of {self._max_queue} places are taken")
-        with self._changed:
-            (self._suspects if self._is_quarantined(call) else self._requests).append(call)
-            self.calls[call] = None
-            self.count += count
-
-    def wake(self) -> None:
-        """Let ``take`` see what was added."""
-        with self._changed:
-            self._changed.notify()
-
-    def close(self) -> None:
-        """Let ``take`` end when nothing waits."""
-        with self._changed:
-            self.closed = True
+    def wake(self, *, close: bool = False) -> None:
+        """Let ``take`` look again, for calls that were added or, with ``close``, because no more will come."""
+        with self._lock:
+            self.closed = self.closed or close
             self._changed.notify()
 
     def remove(self, call: Call) -> None:
-        """Free the places of a call that nobody waits for."""
-        with self._changed:
-            call.gone = True
-            self.calls.pop(call, None)
+        """Free the places of a call whose answer is not needed any more."""
+        with self._lock:
             self.count -= call.waiting
-            self._orphans += sum(other is call for other, _ in self._running)
-            call.waiting, call.items, call.answers = 0, (), []
-            self._gone += 1
-            if self._gone > self._max_queue:  # the model may be busy for long
-                self._requests, self._gone = deque(one for one in self._requests if not one.gone), 0
+            call.gone, call.waiting, call.items, call.answers = True, 0, (), []
+            self._calls.pop(call, None)
+            self._suspects.pop(call, None)
 
-    def take(self) -> tuple[Batch, bool]:
-        """Wait for the next batch; the second value is true if an input of it is known to make the model fail."""
-        with self._changed:
+    def take(self) -> Batch:
+        """Wait for the next batch."""
+        with self._lock:
             while True:
-                common, apart = bool(self._requests or self._returned or self._planned), self._failed or self._suspects
-                if not (common or apart):
-                    if self.closed:
-                        return [], False
+                common = bool(self._calls or self._planned)
+                if common or self._suspects:
+                    self._apart = bool(self._suspects) and (not common or self._owed <= 0)
+                    if batch := [entry for entry in self._next_batch() if not entry[0].gone]:
+                        return batch
+                elif self.closed:
+                    return []
+                else:
                     self._changed.wait()
-                    continue
-                self._apart = bool(apart) and (not common or self._owed <= 0)
-                failed = self._apart and bool(self._failed)
-                batch = self._failed.popleft() if failed else self._next_batch()
-                if batch := [entry for entry in batch if not entry[0].gone]:
-                    quarantined = self._is_quarantined(batch[0][0])
-                    self._share = SHARE_BESIDE_QUARANTINED if quarantined else SHARE_BESIDE_FAILED
-                    return batch, failed
 
     def charge(self, seconds: float) -> None:
         """Record how long the batch took, so that the others have their share before the next one apart."""
-        self._owed = max(0.0, self._owed + self._share * seconds if self._apart else self._owed - seconds)
+        self._owed = self._owed + SHARE_OF_OTHERS * seconds if self._apart else max(0.0, self._owed - seconds)
 
     def begin(self, batch: Batch) -> tuple[Batch, list[Any]]:
-        """Return the part of a batch that somebody still waits for, and its inputs: the model computes them now."""
-        with self._changed:
+        """Return the part of a batch whose clients still wait, and its inputs: the model computes them now."""
+        with self._lock:
             batch = [entry for entry in batch if not entry[0].gone]
             for call, _ in batch:
                 call.waiting -= 1
             self.count -= len(batch)
-            self._running = batch
             return batch, [call.items[index] for call, index in batch]
 
-    def end(self, *, answered: bool) -> None:
-        """The model has finished its batch."""
-        with self._changed:
-            if not answered:
-                for call, _ in self._running:
-                    if not call.gone:
-                        call.waiting += 1
-                        self.count += 1
-            self._running, self._orphans = [], 0
-
-    def search(self, batch: Batch, *, first: bool = False) -> None:
-        """Take back a batch of which an input makes the model fail."""
-        (self._failed.appendleft if first else self._failed.append)(batch)
-
-    def put_back(self, batch: Batch) -> None:
-        """Take back a part of a batch that failed, which may be answered."""
-        self._returned.append(batch)
+    def failed(self, batch: Batch) -> None:
+        """The inputs of a batch wait again: the model failed."""
+        with self._lock:
+            for call, _ in batch:
+                if not call.gone:
+                    call.waiting += 1
+                    self.count += 1
 
     def quarantine(self, client: Hashable) -> None:
         """Call apart for a while what comes from a client of which an input failed."""
         if client is None:
             return
-        with self._changed:
+        with self._lock:
             now = self._clock()
             self._quarantined = {one: until for one, until in self._quarantined.items() if until > now}
+            if client not in self._quarantined:
+                for call in [one for one in self._calls if one.client == client and not one.next]:
+                    del self._calls[call]
+                    self._suspects[call] = None
             self._quarantined[client] = now + QUARANTINE_SECONDS
-            moved = [call for call in self._requests if call.client == client and not call.next]
-            if moved:
-                self._suspects.extend(moved)
-                self._requests = deque(call for call in self._requests if call.client != client or call.next)
-
-    def _is_quarantined(self, call: Call) -> bool:
-        return bool(self._quarantined) and self._quarantined.get(call.client, 0.0) > self._clock()
 
     def _next_batch(self) -> Batch:
-        if self._apart:
-            batch = self._round(self._suspects, self._limit.now)
-        else:
-            if not self._planned:
-                self._plan()
-            batch = self._planned.popleft() if self._planned else []  # all may have gone
-        batch, *later = self._limit.pieces(batch) if batch else [batch]
-        self._planned.extendleft(reversed(later))
-        return batch
+        if not self._apart and not self._planned:
+            self._plan()
+        batch = self._round(self._suspects, self._limit.most) if self._apart else self._planned.popleft()
+        if (fits := self._limit.first_part(sizes_of(batch))) < len(batch):
+            batch.sort(key=lambda entry: entry[0].sizes[entry[1]])
+            self._planned.appendleft(batch[fits:])
+        return batch[:fits]
 
     def _plan(self) -> None:
         """Plan the next batch, or several if sorting by length saves time."""
-        limit = self._limit.now
-        entries = self._take_returned(limit)
-        entries += self._round(self._requests, limit - len(entries), entries[0][0].group if entries else FIRST)
+        most = self._limit.most
+        entries = self._round(self._calls, most)
+        counts: list[int] = []
         if self._cost.highest * PLANNED_BATCHES > MIN_SAVING_S and self._is_uneven(entries):
-            if self._requests and not self._requests[0].next:  # the others have had their turn in this batch
-                entries += self._round(self._requests, PLANNED_BATCHES * limit - len(entries), entries[0][0].group)
-            order, sizes = plan([call.sizes[index] for call, index in entries], limit, self._cost)
-            entries, sizes = [entries[i] for i in order], sizes[::-1]
-        else:
-            sizes = []
+            if self._calls and not next(iter(self._calls)).next:  # the others have had their turn in this batch
+                entries += self._round(self._calls, PLANNED_BATCHES * most - len(entries), entries[0][0].group)
+            order, counts = plan(sizes_of(entries), most, self._cost)
+            entries = [entries[i] for i in order]
         start = 0
-        for size in sizes or [limit] * -(-len(entries) // limit):
-            self._planned.append(entries[start : start + size])
-            start += size
-
-    def _take_returned(self, most: int) -> Batch:
-        """Take parts of batches that failed, of one group: small ones together, because each call has a fixed cost."""
-        batch: Batch = []
-        while self._returned and (not batch or len(batch) + len(self._returned[0]) <= most):
-            if batch and self._returned[0][0][0].group != batch[0][0].group:
-                break
-            batch += self._returned.popleft()
-        return batch
+        for count in counts[::-1] or [most] * -(-len(entries) // most):
+            self._planned.append(entries[start : start + count])
+            start += count
 
     def _is_uneven(self, entries: Batch) -> bool:
-        sizes = [call.sizes[index] for call, index in entries]
-        sizes += [size for call in self._requests for size in call.sizes[call.next :]]
-        return sum(sizes) <= MAX_COST_RATIO * len(sizes) * max(sizes, default=0)
+        sizes = sizes_of(entries) + [size for call in self._calls for size in call.sizes[call.next :]]
+        return sum(sizes) <= MAX_COST_RATIO * len(sizes) * max(sizes)
 
-    def _round(self, requests: deque[Call], most: int, group: Hashable = FIRST) -> Batch:
-        """Take up to ``most`` inputs of one group: each request in turn puts in some."""
+    def _round(self, calls: OrderedDict[Call, None], most: int, group: Hashable = FIRST) -> Batch:
+        """Take up to ``most`` inputs of one group, by default the first one's: each call in turn puts in some."""
         batch: Batch = []
         kept: list[Call] = []
-        group = requests[0].group if group is FIRST and requests else group
-        turn = max(1, self._limit.now // TURN_SHARE)
-        while requests and len(batch) < most:
-            call = requests.popleft()
-            if call.gone:
-                continue
+        turn = max(1, self._limit.most // TURN_SHARE)
+        while calls and len(batch) < most:
+            call, _ = calls.popitem(last=False)
+            group = call.group if group is FIRST else group
             if call.group != group:
                 kept.append(call)
                 continue
@@ -204,6 +185,8 @@ class BatchQueue:
             batch += [(call, index) for index in range(call.next, end)]
             call.next = end
             if end < len(call.items):
-                requests.append(call)
-        requests.extendleft(reversed(kept))
+                calls[call] = None
+        for call in reversed(kept):
+            calls[call] = None
+            calls.move_to_end(call, last=False)
         return batch

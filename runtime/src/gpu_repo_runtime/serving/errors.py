@@ -1,6 +1,11 @@
-"""Everything that can go wrong with a request, each with its HTTP status, and the exit codes of the process."""
+"""Everything that can go wrong with a request, each with its HTTP status, and the exit codes of the process.
 
-from typing import Any, ClassVar
+Exit codes: 0 stopped, and every accepted request was answered; 1 the model or service.py could not be loaded or ended
+the process, or the port is in use; 69 GPU lost, a new process may work; 78 wrong setting, unusable GPU, or a model that
+does not fit or breaks its contract; 143 time ran out before every accepted request was answered, or a second SIGTERM.
+"""
+
+from typing import Any, ClassVar, Self
 
 from starlette.exceptions import HTTPException
 
@@ -8,26 +13,44 @@ EXIT_CONFIGURATION = 78  # EX_CONFIG: a setting, the device or the model is wron
 EXIT_DEVICE_LOST = 69  # EX_UNAVAILABLE: this process cannot use the GPU any more; a new process may
 EXIT_UNFINISHED = 143  # 128 + SIGTERM: the time ran out before every accepted request had its answer
 
+# The code of each error, for programs, with its status and its title, for people. docs/service.md explains them.
+CODES = {
+    "internal": (500, "Internal error"),
+    "invalid_request": (422, "The request is not valid"),
+    "invalid_tensor": (400, "The tensors are not valid"),
+    "not_json": (415, "The body must be JSON"),
+    "encoded": (415, "The content encoding is not supported"),
+    "body_too_large": (413, "The body is too large"),
+    "input_too_large": (413, "An input does not fit into memory"),
+    "body_too_slow": (408, "The body did not arrive in time"),
+    "client_gone": (499, "The client closed the connection"),  # only in the log and the metrics
+    "queue_full": (503, "Too many inputs are waiting"),
+    "not_ready": (503, "The model is not ready"),
+    "device_lost": (503, "The GPU was lost"),
+    "out_of_memory": (503, "The input does not fit into memory"),
+    "deadline_exceeded": (504, "The answer took too long"),
+    "prediction_failed": (500, "The model failed on an input"),
+}
+# The rest of a slow body may never come.
+HEADERS = {"encoded": {"accept-encoding": "identity"}, "body_too_slow": {"connection": "close"}}
+
 
 class ServiceError(HTTPException):
-    """An error with a status.
+    """An error with a code of CODES.
 
-    ``code`` is a word for programs, ``title`` a sentence for people, ``retry_after`` (seconds) becomes the header of
-    that name, ``errors`` names the fields that are wrong.
+    ``retry_after`` (seconds) becomes the header of that name, ``errors`` names the fields that are wrong.
     """
 
-    status: ClassVar[int] = 500
-    code: ClassVar[str] = "internal"
-    title: ClassVar[str] = "Internal error"
-    always: ClassVar[dict[str, str]] = {}  # headers
+    default: ClassVar[str] = "internal"
 
     def __init__(
-        self, detail: str, *, retry_after: int | None = None, errors: list[dict[str, str]] | None = None
+        self, detail: str, code: str = "", *, retry_after: int | None = None, errors: list[dict[str, str]] | None = None
     ) -> None:
+        self.code = code or self.default
+        self.status, self.title = CODES[self.code]
         retry = {"retry-after": str(retry_after)} if retry_after else {}
-        super().__init__(self.status, detail, {**self.always, **retry})
-        self.retry_after = retry_after
-        self.errors = errors
+        super().__init__(self.status, detail, HEADERS.get(self.code, {}) | retry)
+        self.retry_after, self.errors = retry_after, errors
 
     def __str__(self) -> str:
         return self.detail
@@ -39,87 +62,31 @@ class ServiceError(HTTPException):
 class InvalidRequest(ServiceError):
     """The body is JSON but not a valid request; ``errors`` names the fields."""
 
-    status, code, title = 422, "invalid_request", "The request is not valid"
+    default = "invalid_request"
 
-
-class InvalidTensor(ServiceError):
-    """The tensors of a request do not match each other, their metadata or the model's Input."""
-
-    status, code, title = 400, "invalid_tensor", "The tensors are not valid"
-
-
-class NotJson(ServiceError):
-    """The request does not declare its body as JSON."""
-
-    status, code, title = 415, "not_json", "The body must be JSON"
-
-
-class Encoded(ServiceError):
-    """The body is compressed in a way that is not supported."""
-
-    status, code, title = 415, "encoded", "The content encoding is not supported"
-    always: ClassVar[dict[str, str]] = {"accept-encoding": "gzip"}
-
-
-class BodyTooLarge(ServiceError):
-    """The body is larger than MAX_BODY_BYTES."""
-
-    status, code, title = 413, "body_too_large", "The body is too large"
-
-
-class BodyTooSlow(ServiceError):
-    """The body was not complete within BODY_SECONDS."""
-
-    status, code, title = 408, "body_too_slow", "The body did not arrive in time"
-    always: ClassVar[dict[str, str]] = {"connection": "close"}  # the rest of the body may never come
+    @classmethod
+    def of(cls, faults: list[dict[str, str]], hint: str = "") -> Self:
+        """Return the error of these faults; the first three, and a hint, are its detail."""
+        words = [f"{one['field']}: {one['reason']}" for one in faults[:3]] + [hint] * bool(hint)
+        return cls("; ".join(words), errors=faults)
 
 
 class ClientGone(ServiceError):
-    """The client closed the connection. 499 appears only in the log and the metrics."""
+    """The client closed the connection."""
 
-    status, code, title = 499, "client_gone", "The client closed the connection"
-
-
-class QueueFull(ServiceError):
-    """The queue has no place for the inputs now."""
-
-    status, code, title = 503, "queue_full", "Too many inputs are waiting"
-
-
-class NotReady(ServiceError):
-    """The model is being loaded, or the service is stopping."""
-
-    status, code, title = 503, "not_ready", "The model is not ready"
+    default = "client_gone"
 
 
 class DeviceLost(ServiceError):
     """This process cannot use the GPU any more."""
 
-    status, code, title = 503, "device_lost", "The GPU was lost"
+    default = "device_lost"
 
 
 class OutOfMemory(ServiceError):
     """Not even a batch of one input fits into memory."""
 
-    status, code, title = 503, "out_of_memory", "The input does not fit into memory"
-
-
-class InputTooLarge(ServiceError):
-    """One input alone needs more memory than there is; another one may fit."""
-
-    status, code, title = 413, "input_too_large", "An input does not fit into memory"
-
-
-class DeadlineExceeded(ServiceError):
-    """An accepted request was not answered within REQUEST_SECONDS."""
-
-    status, code, title = 504, "deadline_exceeded", "The answer took too long"
-
-
-class PredictionFailed(ServiceError):
-    """The model raised an error for an input, or its answer is not an Output."""
-
-    status, code, title = 500, "prediction_failed", "The model failed on an input"
+    default = "out_of_memory"
 
 
 class StartRefused(RuntimeError):

@@ -41,42 +41,27 @@ def find_hooks(package: str) -> Hooks:
     return Hooks(settings, extend)
 
 
-def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], Any]) -> bool:
-    """Call the owner's ``extend``; return whether the service's own routes are still the first ones.
-
-    Raises StartRefused for what would have no effect.
-    """
-    ours = list(app.routes)
+def extend(app: FastAPI, service: Service, hook: Callable[[FastAPI, Service], Any]) -> None:
+    """Call the owner's ``extend``. Raises StartRefused for what would have no effect."""
+    ours = _operations(app)
     refuse_async(hook, IN)
-    try:
-        returned = ran(hook(app, service), IN)
-    except RuntimeError as error:
-        if "python-multipart" not in str(error):
-            raise
-        raise StartRefused(f"{IN}: forms and uploads need python-multipart: add it to pyproject.toml") from error
-    if returned not in (None, app):
+    if ran(hook(app, service), IN) not in (None, app):
         raise StartRefused(f"{IN}: its return value is not used: change the app that it is given")
     if app.router.dependencies:
         raise StartRefused(
             f"{IN}: dependencies of the application do not reach the routes of the service: "
             "write a middleware, app.add_middleware(...)"
         )
-    if any(getattr(app.router, name, None) for name in ("on_startup", "on_shutdown")):
-        raise StartRefused(
-            f"{IN}: on_event and add_event_handler never run besides a lifespan, which loads the model: "
-            "write a lifespan around app.router.lifespan_context"
-        )
-    there = set(map(id, app.routes))
-    left = {operation for route in ours if id(route) in there for operation in _operations(route)}
-    for route in app.routes:
-        for method, path in _operations(route) if route not in ours else ():
-            if (method, path) in left:
-                raise StartRefused(f"{IN}: {method} {path} is a route of the service: use another path")
-    return app.routes[: len(ours)] == ours
+    if getattr(app.router, "on_startup", None) or getattr(app.router, "on_shutdown", None):
+        raise StartRefused(f"{IN}: on_event never runs: write a lifespan around app.router.lifespan_context")
+    seen = _operations(app)
+    if taken := next((one for one in ours if seen.count(one) != 1), None):
+        raise StartRefused(f"{IN}: {' '.join(taken)} is a route of the service: use another path")
 
 
-def _operations(route: Any) -> list[tuple[str, str]]:
-    return [(method, route.path) for method in sorted(getattr(route, "methods", None) or ())]
+def _operations(app: FastAPI) -> list[tuple[str, str]]:
+    routes: list[Any] = list(app.routes)
+    return [(method, route.path) for route in routes for method in sorted(getattr(route, "methods", None) or ())]
 
 
 def build_middleware(app: FastAPI) -> None:

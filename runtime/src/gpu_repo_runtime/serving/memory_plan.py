@@ -6,6 +6,7 @@ service accepts; the largest batch is the one that leaves a margin free.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from ..device import Memory
 from .errors import StartRefused
@@ -28,7 +29,7 @@ class Plan:
     batch: int
     weights: int | None = None
     per_call: int = 0
-    per_text: int = 0
+    per_input: int = 0
     free: int = 0
     total: int = 0
     reserve: int = 0
@@ -37,19 +38,19 @@ class Plan:
         if self.weights is None:
             return f"CPU: batch size is MAX_BATCH_SIZE ({self.batch})"
         return (
-            f"weights {_mb(self.weights)}, a call {_mb(self.per_call)} + {_mb(self.per_text)} for each input of full "
+            f"weights {_mb(self.weights)}, a call {_mb(self.per_call)} + {_mb(self.per_input)} for each input of full "
             f"length, {_mb(self.free)} of {_mb(self.total)} free, {_mb(self.reserve)} kept as margin: "
             f"at most {self.batch} inputs in a batch"
         )
 
 
 def make_plan(
-    predict: Callable[[list[str]], object], gauge: Gauge, text: str, *, most: int, margin: float, before: int
+    predict: Callable[[list[Any]], object], gauge: Gauge, largest: Any, most: int, margin: float, before: int
 ) -> Plan:
     """Measure ``predict`` at two batch sizes and choose the largest batch up to ``most``.
 
-    ``text`` is the longest the service accepts, ``before`` the bytes in use before the model was loaded and ``margin``
-    the share of the whole memory to keep free. Raises StartRefused with the numbers when not even one text fits.
+    ``largest`` is the largest input, ``before`` the bytes in use before the model was loaded and ``margin`` the share
+    of the whole memory to keep free. Raises StartRefused with the numbers when not even one input fits.
     """
     loaded = gauge.memory()
     if loaded is None:
@@ -57,29 +58,29 @@ def make_plan(
     gauge.release()
     loaded = gauge.memory() or loaded
     weights, reserve = max(0, loaded.used - before), int(margin * loaded.total)
-    one = _peak(predict, gauge, [text])
+    one = _peak(predict, gauge, [largest])
     if one is None:
         raise StartRefused(_refusal(weights, None, loaded, reserve))
     size, many = min(8, most), None
-    while size > 1 and (many := _peak(predict, gauge, [text] * size)) is None:
+    while size > 1 and (many := _peak(predict, gauge, [largest] * size)) is None:
         size //= 2
-    per_text = max(0, (many - one) // (size - 1)) if many else max(0, one - loaded.used)
-    per_call = max(0, one - loaded.used - per_text)
+    per_input = max(0, (many - one) // (size - 1)) if many else max(0, one - loaded.used)
+    per_call = max(0, one - loaded.used - per_input)
     room = loaded.free - reserve - per_call
-    if room < per_text or room < 0:
-        raise StartRefused(_refusal(weights, per_call + per_text, loaded, reserve))
-    fits = room // per_text if per_text else most
+    if room < per_input or room < 0:
+        raise StartRefused(_refusal(weights, per_call + per_input, loaded, reserve))
+    fits = room // per_input if per_input else most
     if most > 1 and many is None:
         fits = 1
-    return Plan(min(most, fits), weights, per_call, per_text, loaded.free, loaded.total, reserve)
+    return Plan(min(most, fits), weights, per_call, per_input, loaded.free, loaded.total, reserve)
 
 
-def _peak(predict: Callable[[list[str]], object], gauge: Gauge, texts: list[str]) -> int | None:
+def _peak(predict: Callable[[list[Any]], object], gauge: Gauge, inputs: list[Any]) -> int | None:
     """Most bytes in use during a second call (the first one pays for set-up); None when the memory is not enough."""
     try:
-        predict(texts)
+        predict(inputs)
         gauge.reset_peak()
-        predict(texts)
+        predict(inputs)
         memory = gauge.memory()
         return memory.peak if memory else None
     except Exception as error:

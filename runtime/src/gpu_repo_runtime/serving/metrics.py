@@ -17,14 +17,24 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from ..weights import Lock
-from .call import Batch
+from . import logs
+from .batch_queue import Batch
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+GPU_MEMORY = {
+    "service_gpu_memory_used_bytes": "GPU memory of this process",
+    "service_gpu_memory_peak_bytes": "Largest GPU memory of this process so far",
+    "service_gpu_memory_free_bytes": "Free GPU memory",
+    "service_gpu_memory_total_bytes": "Memory of the GPU",
+}
 
 
 class Metrics:
-    """All metrics, in a separate registry, so that a test process can have several services."""
+    """All metrics, in a separate registry, so that a test process can have several services.
+
+    The functions are called at each scrape; ``memory`` returns device.Memory, or None on a CPU.
+    """
 
     def __init__(
         self,
@@ -36,46 +46,30 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
-        self.requests = Counter(
-            "service_requests", "Requests by route and HTTP status", ["route", "status"], registry=registry
-        )
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(name, about, labels, registry=registry)
+
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(name, about, labels, registry=registry)
+
+        def histogram(name: str, about: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
+            return Histogram(name, about, buckets=buckets, registry=registry)
+
+        self.requests = counter("service_requests", "Requests by route and HTTP status", "route", "status")
         self._answers: dict[tuple[str, int], Counter] = {}
-        self.rejected = Counter(
-            "service_rejected", "Requests rejected or given up, by reason", ["reason"], registry=registry
-        )
-        self.request_seconds = Histogram(
-            "service_request_seconds",
-            "Time from request to answer of predictions with status 200",
-            buckets=SECONDS,
-            registry=registry,
-        )
-        self.queue_wait_seconds = Histogram(
-            "service_queue_wait_seconds", "Time an input waits for the model", buckets=SECONDS, registry=registry
-        )
-        self.model_seconds = Histogram(
-            "service_model_seconds", "Time of one call of the model", buckets=SECONDS, registry=registry
-        )
-        self.batch_size = Histogram(
-            "service_batch_size", "Inputs in one call of the model", buckets=SIZES, registry=registry
-        )
-        self.load_seconds = Gauge("service_model_load_seconds", "Time to load and warm the model", registry=registry)
-        self.ready = Gauge("service_ready", "1 while /readyz answers 200", registry=registry)
-        self.info = Gauge(
-            "service_info",
-            "Always 1; what runs here",
-            ["version", "image", "device", "name", "driver", "cuda"],
-            registry=registry,
-        )
-        self._weights = Gauge(
-            "service_weights",
-            "Always 1; the weights of weights.lock that the model was loaded with",
-            ["name", "revision", "digest"],
-            registry=registry,
-        )
-        Gauge("service_queue_depth", "Inputs that wait for the model now", registry=registry).set_function(waiting)
-        Gauge("service_batch_limit", "Largest batch the model gets now", registry=registry).set_function(limit)
-        registry.register(Shortages(shortages))
-        registry.register(GpuMemory(memory))
+        self.rejected = counter("service_rejected", "Requests rejected or given up, by reason", "reason")
+        self.request_seconds = histogram("service_request_seconds", "From request to answer of predictions with 200")
+        self.queue_wait_seconds = histogram("service_queue_wait_seconds", "Time an input waits for the model")
+        self.model_seconds = histogram("service_model_seconds", "Time of one call of the model")
+        self.batch_size = histogram("service_batch_size", "Inputs in one call of the model", SIZES)
+        self.load_seconds = gauge("service_model_load_seconds", "Time to load and warm the model")
+        self.ready = gauge("service_ready", "1 while /readyz answers 200")
+        self.info = gauge("service_info", "Always 1; what runs", "version", "image", "device", "name", "driver", "cuda")
+        self._weights = gauge("service_weights", "Always 1; the loaded weights", "name", "revision", "digest")
+        gauge("service_queue_depth", "Inputs that wait for the model now").set_function(waiting)
+        gauge("service_batch_limit", "Largest batch the model gets now").set_function(limit)
+        registry.register(Live(shortages, memory))
 
     def loaded(self, lock: Lock) -> None:
         """Show the weights of the model."""
@@ -98,36 +92,21 @@ class Metrics:
             self.queue_wait_seconds.observe(started - call.queued_at)
 
 
-class Shortages(Collector):
-    """How often a batch was too large for the memory."""
+class Live(Collector):
+    """What is counted elsewhere. GPU memory does not appear on a CPU or on a lost device."""
 
-    def __init__(self, count: Callable[[], int]) -> None:
-        self._count = count
-
-    def collect(self) -> Iterator[Metric]:
-        """The counter."""
-        text = "Batches that did not fit into memory and were made smaller"
-        yield CounterMetricFamily("service_memory_shortages", text, self._count())
-
-
-class GpuMemory(Collector):
-    """GPU memory, read at each scrape; nothing on a CPU or on a lost device."""
-
-    def __init__(self, memory: Callable[[], Any]) -> None:
-        self._memory = memory
+    def __init__(self, shortages: Callable[[], int], memory: Callable[[], Any]) -> None:
+        self._shortages, self._memory = shortages, memory
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges, or nothing."""
+        """Yield the metrics."""
+        about = "Batches that did not fit into memory and were made smaller"
+        yield CounterMetricFamily("service_memory_shortages", about, self._shortages())
+        about = "Lines of the log that were dropped because they were not read in time"
+        yield CounterMetricFamily("service_log_dropped", about, sum(one.writer.dropped for one in logs.handlers))
         try:
             memory = self._memory()
         except Exception:  # a lost device fails here too; /livez shows it
             return
-        if memory is None:
-            return
-        for name, help_text, value in (
-            ("service_gpu_memory_used_bytes", "GPU memory of this process", memory.used),
-            ("service_gpu_memory_peak_bytes", "Largest GPU memory of this process so far", memory.peak),
-            ("service_gpu_memory_free_bytes", "Free GPU memory", memory.free),
-            ("service_gpu_memory_total_bytes", "Memory of the GPU", memory.total),
-        ):
-            yield GaugeMetricFamily(name, help_text, value)
+        for name, about in GPU_MEMORY.items() if memory else ():
+            yield GaugeMetricFamily(name, about, getattr(memory, name.split("_")[-2]))

@@ -50,7 +50,7 @@ def main() -> None:
         hint = f"; does it require a key? set {NAMES[0]}" if status in (401, 403) else ""
         sys.exit(f"probe: GET /openapi.json was answered with {status} {document}{hint}")
     example = document["paths"]["/predict"]["post"]["requestBody"]["content"]["application/json"]["example"]
-    inputs = len(example["instances"])
+    [inputs] = (len(values) for values in example.values())  # named instances, or texts as in version 0.2
     times = []
     for _ in range(REQUESTS):
         started = time.perf_counter()

@@ -1,20 +1,29 @@
 """What ``/predict`` takes and gives, and how errors look; all of it appears in ``/docs``."""
 
+import json
+from collections.abc import Callable
+from functools import partial
 from types import GenericAlias
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic_core
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError, create_model
+from fastapi import FastAPI
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import create_model as create
 
 from ..interface import Interface
 from ..owntypes import names_in, unrepeated
-from .errors import InvalidRequest
+from .errors import CODES, InvalidRequest
 from .settings import Settings
 
-STRICT = ConfigDict(extra="forbid", strict=True)
 # The media types of errors: clients of /v1 and /v2 look for one only in what is called plain JSON.
-COLUMNS = (("inputs",),)  # TensorFlow Serving's other form of a request
 PROBLEM, PLAIN = "application/problem+json", "application/json"
+SHOWN = [about for code, about in CODES.items() if code not in ("internal", "client_gone")]
+PROBLEMS = {status: "; ".join(title for other, title in SHOWN if other == status) for status, _ in SHOWN}
+# Faults of a body that has another form than {"instances": [...]}.
+OTHER_FORM = {"missing", "model_type", "list_type", "extra_forbidden"}
+SHOWN_CHARACTERS = 200
+ANY_FORM = '{"instances": [input, ...]}, as /docs shows it'
 
 
 class Problem(BaseModel):
@@ -44,115 +53,10 @@ class Health(BaseModel):
 
 
 class Asked(NamedTuple):
-    """A request for predictions; ``parameters`` is None where it names none, ``name`` what it calls its inputs."""
+    """A request for predictions; ``parameters`` is None where it names none."""
 
     inputs: list[Any]
     parameters: Any
-    name: str = "instances"
-
-
-class PredictRequest:
-    """The bodies that predictions are asked with, under the limits of ``settings``.
-
-    ``{"instances": [...], "parameters": {...}}``, and for a model of texts ``{"texts": [...]}`` as in version 0.2.
-    """
-
-    def __init__(self, settings: Settings, interface: Interface) -> None:
-        self._interface = interface
-        examples = interface.examples()
-        one: Any = interface.input
-        if interface.is_text:
-            one = Annotated[one, StringConstraints(min_length=1, max_length=settings.max_text_chars)]
-            examples = [text for text in examples if text]
-        as_json = [interface.as_asked(example) for example in examples]
-        self.example = {"instances": as_json[: settings.max_texts]}
-        many = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
-        instances: Any = Annotated[GenericAlias(list, (one,)), many]
-        self.many: TypeAdapter[list[Any]] = TypeAdapter(instances)
-        fields: dict[str, Any] = {
-            "instances": (Annotated[list[one], many], ...),
-            "signature_name": (
-                Annotated[Literal["serving_default"] | None, Field(description="As TensorFlow Serving has it")],
-                None,
-            ),
-        }
-        if interface.parameters is not None:
-            fields["parameters"] = (interface.parameters | None, None)
-        else:
-            fields["parameters"] = (Annotated[_NoParameters | None, Field(description="This model has none")], None)
-        self.model = create_model("PredictRequest", __config__=STRICT, **fields)
-        self.response = create_model(
-            "PredictResponse",
-            __doc__="One prediction for each input, in the order of the request. "
-            "A number that is not finite comes as null where the type has null; else it is an error.",
-            predictions=(list[interface.output], ...),  # type: ignore[name-defined]
-        )
-        self.texts_model = self._texts(one, many) if interface.is_text else None
-        self._now: TypeAdapter[Any] = TypeAdapter(self.model)
-        self._before: TypeAdapter[Any] | None = TypeAdapter(self.texts_model) if self.texts_model else None
-        self._names = frozenset(names_in(self._now.json_schema())) | {"texts", "inputs", "instances", "parameters"}
-
-    def _texts(self, text: Any, many: Any) -> type[BaseModel]:
-        config: ConfigDict = {**STRICT, "json_schema_extra": {"deprecated": True}}
-        texts: Any = (Annotated[GenericAlias(list, (text,)), many], ...)
-        about = "As version 0.2 was asked. Deprecated: write instances in place of texts."
-        return create_model("TextsRequest", __config__=config, __doc__=about, texts=texts)
-
-    def read(self, body: bytes) -> Asked:
-        """What a JSON body asks. InvalidRequest names the fields that are wrong and repeats nothing of the body."""
-        before = self._before
-        try:
-            if before is not None and b'"texts"' in body[:16]:
-                return Asked(before.validate_json(body).texts, None, "texts")
-            asked = self._now.validate_json(body)
-            return Asked(asked.instances, None if self._interface.parameters is None else asked.parameters)
-        except ValidationError as error:
-            faults = _faults(error)
-        if before is not None and any(map(self._about_texts, faults)):
-            try:
-                return Asked(before.validate_json(body).texts, None, "texts")
-            except ValidationError as error:
-                faults = _faults(error)
-        raise self.invalid(faults)
-
-    def _about_texts(self, fault: Any) -> bool:
-        # A client who names neither is told about texts by a model of version 0.2, as then.
-        missing = fault["loc"] == ("instances",) and fault["type"] == "missing"
-        return fault["loc"] == ("texts",) or (self._interface.dated and missing)
-
-    def read_one(self, body: bytes) -> Asked:
-        """The input whose field of bytes is the body. Raises InvalidRequest."""
-        assert self._interface.blob
-        return self.read_python([{self._interface.blob: body}], {})
-
-    def read_python(self, inputs: list[Any], parameters: dict[str, Any], name: str = "instances") -> Asked:
-        """What inputs and parameters that were not JSON ask. Raises InvalidRequest."""
-        own: Any = self._interface.parameters or _NoParameters
-        given = self._held(TypeAdapter(own), parameters, "parameters") if parameters else None
-        return Asked(self._held(self.many, inputs, name), given, name)
-
-    def _held(self, type_: TypeAdapter[Any], value: Any, place: str) -> Any:
-        try:
-            # A tensor has the name of its field, which may have another one in JSON.
-            return type_.validate_python(value, by_alias=True, by_name=True)
-        except ValidationError as error:
-            faults = _faults(error)
-        raise self.invalid([{**fault, "loc": (place, *fault["loc"])} for fault in faults])
-
-    def invalid(self, faults: list[Any]) -> InvalidRequest:
-        """Return the error that names these faults of pydantic, in the words of the schema alone."""
-        if any(fault["loc"] in COLUMNS and fault["type"] == "extra_forbidden" for fault in faults):
-            faults = [{"loc": ("inputs",), "type": "columns", "msg": "columns are not supported, send instances"}]
-        named = [{"field": self._place(fault), "reason": reason_of(fault)} for fault in faults[:20]]
-        return InvalidRequest("; ".join(f"{one['field']}: {one['reason']}" for one in named[:3]), errors=named)
-
-    def _place(self, fault: Any) -> str:
-        # The key of an unknown field, or of a dict, is the client's own word.
-        place = fault["loc"]
-        if fault["type"] == "extra_forbidden" and place not in COLUMNS:
-            place = place[:-1]
-        known = ("*" if isinstance(part, str) and part not in self._names else str(part) for part in place)
-        return ".".join(known) or "body"
 
 
 class _NoParameters(BaseModel):
@@ -161,15 +65,113 @@ class _NoParameters(BaseModel):
     model_config = ConfigDict(extra="forbid", title="NoParameters")
 
 
+class PredictRequest:
+    """The body ``{"instances": [...], "parameters": {...}}`` and its answer, under the limits of ``settings``."""
+
+    def __init__(self, settings: Settings, interface: Interface) -> None:
+        self._interface = interface
+        examples, one, alias = interface.examples(), interface.input, None
+        if interface.is_text:
+            one = Annotated[one, StringConstraints(min_length=1, max_length=settings.max_text_chars)]
+            examples = [text for text in examples if text]
+            alias = AliasChoices(*(("texts", "instances") if interface.dated else ("instances", "texts")))  # as in 0.2
+        self._name = alias.choices[0] if alias else "instances"
+        self.example = {"instances": [interface.as_asked(example) for example in examples][: settings.max_texts]}
+        limits = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
+        many: Any = Annotated[GenericAlias(list, (one,)), limits]
+        serving_default = Field(description="As TensorFlow Serving has it")
+        fields: dict[str, Any] = {
+            "instances": (Annotated[many, Field(validation_alias=alias)], ...),
+            "signature_name": (Annotated[Literal["serving_default"] | None, serving_default], None),
+            "parameters": ((interface.parameters or _NoParameters) | None, None),
+        }
+        self.model = create("PredictRequest", __config__=ConfigDict(extra="forbid", strict=True), **fields)
+        self.response = create(
+            "PredictResponse",
+            __doc__="One prediction for each input, in the order of the request. "
+            "A number that is not finite comes as null where the type has null; else it is an error.",
+            predictions=(list[interface.output], ...),  # type: ignore[name-defined]
+        )
+        self._type: TypeAdapter[Any] = TypeAdapter(self.model)
+        self._names = frozenset(names_in([self._type.core_schema, "inputs"]))  # aliases and tags too
+        shown = json.dumps({"instances": self.example["instances"][:1]}, ensure_ascii=False)
+        self._form = f"send {shown if len(shown) <= SHOWN_CHARACTERS else ANY_FORM}"
+
+    def read(self, body: bytes) -> Asked:
+        """Return the inputs of a JSON body. InvalidRequest names what is wrong and repeats nothing of the body."""
+        return self._asked(self._type.validate_json, body)
+
+    def read_blob(self, body: bytes) -> Asked:
+        """Return the input whose field of bytes is the body. Raises InvalidRequest."""
+        return self.read_python([{str(self._interface.blob): body}], {})
+
+    def read_python(self, inputs: list[Any], parameters: dict[str, Any]) -> Asked:
+        """Return inputs and parameters that were not JSON, by the names of their fields or by those in JSON."""
+        validate = partial(self._type.validate_python, strict=False, by_alias=True, by_name=True)
+        return self._asked(validate, {"instances": inputs, "parameters": parameters or None})
+
+    def _asked(self, validate: Callable[[Any], Any], value: Any) -> Asked:
+        try:
+            asked = validate(value)
+        except ValidationError as error:
+            raise self._invalid(error) from None
+        return Asked(asked.instances, None if self._interface.parameters is None else asked.parameters)
+
+    def document(self, app: FastAPI, path: str, media_type: str, **options: Any) -> None:
+        """Document a path of predictions, whose errors have a media type."""
+        content: dict[str, Any] = {"application/json": {"example": {str(self._name): self.example["instances"]}}}
+        if self._interface.blob:
+            # image/... is taken too; generators of clients stop at a media type that is a pattern.
+            content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
+        extra = {"requestBody": {"content": content}}
+        document(app, path, self.model, self.response, media_type, openapi_extra=extra, **options)
+
+    def _invalid(self, error: ValidationError) -> InvalidRequest:
+        faults: list[Any] = error.errors(include_input=False, include_url=False, include_context=False)
+        has_other_form = any(fault["type"] in OTHER_FORM and len(fault["loc"]) < 2 for fault in faults)
+        for fault in faults:  # the key of an unknown field, or of a dict, is the client's own word
+            fault["loc"] = ["*" if isinstance(part, str) and part not in self._names else part for part in fault["loc"]]
+        return InvalidRequest.of(named_faults(faults), self._form if has_other_form else "")
+
+
+def document(
+    app: FastAPI, path: str, body: Any, answer: Any, media_type: str, *, name: str = "predict", **options: Any
+) -> None:
+    """Add a path to the router and the OpenAPI document; PredictMiddleware answers it.
+
+    Each protocol has its own media type for errors.
+    """
+
+    async def endpoint(body: Any) -> None: ...
+
+    endpoint.__annotations__["body"] = body
+    problem: dict[str, Any] = {"model": Problem}
+    if media_type != PLAIN:
+        problem = {"content": {media_type: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    app.add_api_route(
+        path,
+        endpoint,
+        methods=["POST"],
+        name=name,
+        description="Predict one or many inputs.",
+        response_model=answer,
+        response_description="The predictions",
+        responses={status: {"description": text, **problem} for status, text in PROBLEMS.items()},
+        **options,
+    )
+
+
+def named_faults(faults: list[Any]) -> list[dict[str, str]]:
+    """Return field and reason of faults of pydantic, without a name that the client made up."""
+    found = []
+    for fault in faults[:20]:
+        unknown = fault["type"] == "extra_forbidden"
+        place = fault["loc"][:-1] if unknown else fault["loc"]
+        reason = "unknown field" if unknown else unrepeated(fault)
+        found.append({"field": ".".join(map(str, place)) or "body", "reason": reason})
+    return found
+
+
 def to_json(value: Any) -> bytes:
     """JSON of plain values and outputs; PydanticSerializationError for what JSON does not have."""
     return pydantic_core.to_json(value, inf_nan_mode="null", bytes_mode="base64")
-
-
-def _faults(error: ValidationError) -> list[Any]:
-    return error.errors(include_input=False, include_url=False, include_context=False)
-
-
-def reason_of(fault: Any) -> str:
-    """Return why a field is wrong, without a name that the client made up."""
-    return "unknown field" if fault["type"] == "extra_forbidden" else unrepeated(fault)

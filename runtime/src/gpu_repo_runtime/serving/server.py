@@ -20,7 +20,6 @@ from .app import create_app
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
 from .gpu_cause import gpu_cause
 from .hooks import Hooks, build_middleware
-from .log_writer import Dropped
 from .service import Service
 from .settings import REMOVED, Settings, misspelled
 from .upgrade import ChooseParser
@@ -35,7 +34,7 @@ LAST_SHARE = 0.25
 LOST_SECONDS = 1.0
 # Of shutdown_seconds, for the end of the event loop and the last lines of the log.
 RESERVE_SECONDS = 0.8
-EXIT_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+EXIT_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Process:
@@ -49,7 +48,6 @@ class Process:
         app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
         build_middleware(app)
         self.service: Service = app.state.service
-        self.service.metrics.registry.register(Dropped(logs.writers))
         self._lame_duck = min(LAME_DUCK_SECONDS, settings.shutdown_seconds / 4)
         self.config = uvicorn.Config(
             app,
@@ -95,11 +93,10 @@ class Process:
         self.server.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain on the first signal; end at once on a second SIGTERM or SIGINT."""
-        if self.signal and signal.SIGHUP not in (sig, self.signal):
+        """Drain on the first signal; end at once on a second one."""
+        if self.signal:
             os._exit(128 + sig)
-        if sig != signal.SIGHUP or not self.signal:
-            self.signal = sig
+        self.signal = sig
         self._ending.set()
         if self._loop is None:
             self.server.should_exit = True
@@ -121,8 +118,7 @@ class Process:
 
     def _take_signals(self) -> None:
         for sig in EXIT_SIGNALS:
-            if signal.getsignal(sig) is not signal.SIG_IGN:  # as nohup sets it for SIGHUP
-                signal.signal(sig, self.handle_exit)
+            signal.signal(sig, self.handle_exit)
 
     def _start(self, service: Service) -> None:
         self._loop = asyncio.get_running_loop()

@@ -1,9 +1,12 @@
-"""The life of the model in this process: starting, ready, draining or failed."""
+"""The life of the model in this process, and how a request waits for its answer."""
 
 import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.types import Receive
@@ -12,24 +15,33 @@ from .. import device
 from ..contract import Model, ran, refuse_async
 from ..interface import Interface, WrongAnswer
 from ..words import words_of
-from . import startup, tracing
-from .batcher import Batcher
-from .call import Call
-from .errors import (
-    EXIT_DEVICE_LOST,
-    DeviceLost,
-    InvalidRequest,
-    NotReady,
-    PredictionFailed,
-)
+from . import startup
+from .batch_queue import Call
+from .batcher import Batcher, BatchEvents
+from .errors import EXIT_DEVICE_LOST, ClientGone, DeviceLost, InvalidRequest, ServiceError
 from .metrics import Metrics
-from .model_calls import Choice, ModelCalls, OwnerCall
+from .model_errors import classify
 from .schemas import PredictRequest
 from .settings import Settings
-from .waiting import Waiting
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+# One timer looks at all that wait: a timer, and a task that watches the connection, for each would cost as much as the
+# rest of a request.
+TICK_SECONDS = 0.005
+# A call with inputs in the queue is watched after a tick, since the model need not compute them if the client has gone.
+WATCH_IN_MODEL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The parameters of a request, which decide with whom it shares a batch.
+
+    ``key`` is Interface.parameters_key: 1, 1.0 and True compare equal, and their keys do not.
+    """
+
+    key: str
+    parameters: Any = field(hash=False)
 
 
 class Service:
@@ -40,25 +52,24 @@ class Service:
     """
 
     def __init__(self, model: Model, settings: Settings) -> None:
-        self.settings = settings
-        self.model = model
+        self.settings, self.model = settings, model
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
-        self.weights = ""
-        self.unfinished = 0
+        self.weights, self.unfinished = "", 0
         self.on_end: Callable[[int], None] = lambda _: None
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
-        self._defaults = self._choice(self.interface.no_parameters)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
         self.metrics = Metrics(
-            lambda: self.batcher.queue.depth,
-            lambda: self.batcher.limit,
+            lambda: self.batcher.queue.count,
+            lambda: self.batcher.memory.now,
             lambda: self.batcher.memory.shortages,
             self._memory,
         )
-        calls = ModelCalls(self.interface, self.metrics, lambda: self.device, self._device_lost)
-        self.batcher = Batcher(calls, limit=settings.max_batch_size, max_queue=settings.max_queue)
-        self._waiting = Waiting(self.batcher.drop, settings.request_seconds)
+        events = BatchEvents(classify, lambda: device.release(self.device), self.metrics.batch_done, self._device_lost)
+        self.batcher = Batcher(events, limit=settings.max_batch_size, max_queue=settings.max_queue)
+        self._defaults = self._choice(self.interface.no_parameters)
+        self._receives: dict[Call, Receive] = {}
+        self._ticking = False
 
     async def start(self) -> None:
         """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
@@ -67,7 +78,7 @@ class Service:
         started: asyncio.Future[startup.Started | BaseException] = loop.create_future()
 
         def report(phase: str) -> None:
-            loop.call_soon_threadsafe(self._set_reason, phase)
+            loop.call_soon_threadsafe(self._starting, phase)
 
         def prepare() -> bool:
             try:
@@ -75,7 +86,7 @@ class Service:
             except BaseException as error:
                 loop.call_soon_threadsafe(started.set_result, error)
                 return False
-            self.batcher.limit = result.plan.batch
+            self.batcher.memory.most = result.plan.batch
             loop.call_soon_threadsafe(started.set_result, result)
             return True
 
@@ -96,6 +107,10 @@ class Service:
         if self.state == "starting":
             self.set_state("ready", "")
         log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})
+
+    def _starting(self, phase: str) -> None:
+        if self.state == "starting":
+            self.reason = phase
 
     def drain(self) -> None:
         """Make /readyz fail; accepted requests are answered."""
@@ -128,7 +143,7 @@ class Service:
             raise InvalidRequest(
                 f"{len(inputs)} inputs never fit into the queue: MAX_QUEUE is {self.settings.max_queue}"
             )
-        return self.outputs(await self.call(*checked))
+        return self.outputs(await self.call(*checked), list)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the owner in the model's thread, between two batches, and return what it returns.
@@ -136,18 +151,16 @@ class Service:
         Raises what it raises, or ServiceError if it is not called.
         """
         refuse_async(function, "the function given to service.run")
-        outcome: list[Any] = []
 
-        def call() -> None:
+        def call(_: list[Any]) -> list[Any]:
             try:
-                outcome.extend((ran(function(*arguments), "the function given to service.run"), None))
+                return [(ran(function(*arguments), "the function given to service.run"), None)]
             except Exception as error:
                 if device.is_device_lost(error):
                     raise
-                outcome.extend((None, error))
+                return [(None, error)]
 
-        await self._waiting.until_done(self._submit([None], group=OwnerCall(call)))
-        result, error = outcome
+        [(result, error)] = await self._answers(self._submit([None], call, group=object()))
         if error is not None:
             raise error
         return result
@@ -156,71 +169,102 @@ class Service:
         self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
     ) -> Call:
         """Answer the inputs; they are dropped if ``receive`` reports that the client has gone. Raises ServiceError."""
-        choice = None if parameters is None else self._choice(parameters)
-        group = None if choice == self._defaults else choice
-        call = self._submit(inputs, self._sizes(inputs), group, client)
-        await self._waiting.until_done(call, receive)
-        tracing.answered(call)
+        predict, choice = self.interface.call, None
+        if parameters is not None and (choice := self._choice(parameters)) != self._defaults:
+            predict = partial(predict, parameters=parameters)
+        else:
+            choice = None
+        sizes = self._sizes(inputs) if self.interface.size else None
+        call = self._submit(inputs, predict, sizes=sizes, group=choice, client=client)
+        await self._answers(call, receive)
         return call
 
-    def outputs(self, call: Call) -> list[Any]:
-        """Return the outputs of a call that is done, checked against ``Output``. Raises PredictionFailed."""
-        return self._checked(lambda outputs: outputs, call)
+    def outputs(self, call: Call, write: Callable[[list[Any]], T]) -> T:
+        """Return the outputs of a call that is done, checked against ``Output``, as ``write`` writes them.
 
-    def json(self, call: Call) -> bytes:
-        """Return the outputs of a call that is done as JSON. Raises PredictionFailed."""
-        return self._checked(self.interface.json, call)
-
-    def plain(self, call: Call, *, by_alias: bool) -> list[Any]:
-        """Return the outputs of a call that is done as Interface.plain has them. Raises PredictionFailed."""
-        return self._checked(lambda outputs: self.interface.plain(outputs, by_alias=by_alias), call)
-
-    def _checked(self, written: Callable[[list[Any]], T], call: Call) -> T:
+        Raises ServiceError.
+        """
         try:
-            return written(self.interface.checked(call.answers))
+            return write(self.interface.checked(call.answers))
         except WrongAnswer as error:
             log.error("the model gave a wrong answer: %s", error)
             reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
-            raise PredictionFailed(f"instances.{error.index}: {error}", errors=reason) from None
-
-    def _choice(self, parameters: Any) -> Choice:
-        return Choice(self.interface.parameters_key(parameters), parameters)
-
-    def _sizes(self, inputs: Sequence[Any]) -> list[int] | None:
-        size = self.interface.size
-        if size is None:
-            return None
-        sizes: list[int] = []
-        try:
-            for one in inputs:
-                sizes.append(int(size(one)))
-        except BaseException as error:
-            log.error("Model.size failed on an input", exc_info=error)
-            name = f"Model.size raised {type(error).__name__}"
-            reason = [{"field": f"instances.{len(sizes)}", "reason": name}]
-            raise PredictionFailed(f"{name} for instances.{len(sizes)}", errors=reason) from None
-        return sizes
-
-    def _submit(
-        self, inputs: Sequence[Any], sizes: Sequence[int] | None = None, group: Hashable = None, client: Hashable = None
-    ) -> Call:
-        if self.state == "starting":
-            raise NotReady(self.reason, retry_after=1)
-        return self.batcher.submit(inputs, sizes=sizes, group=group, client=client)
-
-    def _device_lost(self, error: DeviceLost) -> None:
-        log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
-        self.set_state("failed", f"device lost: {error.detail}")
-        self.on_end(EXIT_DEVICE_LOST)
+            raise ServiceError(f"instances.{error.index}: {error}", "prediction_failed", errors=reason) from None
 
     def set_state(self, state: str, reason: str) -> None:
         """Change the state, and the metric that shows it."""
         self.state, self.reason = state, reason
         self.metrics.ready.set(state == "ready")
 
-    def _set_reason(self, phase: str) -> None:
+    def _choice(self, parameters: Any) -> Choice:
+        return Choice(self.interface.parameters_key(parameters), parameters)
+
+    def _sizes(self, inputs: Sequence[Any]) -> list[int]:
+        sizes: list[int] = []
+        try:
+            for one in inputs:
+                sizes.append(int(self.interface.size(one)))  # type: ignore[misc]
+        except BaseException as error:
+            log.error("Model.size failed on an input", exc_info=error)
+            name = f"Model.size raised {type(error).__name__}"
+            reason = [{"field": f"instances.{len(sizes)}", "reason": name}]
+            raise ServiceError(f"{name} for instances.{len(sizes)}", "prediction_failed", errors=reason) from None
+        return sizes
+
+    def _submit(self, inputs: Sequence[Any], predict: Callable[[list[Any]], Sequence[Any]], **about: Any) -> Call:
         if self.state == "starting":
-            self.reason = phase
+            raise ServiceError(self.reason, "not_ready", retry_after=1)
+        return self.batcher.submit(inputs, predict, **about)
+
+    async def _answers(self, call: Call, receive: Receive | None = None) -> list[Any]:
+        """Wait for a call; it is dropped if ``receive`` reports that its client has gone. Raises ServiceError."""
+        if receive:
+            self._receives[call] = receive
+        if not self._ticking:
+            self._ticking = True
+            self._tick_later()
+        try:
+            answers: list[Any] = await call.done
+            return answers
+        except ServiceError as failed:
+            # The call may stay in the model for long; an error that has the frames of this request would hold them.
+            failed.__traceback__ = None
+            raise copy(failed) from None
+        except asyncio.CancelledError:  # the time to stop is over, or a timeout in an owner's route
+            self.batcher.drop(call, ClientGone("the answer is not awaited any more"))
+            raise
+        finally:
+            self._receives.pop(call, None)
+            if call.watcher:
+                call.watcher.cancel()
+
+    def _tick_later(self) -> None:
+        asyncio.get_running_loop().call_later(min(TICK_SECONDS, self.settings.request_seconds), self._tick)
+
+    def _tick(self) -> None:
+        """Give up the calls that take too long, and watch the clients of those that wait."""
+        self._ticking = bool(self.batcher.calls)
+        if self._ticking:
+            self._tick_later()
+        now, longest = time.perf_counter(), self.settings.request_seconds
+        for call in list(self.batcher.calls):
+            seconds = now - call.queued_at
+            if seconds < min(TICK_SECONDS, longest):
+                break
+            if seconds > longest:
+                self.batcher.drop(call, ServiceError(f"no answer within {longest:g} s", "deadline_exceeded"))
+            elif not call.watcher and (call.waiting or seconds > WATCH_IN_MODEL_SECONDS) and call in self._receives:
+                call.watcher = asyncio.create_task(self._watch(call, self._receives[call]))
+
+    async def _watch(self, call: Call, receive: Receive) -> None:
+        # Once: a middleware that has read the body may return it again and again without waiting.
+        if (await receive())["type"] == "http.disconnect":
+            self.batcher.drop(call, ClientGone("the client closed the connection"))
+
+    def _device_lost(self, error: DeviceLost) -> None:
+        log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
+        self.set_state("failed", f"device lost: {error.detail}")
+        self.on_end(EXIT_DEVICE_LOST)
 
     def _memory(self) -> object | None:
         return device.memory(self.device) if self.state in ("ready", "draining") else None

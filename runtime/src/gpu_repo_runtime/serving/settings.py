@@ -1,6 +1,5 @@
 """Settings of the service: every field is read from the environment variable of the same name in capitals."""
 
-import os
 from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, Literal, Self
@@ -21,15 +20,6 @@ BYTES_AROUND_ALL = 10_000
 HEADER_NAME, HEADER_VALUE = r"^[A-Za-z0-9-]*$", r"^[!-~]([ -~]*[!-~])?$"
 NAME_IN_A_PATH = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"
 ROUTE, PREFIX = r"^(/[^\s?#{}]*)?$", r"^(/[A-Za-z0-9._~-]+)*$"
-_TAKE = {
-    HEADER_NAME: "take the name of a header: letters, digits and -",
-    HEADER_VALUE: "take what a header can hold: ASCII without control signs, and no space at either end",
-    NAME_IN_A_PATH: "take letters, digits, -, _ and, but for the first, dots",
-    ROUTE: "take a path that begins with /, without spaces, ?, #, { and }",
-    PREFIX: "take a path like /team/model: letters, digits, -, ., _ and ~ behind each /, and no / at the end",
-}
-_KINDS: dict[Any, str] = {int: "a whole number", int | None: "a whole number", float: "a number"}
-
 
 # Variables that are settings no more, and what replaces them.
 REMOVED = {"SERVE_AS": "removed in 0.6: convert the weights in Model.load, for example self.network.half()"}
@@ -40,9 +30,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    listen_host: str = Field(
-        default="0.0.0.0", min_length=1, description="Address to listen on; :: is every one of IPv6 and IPv4"
-    )
+    listen_host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on; :: for IPv6 and IPv4")
     port: int = Field(
         default=8000,
         ge=0,
@@ -54,12 +42,8 @@ class Settings(BaseSettings):
         default="auto", description="cuda, and mps on a Mac, stop the start without a usable GPU"
     )
 
-    max_batch_size: int = Field(
-        default=32, ge=1, le=MOST, description="Largest number of inputs in one call of the model"
-    )
-    max_queue: int = Field(
-        default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more are rejected with 503"
-    )
+    max_batch_size: int = Field(default=32, ge=1, le=MOST, description="Most inputs in one call of the model")
+    max_queue: int = Field(default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more get 503")
     max_texts: int = Field(default=64, ge=1, le=MOST, description="Inputs in one request")
     max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one input that is a text")
     max_body_bytes: int | None = Field(
@@ -71,25 +55,14 @@ class Settings(BaseSettings):
     client_header: str = Field(
         default="",
         pattern=HEADER_NAME,
-        description="Header that identifies a client, for the quarantine of inputs that fail; default: its address",
+        description="Header (letters, digits and -) that identifies a client, for the quarantine; default: its address",
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
-    body_seconds: float = Field(
-        default=10,
-        ge=SHORTEST,
-        le=A_DAY,
-        description="Time a client has for a request body (then 408)",
-    )
-    request_seconds: float = Field(
-        default=30, ge=SHORTEST, le=A_DAY, description="Time until an accepted request is given up with 504"
-    )
-    shutdown_seconds: float = Field(
-        default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end of the process"
-    )
-    stuck_seconds: float = Field(
-        default=120, ge=SHORTEST, le=A_DAY, description="A call of the model that takes longer makes /livez fail"
-    )
+    body_seconds: float = Field(default=10, ge=SHORTEST, le=A_DAY, description="Time for a request body (then 408)")
+    request_seconds: float = Field(default=30, ge=SHORTEST, le=A_DAY, description="Time for an answer (then 504)")
+    shutdown_seconds: float = Field(default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end")
+    stuck_seconds: float = Field(default=120, ge=SHORTEST, le=A_DAY, description="A longer call fails /livez")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="debug, info, warning or error"
@@ -100,19 +73,25 @@ class Settings(BaseSettings):
     model_name: str = Field(
         default="",
         pattern=NAME_IN_A_PATH,
-        description="Name in /v1/models/NAME and /v2/models/NAME; empty: the package's",
+        description="Name in /v1/models/NAME: letters, digits, -, _ and dots; empty: the package's",
     )
     aip_predict_route: str = Field(
-        default="", pattern=ROUTE, description="One more path of POST /predict; Vertex AI sets it"
+        default="",
+        pattern=ROUTE,
+        description="One more path of POST /predict, without ?, #, { and }; Vertex AI sets it",
     )
     aip_health_route: str = Field(
-        default="", pattern=ROUTE, description="One more path of GET /readyz; Vertex AI sets it"
+        default="", pattern=ROUTE, description="One more path of GET /readyz, without ?, #, { and }; Vertex AI sets it"
     )
-    root_path: str = Field(default="", pattern=PREFIX, description="Path under which a gateway shows the service")
+    root_path: str = Field(
+        default="",
+        pattern=PREFIX,
+        description="Path under which a gateway shows the service, like /team/model, without / at the end",
+    )
     app_version: str = Field(
         default="unknown",
         pattern=HEADER_VALUE,
-        description="Version of the code, shown by /livez and in each answer's X-Model-Version",
+        description="Version of the code in ASCII, shown by /livez and in each answer's X-Model-Version",
     )
     app_image: str = Field(default="unknown", description="Image the code runs in, shown by /livez")
 
@@ -151,22 +130,11 @@ def misspelled(environment: Iterable[str], settings: type[Settings] = Settings) 
 
 def faults(error: ValidationError, settings: type[BaseSettings] = Settings) -> list[str]:
     """Return a line for each setting that is wrong: its variable and what would be right, never its value."""
-    return [_fault(fault, settings) for fault in error.errors(include_input=False, include_url=False)]
-
-
-def _fault(fault: Any, settings: type[BaseSettings]) -> str:
-    place = str(fault["loc"][0]) if fault["loc"] else ""
-    field = settings.model_fields.get(place.lower())
-    if field is None:
-        return f"{place.upper()}: {fault['msg']}" if place else str(fault["msg"]).removeprefix("Value error, ")
-    limits: dict[str, Any] = {}
-    for rule in field.metadata:
-        limits |= {name: getattr(rule, name) for name in ("ge", "gt", "le", "lt") if hasattr(rule, name)}
-    kind = _KINDS.get(field.annotation)
-    if kind is None:
-        return f"{place.upper()}: {_TAKE.get(fault.get('ctx', {}).get('pattern'), fault['msg'])}"
-    if isinstance(field.validation_alias, AliasChoices):  # the one that is set
-        names = [str(name).upper() for name in field.validation_alias.choices]
-        place = next((name for name in names if name in os.environ), place)
-    words = {"ge": "from", "gt": "above", "le": "to", "lt": "to below"}
-    return f"{place.upper()}: take {' '.join([kind, *(f'{words[name]} {limit}' for name, limit in limits.items())])}"
+    lines = []
+    for fault in error.errors(include_input=False, include_url=False):
+        [name, *_] = *map(str, fault["loc"]), ""
+        field, words = settings.model_fields.get(name.lower()), str(fault["msg"]).removeprefix("Value error, ")
+        if field and fault["type"] == "string_pattern_mismatch":
+            words = f"not valid; {field.description}"
+        lines.append(f"{name.upper()}: {words}" if name else words)
+    return lines

@@ -2,15 +2,14 @@
 
 import gc
 import logging
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from .. import device, weights
 from ..contract import ran
-from ..cores import usable_cores
 from ..device import placement
 from ..interface import Interface, WrongAnswer
 from ..weights import Lock
@@ -43,9 +42,9 @@ def start(interface: Interface, settings: Settings, report: Callable[[str], None
     about = device.describe(name)
     log.info("device chosen", extra={"fields": {**about, "why": device.reason(name)}})
     gauge = Gauge(
-        lambda: device.memory(name),
-        lambda: device.reset_peak(name),
-        lambda: device.release(name),
+        partial(device.memory, name),
+        partial(device.reset_peak, name),
+        partial(device.release, name),
         device.is_out_of_memory,
     )
     before = _load(interface.model, name, gauge)
@@ -54,22 +53,17 @@ def start(interface: Interface, settings: Settings, report: Callable[[str], None
     if interface.size:
         ran(interface.size(examples[0]), f"{interface.file}: Model.size")
     report("the memory of a call is being measured")
-    plan = make_plan(
-        interface.call,
-        gauge,
-        largest(interface, examples, settings.max_text_chars),
-        most=settings.max_batch_size,
-        margin=settings.memory_margin,
-        before=before,
-    )
+    longest = _largest(interface, examples, settings.max_text_chars)
+    plan = make_plan(interface.call, gauge, longest, settings.max_batch_size, settings.memory_margin, before)
     log.info("memory plan: %s", plan)
     report(f"the model is being warmed up with {plan.batch} examples")
-    _answer_one(interface, examples[:1], gauge)
-    plan = replace(plan, batch=_warm_up(interface, examples, plan.batch, gauge))
+    for count in (1, plan.batch):
+        fits = _warm_up(interface, examples, count, gauge)
     # What exists now lives as long as the process: the garbage collector need not walk it again and again.
     gc.collect()
     gc.freeze()
-    return Started(name, about, plan, time.perf_counter() - started, weights.used(interface.model))
+    seconds = time.perf_counter() - started
+    return Started(name, about, replace(plan, batch=fits), seconds, weights.used(interface.model))
 
 
 def _load(model: Any, name: str, gauge: Gauge) -> int:
@@ -82,14 +76,10 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
     except Exception as error:
         if not gauge.is_out_of_memory(error):
             raise
-        free = (
-            f"{memory.free / 1e6:,.0f} of {memory.total / 1e6:,.0f} MB were free"
-            if memory
-            else "the host's memory ran out"
-        )
-        raise StartRefused(
-            f"the model does not fit on the device: {free} when its loading began ({first_line(error)})"
-        ) from error
+        where = "the host's memory ran out"
+        if memory:
+            where = f"{memory.free / 1e6:,.0f} of {memory.total / 1e6:,.0f} MB were free when its loading began"
+        raise StartRefused(f"the model does not fit on the device: {where} ({first_line(error)})") from error
     return memory.used if memory else 0
 
 
@@ -99,43 +89,28 @@ def check_placement(model: Any, name: str, settings: Settings) -> None:
         if settings.device == name:
             raise StartRefused(f"DEVICE={name}, but {faults}")
         log.warning("a GPU is here, but %s, or set DEVICE=cpu", faults)
-    if usable_cores() < (os.cpu_count() or 1):
-        for path in placement.unlimited_sessions(model):
-            log.warning("%s starts a thread for each core of the machine: use gpu_repo_runtime.onnx.session", path)
-
-
-def _answer_one(interface: Interface, inputs: list[Any], gauge: Gauge) -> None:
-    try:
-        check(interface, inputs)
-    except Exception as error:
-        if not gauge.is_out_of_memory(error):
-            raise
-        raise StartRefused(f"the model runs out of memory with a single input ({first_line(error)})") from error
 
 
 def _warm_up(interface: Interface, examples: list[Any], size: int, gauge: Gauge) -> int:
-    """Run a full batch once, halved until it fits; returns the size that does."""
+    """Run a batch once, halved until it fits; returns the size that does. Raises StartRefused."""
     try:
         check(interface, (examples * size)[:size])
         return size
     except Exception as error:
-        if size == 1 or not gauge.is_out_of_memory(error):
+        if not gauge.is_out_of_memory(error):
             raise
+        if size == 1:
+            raise StartRefused(f"the model runs out of memory with a single input ({first_line(error)})") from error
     gauge.release()
     log.warning("out of memory with %d inputs: trying %d", size, size // 2)
     return _warm_up(interface, examples, size // 2, gauge)
 
 
-def stretch(examples: list[str], characters: int) -> str:
-    """A text of as many characters as a request may have in one text, made of the examples."""
-    unit = " ".join(examples) + " "
-    return (unit * (characters // len(unit) + 1))[:characters]
-
-
-def largest(interface: Interface, examples: list[Any], characters: int) -> Any:
+def _largest(interface: Interface, examples: list[Any], characters: int) -> Any:
     """The input that takes most memory: a text as long as a request may have, else the largest of the examples."""
     if interface.is_text:
-        return stretch(examples, characters)
+        text = " ".join(examples) + " "
+        return (text * (characters // len(text) + 1))[:characters]
     return max(examples, key=interface.size or (lambda one: len(interface.inputs.dump_json(one))))
 
 

@@ -33,16 +33,6 @@ class ChooseParser(asyncio.Protocol):
         self._transport.set_protocol(protocol)
         protocol.data_received(data)
 
-    def eof_received(self) -> None:
-        """The client has closed the connection: nobody waits for an answer."""
-        self._usual.eof_received()
-
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed before a request came."""
         self._usual.connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Nothing is written before a request came."""
-
-    def resume_writing(self) -> None:
-        """Nothing is written before a request came."""

@@ -1,90 +1,110 @@
-"""The command `train`: prepares a folder, trains in it, and returns the exit code."""
+"""The command `train`: finds the task and its framework, prepares a folder, trains in it, returns the exit code."""
 
 import fcntl
+import importlib
 import os
+import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import contextmanager
 from pathlib import Path
+from pickle import PicklingError
+from typing import Any
 
 from .. import device
-from ..batch.exits import DONE, BadConfiguration, JobError, is_mistake
+from ..batch.exits import DONE, BadConfiguration, JobError, Stopped, is_mistake
 from ..batch.messages import one_line, say
-from ..batch.output import Output
 from ..batch.stop import Stop
-from .loop import Training, TrainOptions
-from .task import load_task, open_engine
-from .tracking import tracked
+from .engine import DEFAULTS
+from .loop import Training
 
-# For the step at work, and to write its checkpoint, until the process is ended.
-GRACE = 100.0
+PACKAGES = {"sklearn": "scikit-learn", "orbax": "orbax-checkpoint"}
+PAGE = "docs/how-to/train-on-your-data.md"
+MISTAKES_OF_A_TASK = (ImportError, SyntaxError, PicklingError, FileNotFoundError)  # another try meets them again
 
 
-def train_job(options: TrainOptions) -> int:
+def train_job(options: Namespace) -> int:
     """Train and return the exit code 0. Raises JobError."""
-    if "://" in options.output:
-        raise BadConfiguration(f"--output {options.output}: a training writes to a folder on a disk")
+    stop = Stop(options.grace)
     try:
-        return _train(options)
+        with stop, _folder(Path(options.output)):
+            with stop.at_once("the training was prepared"):
+                training = _training(options, stop)
+            training.run()
+    except device.DeviceError as error:
+        raise JobError(str(error)) from error
     except Exception as error:
-        if not is_mistake(error):
+        if stop.signal and not isinstance(error, JobError):  # a process that reads ahead got it too
+            raise Stopped(stop.signal) from error
+        if not (is_mistake(error) or isinstance(error, MISTAKES_OF_A_TASK)):
             raise
         traceback.print_exc()
         raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
-
-
-def _train(options: TrainOptions) -> int:
-    with Stop(GRACE) as stop:
-        with stop.at_once("the training was prepared"):
-            task = load_task(options.package)
-            options = replace(options, device=_device(options.device))
-            store = _folder(options.output)
-            engine = open_engine(task, options)
-        try:
-            with _alone(options.output) if engine.rank == 0 else nullcontext():
-                with stop.at_once("the training was prepared"):
-                    training = Training(task, engine, options, store)
-                    training.resume()
-                    training.rehearse()
-                store.prepare(for_parts=False)
-                with tracked(store.root, options.package, training.settings, first=engine.rank == 0) as log:
-                    training.run(stop, log)
-                    training.finish()
-        finally:
-            engine.close()
     return DONE
 
 
-def _device(name: str) -> str:
+def _training(options: Namespace, stop: Stop) -> Training:
     try:
-        chosen = device.choose(name)
-    except device.DeviceError as error:
-        raise JobError(str(error)) from error
-    say(device.reason(chosen))
-    return chosen
+        task = importlib.import_module(f"{options.package}.task").Task()
+        framework = framework_of(task)
+        make = importlib.import_module(f".with_{framework}", __package__).Engine
+    except ModuleNotFoundError as error:
+        root = (error.name or "").partition(".")[0]
+        raise BadConfiguration(
+            f'the training needs {error.name}: add "{PACKAGES.get(root, root)}" to the dependencies in '
+            "pyproject.toml, then run scripts/lock and scripts/setup"
+        ) from error
+    for name, default in DEFAULTS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+        elif name not in make.applies:
+            raise BadConfiguration(f"--{name.replace('_', '-')} does not apply to {framework}: set it in task.py")
+    options.device = device.choose(options.device)
+    say(device.reason(options.device))
+    return Training(task, make, options, stop)
 
 
-def _folder(output: str) -> Output:
-    try:
-        Path(output).mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise BadConfiguration(f"the output {output} is a file; it has to be a folder") from None
-    return Output(output)
+def framework_of(task: Any) -> str:
+    """Return "plain" for a task that has an estimator, the framework of one that has a network."""
+    if hasattr(task, "estimator"):
+        return "plain"
+    if not hasattr(task, "network"):
+        raise BadConfiguration(f"the Task of task.py has no network() and no estimator(): see {PAGE}")
+    # The imports of task.py itself count before those of its imports.
+    own = vars(sys.modules[type(task).__module__]).values()
+    roots = [str(getattr(value, "__name__", "")).partition(".")[0] for value in own]
+    return next(iter((*(name for name in device.FRAMEWORKS if name in roots), *device.imported(), "torch")))
 
 
 @contextmanager
-def _alone(output: str) -> Iterator[None]:
-    """Keep other trainings out of this folder, if its disk has locks. Raises JobError when there is one."""
+def _folder(output: Path) -> Iterator[None]:
+    """Make the folder, and keep other trainings out of it. Raises JobError."""
+    if ":" in output.parts[0]:
+        raise BadConfiguration(f"--output {output}: a training writes to a folder on a disk")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise BadConfiguration(f"the output {output} is a file; it has to be a folder") from None
+    if (output / "_SUCCESS").exists() or (output / "_parts").exists():
+        raise BadConfiguration(f"{output} contains the result of a batch job: take another --output")
+    if old := next(output.glob("checkpoint.*"), None):
+        raise BadConfiguration(f"{old} is of a version before 0.6: finish it there, or take another --output")
+    if os.environ.get("MLFLOW_TRACKING_URI"):
+        say(f"MLflow gets what log() of task.py sends, and nothing else since 0.6: see {PAGE}")
     folder = os.open(output, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(folder)
-        raise JobError(f"another training is at work in {output}: wait for its end, or take another --output") from None
-    except OSError:
-        pass
-    try:
+        if os.environ.get("RANK", "0") == "0":
+            _lock(folder, output)
         yield
     finally:
         os.close(folder)
+
+
+def _lock(folder: int, output: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise JobError(f"another training is at work in {output}: wait for its end, or take another") from None
+    except OSError:
+        pass  # a disk without locks

@@ -1,249 +1,187 @@
-"""The loop of a training, which can be stopped at any step and resumes as if it had not been."""
+"""Epochs, validation, checkpoints: a training that is killed at any moment resumes as if it had not been."""
 
+import json
 import math
-import signal
 import time
-from collections.abc import Callable
-from contextlib import closing
-from dataclasses import asdict, dataclass
-from itertools import islice
+from argparse import Namespace
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
-from .. import device
-from ..batch.exits import BadConfiguration, Stopped
+from ..batch.exits import BadConfiguration
 from ..batch.messages import one_line, say
-from ..batch.output import TEMPORARY, Output
 from ..batch.plan import code_fingerprint
-from ..batch.publishing import to_json
 from ..batch.stop import Stop
-from .data import examples_of, sample_of, seed_of, shuffled
-from .engine import Engine, Recipe
-from .results import as_csv, leave_weights
+from ..device import is_device_lost, is_out_of_memory
+from . import folder
+from .data import Batches, batches_of, checksum, examples_of, shuffled
+from .engine import DEFAULTS, Engine
 
-CHECKPOINT = "checkpoint"
-RESULT = "result.json"
+STATE, RESULT = "state.json", "result.json"
 _SMALLER = "try a smaller --learning-rate and another --output; a checkpoint from before it stays"
 # What a restart may change without becoming another training.
-_CHANGEABLE = ("package", "output", "epochs", "patience", "checkpoint_steps", "device", "precision", "parallel",
-               "gradient_checkpointing", "loaders")  # fmt: skip
-# A restart may take other values of these as long as their product is the same.
-_STEP = ("batch_size", "accumulate", "world")
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainOptions(Recipe):
-    """The options of `train`; see its --help for each."""
-
-    package: str
-    output: str
-    epochs: int
-    batch_size: int
-    accumulate: int
-    patience: int
-    checkpoint_steps: int
+_CHANGEABLE = {"precision", "loaders"}
 
 
 @dataclass
 class Position:
-    """Where the training is: the finished epochs, the steps done of the next one, and the best epoch so far.
+    """Where the training is: its finished epochs and the best of them; steps and the sum of their losses since."""
 
-    epochs: one dict each of epoch, steps, training_loss, loss, the task's metrics, and seconds.
-    """
-
-    epochs: list[dict[str, Any]]
-    step: int = 0
+    epochs: list[dict[str, Any]] = field(default_factory=list)
     best: int = 0
-    seconds: float = 0.0
+    step: int = 0
+    loss: float = 0.0
 
 
 class Training:
     """Trains a Task. One step is `accumulate` batches on each process, then one change of the weights."""
 
-    def __init__(self, task: Any, engine: Engine, options: TrainOptions, store: Output) -> None:
-        self._engine, self._options, self._store = engine, options, store
+    def __init__(self, task: Any, make: type[Engine], options: Namespace, stop: Stop) -> None:
+        self._task, self._options, self._root, self._stop = task, options, Path(options.output), stop
+        self._checkpoints = self._root / "checkpoint"
         self._examples, self._checks = examples_of(task, options.seed)
-        self._each = options.batch_size * options.accumulate
-        self._steps = len(self._examples) // (self._each * engine.world)
+        each = options.batch_size * options.accumulate * make.world
+        self._steps = len(self._examples) // each
         if not self._steps:
-            raise BadConfiguration(
-                f"{len(self._examples)} examples do not fill one step of {self._each * engine.world}: "
-                "take a smaller --batch-size or --accumulate"
-            )
-        self._position = Position([])
-        # A schedule ends with the last step, so other --epochs are another training.
-        free = [name for name in _CHANGEABLE if name != "epochs" or not engine.schedule(self._steps * options.epochs)]
-        # What makes this training another than the next.
-        self.settings = {key: value for key, value in asdict(options).items() if key not in free} | {
-            "world": engine.world,
-            "precision": engine.precision,
+            few = f"{len(self._examples)} examples do not fill one step of {each}"
+            raise BadConfiguration(f"{few}: take a smaller --batch-size or --accumulate")
+        self.engine = make(task, options, self._steps * options.epochs)
+        names = {"batch_size", "seed", *DEFAULTS, *(["epochs"] if self.engine.scheduled else [])} - _CHANGEABLE
+        self._settings = {name: getattr(options, name) for name in sorted(names)} | {
+            "precision": self.engine.precision,
+            "processes": self.engine.world,
             "examples": len(self._examples),
-            "data": "" if engine.rank else sample_of(engine.collate, self._examples, self._checks),
+            "checksum of some examples": self._sample(),
         }
+        self._validation = self._own(batches_of(range(len(self._checks)), options.batch_size))
         self._code = code_fingerprint(options.package)
+        self._position = Position()
 
-    def resume(self) -> None:
-        """Load the checkpoint, if there is one. Raises BadConfiguration when it is of another training."""
-        content = self._store.read(CHECKPOINT + self._engine.suffix)
-        if content is None:
-            return
-        name = f"{self._options.output}/{CHECKPOINT}{self._engine.suffix}"
+    def _sample(self) -> int:
+        """Return a checksum by which replaced examples are noticed, 0 if they differ each time."""
+        parts = (self._examples, self._checks)
+        some = [[[at] for at in range(0, len(part), -(-len(part) // 16))] for part in parts]
+        pairs = list(zip(parts, some, strict=True))
+        one, other = (checksum([list(self.engine.load(*pair, "sample")) for pair in pairs]) for _ in range(2))
+        return one if one == other else 0
+
+    def _resume(self, checkpoint: Path) -> None:
+        """Load a checkpoint. Raises BadConfiguration where it is of another training."""
+        state = json.loads((checkpoint / STATE).read_text())
+        pairs = {key: (was, self._settings.get(key)) for key, was in state["settings"].items()}
+        if changed := [f"{key} was {was}, now {now}" for key, (was, now) in pairs.items() if was != now]:
+            other = f"the checkpoint in {self._root} is of another training: {', '.join(changed)}"
+            raise BadConfiguration(f"{other}: take another --output, or delete this one")
         try:
-            extra = self._engine.restore(content)
-            before = dict(extra["settings"])
-            self._position = Position(**extra["position"])
+            self.engine.restore(checkpoint)
         except Exception as error:
-            if device.is_device_lost(error) or device.is_out_of_memory(error):
+            if is_device_lost(error) or is_out_of_memory(error):
                 raise
-            raise BadConfiguration(
-                f"{name} is cut, or not of this task's network ({one_line(error)}): bring back a whole one, take "
-                "another --output, or delete it to begin anew"
-            ) from error
-        self._check_same(before)
-        best = "best" + self._engine.suffix
-        if self._position.best and self._engine.rank == 0 and not self._engine.is_whole(self._store.root / best):
-            raise BadConfiguration(
-                f"{self._options.output}/{best} is gone or cut: bring back a whole one, take another --output, or "
-                "delete this one to begin anew"
-            )
-        say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
-        if extra.get("code", self._code) != self._code:
+            wrong = f"{checkpoint} is cut, or not of this task's network ({one_line(error)})"
+            raise BadConfiguration(f"{wrong}: take another --output, or delete {self._root} to begin anew") from error
+        self._position = Position(**state["position"])
+        self._say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
+        if state["code"] != self._code:
             self._say("the code is not what it was in the steps before; the weights will be of both")
 
-    def _check_same(self, before: dict[str, Any]) -> None:
-        changed = differences(before, self.settings)
-        if changed:
-            raise BadConfiguration(
-                f"the checkpoint in {self._options.output} is of another training: {'; '.join(changed)}. Take another "
-                "--output, or delete this one. --accumulate, --batch-size and processes may differ if a step has as "
-                "many examples as before"
-            )
+    def _rehearse(self) -> None:
+        """Save, train a step, validate a batch, write weights, restore: a mistake there does not cost an epoch."""
+        self._write(better=False)
+        some = self._batches("rehearsal")[: self._options.accumulate]
+        self.engine.train(self._examples, some, "rehearsal", lambda: False)
+        self.engine.evaluate(self._checks, self._validation[:1], "rehearsal")
+        self.engine.weights(self._checkpoints / folder.NEW / folder.BEST)
+        self.engine.restore(self._checkpoints / folder.NEW)
 
-    def run(self, stop: Stop, log: Callable[[dict[str, Any]], None]) -> None:
-        """Train until the last epoch or until nothing gets better. Raises Stopped, with a checkpoint written.
+    def run(self) -> None:
+        """Resume or rehearse, train to the end or until nothing gets better, leave the best weights. Raises Stopped."""
+        with self._stop.at_once("the training was prepared"):
+            if checkpoint := folder.newest(self._checkpoints):
+                self._resume(checkpoint)
+            else:
+                self._rehearse()
+        while (done := len(self._position.epochs)) < self._options.epochs:
+            since = done - self._position.best
+            if self._options.patience and since >= self._options.patience:
+                self._say(f"stopped early after epoch {done}: {since} without a lower validation loss (--patience)")
+                break
+            self._epoch(done + 1)
+            self._stop.between_parts()
+        if not self.engine.rank:
+            self._finish()
 
-        log: gets each epoch once its checkpoint is written.
-        """
-        while len(self._position.epochs) < self._options.epochs and not self._stale():
-            if self._engine.rank == 0:
-                # Of a shorter training in the same folder.
-                self._store.delete(RESULT)
-            self._epoch(stop)
-            log(self._position.epochs[-1])
-
-    def rehearse(self) -> None:
-        """Before the first step, do one, validate a batch and go back: a mistake there does not cost an epoch."""
-        if self._position.epochs or self._position.step:
-            return
-        if self._engine.world > 1:
-            # Only the first process has the whole state to go back to.
-            self._validate(1)
-            return
-        before = self._engine.dump({})
-        with closing(self._engine.load(self._examples, self._batches("rehearsal", self._steps - 1), "")) as loaded:
-            self._engine.step(list(loaded), 0)
-        self._validate(1)
-        self._engine.weights()
-        self._engine.restore(before)
-
-    def _stale(self) -> bool:
-        done = len(self._position.epochs)
-        return bool(self._options.patience) and done - self._position.best >= self._options.patience
-
-    def _epoch(self, stop: Stop) -> None:
-        position, number = self._position, len(self._position.epochs) + 1
-        start = time.monotonic() - position.seconds
-        seed = f"{self._options.seed}-{number}"
-        with closing(self._engine.load(self._examples, self._batches(seed, position.step), seed)) as loaded:
-            while position.step < self._steps:
-                batches = list(islice(loaded, self._options.accumulate))
-                self._engine.step(batches, seed_of(seed, position.step, self._engine.rank))
-                position.step += 1
-                position.seconds = time.monotonic() - start
-                if self._engine.any(bool(stop.signal)):
-                    self._save()
-                    raise Stopped(stop.signal or signal.SIGTERM)
-                if position.step % self._options.checkpoint_steps == 0 and position.step < self._steps:
-                    self._save()
-        training_loss = self._engine.take_loss() / self._steps
-        found = self._validate()
-        seconds = round(time.monotonic() - start, 3)
-        row = {"epoch": number, "steps": self._steps, "training_loss": training_loss, **found, "seconds": seconds}
-        position.epochs.append(row)
-        position.step, position.seconds = 0, 0.0
-        self._say(f"epoch {number}: loss {training_loss:.4f}, validation {_listed(found)}, {seconds:.1f} s")
-        if not math.isfinite(found["loss"]) or math.isnan(training_loss):
+    def _epoch(self, number: int) -> None:
+        position, seed, start = self._position, f"{self._options.seed}-{number}", time.monotonic()
+        self._train(number, self._batches(seed), seed)
+        found = self.engine.evaluate(self._checks, self._validation, f"{self._options.seed}-validation")
+        seconds, loss = round(time.monotonic() - start, 3), position.loss / self._steps
+        row = {"epoch": number, "steps": self._steps, "training_loss": loss, **found, "seconds": seconds}
+        listed = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
+        self._say(f"epoch {number}: loss {loss:.4f}, validation {listed}, {seconds:.1f} s")
+        if not math.isfinite(found["loss"]):
             raise BadConfiguration(f"the loss of epoch {number} is not a number: {_SMALLER}")
-        better = position.best == 0 or found["loss"] < position.epochs[position.best - 1]["loss"]
-        position.best = number if better else position.best
+        better = not position.best or found["loss"] < position.epochs[position.best - 1]["loss"]
+        self._position = Position([*position.epochs, row], number if better else position.best)
+        if not self.engine.rank:
+            folder.write_metrics(self._root / "metrics.csv", self._position.epochs)
         self._save(better)
+        if hasattr(self._task, "log") and not self.engine.rank:
+            self._task.log(row)
 
-    def _say(self, text: str) -> None:
-        if self._engine.rank == 0:
-            say(text)
+    def _train(self, epoch: int, batches: Batches, seed: str) -> None:
+        """Train the rest of an epoch. A checkpoint is written each --checkpoint-steps, and when a signal comes."""
+        position, each = self._position, self._options.accumulate
+        while position.step < self._steps:
+            own = batches[position.step * each :][: self._options.checkpoint_steps * each]
+            loss, done = self.engine.train(self._examples, own, seed, lambda: bool(self._stop.signal))
+            position.step, position.loss = position.step + done // each, position.loss + loss * (done // each)
+            if math.isnan(loss):
+                place = f"epoch {epoch}, by step {position.step} of {self._steps}"
+                raise BadConfiguration(f"the loss is not a number in {place}: {_SMALLER}")
+            if position.step < self._steps:
+                self._save()
+                self._stop.between_parts()
 
-    def _batches(self, seed: str, first: int) -> list[list[int]]:
-        """Return the indices of this process's batches from the step `first` on."""
-        order = shuffled(len(self._examples), seed)
-        size, world = self._options.batch_size, self._engine.world
-        begins = [(step * world + self._engine.rank) * self._each for step in range(first, self._steps)]
-        return [order[begin + at : begin + at + size] for begin in begins for at in range(0, self._each, size)]
+    def _batches(self, seed: str) -> Batches:
+        """Return this process's batches of an epoch, those that fill its steps."""
+        used = self._steps * self._options.accumulate * self.engine.world
+        return self._own(batches_of(shuffled(len(self._examples), seed), self._options.batch_size)[:used])
 
-    def _validate(self, most: int | None = None) -> dict[str, float]:
-        """Return loss and metrics over as many batches on each process, which FSDP needs.
-
-        A process without examples left computes one that does not count. most: the first batches alone.
-        """
-        own = list(range(self._engine.rank, len(self._checks), self._engine.world))
-        starts = range(0, -(-len(self._checks) // self._engine.world), self._options.batch_size)[:most]
-        batches = [own[at : at + self._options.batch_size] for at in starts]
-        loaded = self._engine.load(self._checks, [one or [0] for one in batches], f"{self._options.seed}-validation")
-        with closing(loaded):
-            return self._engine.evaluate(zip(map(len, batches), loaded, strict=True))
+    def _own(self, batches: Batches) -> Batches:
+        """Return this process's batches, as many on each: FSDP waits for all. One may be empty."""
+        missing = -len(batches) % self.engine.world
+        return [*batches, *([] for _ in range(missing))][self.engine.rank :: self.engine.world]
 
     def _save(self, better: bool = False) -> None:
-        """Write the checkpoint, and at the end of an epoch what people look at; the first process writes for all.
+        """Write a checkpoint in the place of the last one. better: its weights are the best by now."""
+        self._write(better)
+        if not self.engine.rank:
+            state = {"settings": self._settings, "position": asdict(self._position), "code": self._code}
+            (self._checkpoints / folder.NEW / STATE).write_text(json.dumps(state))
+            number = len(self._position.epochs) * self._steps + self._position.step
+            folder.commit(self._checkpoints, number)
 
-        Raises BadConfiguration, and leaves the last checkpoint, where a loss since the epoch's begin is not a number.
-        """
-        position = asdict(self._position)
-        if self._engine.is_lost():
-            place = f"epoch {len(self._position.epochs) + 1}, by step {self._position.step} of {self._steps}"
-            raise BadConfiguration(f"the loss is not a number in {place}: {_SMALLER}")
-        content = self._engine.dump({"settings": self.settings, "position": position, "code": self._code})
-        weights = self._engine.weights() if better else b""
-        if self._engine.rank:
-            return
+    def _write(self, better: bool) -> None:
+        """Let all processes write into one folder, which nobody takes for a checkpoint yet."""
+        new = self._checkpoints / folder.NEW
+        if not self.engine.rank:
+            folder.begin(self._checkpoints, keep=not better)
+        self.engine.gather(0)
+        self.engine.save(new)
         if better:
-            self._store.write("best" + self._engine.suffix, weights)
-        if not self._position.step:
-            self._store.write("metrics.csv", as_csv(self._position.epochs))
-        self._store.write(CHECKPOINT + self._engine.suffix, content)
+            self.engine.weights(new / folder.BEST)
+        self.engine.gather(0)
 
-    def finish(self) -> None:
-        """Write the result's summary, last: a training with it is done."""
-        if self._engine.rank:
-            return
-        best = self._position.epochs[self._position.best - 1]
-        summary = {"best": best, "epochs": len(self._position.epochs), "settings": self.settings}
-        leave_weights(self._store, "best" + self._engine.suffix, self._options.package.strip("_"))
-        say(f"a service takes them from {self._options.output}/weights, see scripts/weights push --help")
-        self._store.write(RESULT, to_json(summary))
-        self._store.tidy(TEMPORARY)
-        values = {name: value for name, value in best.items() if name not in ("epoch", "steps", "seconds")}
-        say(f"done: epoch {best['epoch']} is the best, {_listed(values)}")
+    def _finish(self) -> None:
+        """Leave the weights for a service and, last, the result's summary."""
+        number, owner = self._position.best, self._options.package.strip("_")
+        best = self._position.epochs[number - 1]
+        last = self._checkpoints / str(len(self._position.epochs) * self._steps)
+        folder.leave_weights(last / folder.BEST, self._root / "weights", owner)
+        summary = {"best": best, "epochs": len(self._position.epochs), "settings": self._settings}
+        (self._root / RESULT).write_text(json.dumps(summary, indent=1) + "\n")
+        self._say(f"done: epoch {number} is the best, loss {best['loss']:.4f}; its weights are in {self._root}/weights")
 
-
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return the settings that make a training another one than that of before, as texts."""
-    names = [name for name in before if now.get(name) != before[name]]
-    if math.prod(before[name] for name in _STEP) == math.prod(now[name] for name in _STEP):
-        names = [name for name in names if name not in _STEP]
-    # Only the first process has the sample, and none where examples differ each time.
-    if not (before.get("data") and now.get("data")):
-        names = [name for name in names if name != "data"]
-    texts = {name: f"{name} was {before[name]}, now {now.get(name)}" for name in names}
-    return [*(texts | ({"data": "the examples are others"} if "data" in texts else {})).values()]
-
-
-def _listed(values: dict[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+    def _say(self, text: str) -> None:
+        if not self.engine.rank:
+            say(text)

@@ -1,36 +1,35 @@
 """Bring the template's change into a child by `git cherry-pick`, and list what it did and what is left to do."""
 
-from __future__ import annotations
-
-import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from .changelog import to_act
-from .git import Git, UpdateError, error_line
+from .git import NONE, Git, UpdateError, clean
 from .locks import LOCKS, renew_locks
-from .releases import Releases
-from .render import ANSWERS, Step, read_answers, template_change, with_release
+from .releases import Releases, number
+from .render import ANSWERS, read_answers, template_change
 
-CONFLICTS = {  # the stages that git keeps of a path: 1 the old release, 2 the child, 3 the new release
-    "123": "both sides changed the same lines: resolve the conflict markers",
-    "23": "both sides added it: resolve the conflict markers",
-    "12": "the template dropped it and you changed it: delete it, or keep it as your own file",
-    "1": "both sides moved it to different places: keep one",
-    "2": "both sides moved something here: keep what you need",
-    "3": "both sides moved something here: keep what you need",
+Given = Mapping[str, str]  # answers that change with the update
+MARKERS = "both sides changed the same lines: resolve the conflict markers"
+CONFLICTS = {  # the two letters of `git status`: the child, the template
+    "UU": MARKERS,
+    "AA": MARKERS,
+    "UD": "the template dropped it and you changed it: delete it, or keep it as your own file",
+    **dict.fromkeys(("DD", "AU", "UA"), "both sides moved something here: keep what you need"),
 }
+HIDDEN = "an ignore rule hides it; it is staged: commit it with `git commit`"
 KINDS = {"A": "added", "D": "removed", "R": "renamed", "M": "updated", "T": "updated"}
-SHOWN = 20
+ORDER = ("updated", "merged", "renamed", "added", "removed", "opted out", "conflict")
+ACT = re.compile(r"(?ms)^\*\*You have to act\*\*\n(.*?)(?=\n\*\*|\n\n|\Z)")
+ABOUT = re.compile(r"(?i)(?:live )?(?:service|batch|librar)[^:]*:")  # whom an entry concerns: "Services and batch: ..."
 
 
 @dataclass
 class Change:
-    """What an update does to one file. `before` is the old name of a renamed file."""
+    """What an update does to one file: a kind of ORDER. `before` is the old name of a renamed file."""
 
     kind: str
     path: str
@@ -40,10 +39,7 @@ class Change:
 
 @dataclass
 class Update:
-    """One update: its files, what a person has to do before it is complete (`to_do`), and notes.
-
-    `act` is what the changelog requires of the owner.
-    """
+    """One update: what the changelog requires of the owner (`act`), its files, what is left to do, and notes."""
 
     old: str
     new: str
@@ -58,142 +54,99 @@ class Update:
         return [one for one in self.files if one.kind == "conflict"]
 
     @property
-    def hidden(self) -> list[Change]:
-        """Return the added files that an ignore rule hides from `git add`."""
-        return [one for one in self.files if one.kind == "added" and one.note]
+    def code(self) -> int:
+        """Return the exit code: 3 where a person has to act, 4 where an ignore rule hides an added file, else 0."""
+        hidden = [one for one in self.files if one.kind == "added" and one.note]
+        return 3 if self.conflicts or self.to_do else 4 if hidden else 0
+
+    def text(self, link: str, dry_run: bool) -> str:
+        """Return what a person reads; the last line is the next command."""
+        lines = [f"{self.old} -> {self.new}" + (" (dry run: nothing is changed)" if dry_run else "")]
+        for title, texts in (("You have to act", self.act), ("To do", self.to_do), ("Notes", self.notes)):
+            lines += ["", f"{title}:", *(f"  - {text}" for text in texts)] if texts else []
+        lines.append("")
+        for one in sorted(self.files, key=lambda one: (ORDER.index(one.kind), one.path)):
+            before = f" (was {one.before})" if one.before else ""
+            lines.append(f"{one.kind:<10} {one.path}{before}{f': {one.note}' if one.note else ''}")
+        steps = ["resolve each conflict and `git add` the file"] if self.conflicts else []
+        steps += ['do what is listed under "To do"'] if self.to_do else []
+        steps.append(f'scripts/setup && scripts/test && git commit -m "Update the template to {self.new}"')
+        lines += ["", f"All changes: {link}/CHANGELOG.md"]
+        lines.append("next: " + ("the same command without --dry-run" if dry_run else ", then ".join(steps)))
+        return "\n".join(lines)
 
 
-def stages(git: Git) -> dict[str, str]:
-    """Return the conflicts of the index: path (from the repository's root) -> the stages that git keeps of it."""
-    found: dict[str, str] = {}
-    for row in git.paths("ls-files", "--unmerged", "--full-name", "-z"):
-        facts, _, path = row.partition("\t")
-        found[path] = found.get(path, "") + facts.split()[2]
+def to_act(template: Path, old: str, new: str, project_type: str) -> list[str]:
+    """Return what the changelog requires of owners of a type after `old` up to `new`, one entry a line."""
+    place, found = template / "CHANGELOG.md", []
+    for section in re.split(r"(?m)^## ", place.read_text(encoding="utf-8"))[1:] if place.is_file() else []:
+        name = section.split()[0].strip("[]")
+        if number(old) < number(name) <= number(new):
+            for entry in re.split(r"(?m)^- ", "\n".join(ACT.findall(section)))[1:]:
+                subject = ABOUT.match(entry)
+                if not subject or project_type[:5] in subject[0].lower():
+                    found.append(f"{name}: {' '.join(entry.split())}")
     return found
-
-
-def put(git: Git, path: str, text: bytes) -> None:
-    """Write a file into index and work tree. Git does it, so that no link in the work tree is followed."""
-    row = git.text("ls-files", "--stage", "--", path)
-    blob = git.text("hash-object", "-w", "--stdin", stdin=text.decode("utf-8", "surrogateescape"))
-    full = git.text("rev-parse", "--show-prefix") + path
-    git.text("update-index", "--add", "--cacheinfo", f"{row.split()[0] if row else '100644'},{blob},{full}")
-    git.text("checkout-index", "--force", "--", path)
 
 
 def check_place(git: Git, change: str) -> None:
     """Raise UpdateError where the update would overwrite a file that git does not track."""
-    root = Path(git.text("rev-parse", "--show-toplevel"))
-    rendered = set(git.paths("ls-tree", "-r", "--name-only", "--full-tree", "-z", change))
-    tracked = set(git.paths("ls-files", "--full-name", "-z"))
-    untracked = sorted(path for path in rendered - tracked if os.path.lexists(root / path))
+    untracked = {*git.paths("ls-tree", "-r", "--name-only", "-z", change)} & {*git.paths("ls-files", "--others", "-z")}
     if untracked:
         raise UpdateError(
-            f"the template has {', '.join(untracked[:5])}, which exists here and is not in git (an ignore rule hides "
-            "it?): `git add --force` and commit it, or move it away"
+            f"the template has {', '.join(sorted(untracked)[:5])}, which exists here and is not in git (an ignore rule "
+            "hides it?): `git add --force` and commit it, or move it away"
         )
 
 
-def resolve_known(git: Git, update: Update) -> None:
-    """Resolve the conflicts with one right answer: what the owner deleted stays deleted, a lock is resolved anew."""
-    for path, found in stages(git).items():
-        if found == "13":
-            git.text("rm", "--quiet", "--force", "--", f":/{path}", env={"GIT_LITERAL_PATHSPECS": "0"})
-            update.files.append(Change("opted out", path, "you deleted it, so it stays deleted"))
-        elif os.path.basename(path) in LOCKS and "2" in found:
-            prefix = git.text("rev-parse", "--show-prefix")
-            own = git.bytes("cat-file", "-p", f":2:{path}")
-            put(git, path.removeprefix(prefix), own)
-            update.to_do.append(f"{path}: it is as you had it: run scripts/lock")
-
-
-def list_conflicts(git: Git, update: Update) -> None:
-    """List what a person has to resolve."""
-    root = Path(git.text("rev-parse", "--show-toplevel"))
-    for path, found in sorted(stages(git).items()):
-        note = CONFLICTS.get(found, "git cannot merge it")
-        if "markers" in note and b"<<<<<<< " not in (root / path).read_bytes():
+def change_of(git: Git, state: str, path: str, before: str, edited: set[str], hidden: list[str]) -> Change:
+    """Return what the update does to a file, by the two letters of `git status`."""
+    if state in CONFLICTS:
+        note = CONFLICTS[state]
+        if note == MARKERS and b"<<<<<<< " not in (git.folder / path).read_bytes():
             note = "both sides changed it and git cannot merge it: yours is kept, add the template's change by hand"
-        update.files.append(Change("conflict", path, note))
+        return Change("conflict", path, note)
+    if state == "DU":
+        git.text("rm", "--quiet", "--force", "--", path)
+        return Change("opted out", path, "you deleted it, so it stays deleted")
+    note = HIDDEN if state[0] == "A" and path in hidden else ""
+    return Change("merged" if state[0] == "M" and path in edited else KINDS[state[0]], path, note, before)
 
 
-def list_changes(git: Git, update: Update, change: str) -> None:
-    """List what the index has that the last commit has not, except for conflicts."""
-    conflicts = {one.path for one in update.conflicts}
-    own = set(git.paths("diff", "--name-only", "--no-renames", "-z", f"{change}^", "HEAD"))
-    fields = iter(git.paths("diff", "--cached", "--name-status", "--find-renames", "-z", "HEAD"))
-    for letters in fields:
-        kind, path, before = letters[0], next(fields), ""
-        if kind in "RC":
-            before, path = path, next(fields)
-        if path in conflicts or kind == "U":
-            continue
-        merged = kind == "M" and path in own and os.path.basename(path) not in (*LOCKS, ANSWERS)
-        update.files.append(Change("merged" if merged else KINDS.get(kind, "added"), path, before=before))
-    name_hidden(git, {one.path: one for one in update.files if one.kind == "added"})
-
-
-def name_hidden(git: Git, added: dict[str, Change]) -> None:
-    """Note which of the added files an ignore rule hides from `git add`."""
-    root, env = Git(Path(git.text("rev-parse", "--show-toplevel"))), {"GIT_LITERAL_PATHSPECS": "0"}
-    names = "\0".join(f"./{path}" for path in added).encode("utf-8", "surrogateescape")
-    found = root.run("check-ignore", "--no-index", "-z", "--stdin", stdin=names, env=env).stdout
-    for path in found.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-        one = added[path.removeprefix("./")]
-        one.note = "an ignore rule hides it; it is staged: commit it with `git commit`, or `git add --force` it"
-
-
-def name_package(git: Git, update: Update, before: str, after: str) -> None:
-    """List the owner's files that still use the old name of a package that moved."""
-    if before and after and before != after:
-        word = rf"(^|[^A-Za-z0-9_]){re.escape(before)}($|[^A-Za-z0-9_])"
-        found = git.run("grep", "--cached", "-lzE", word).stdout.decode(errors="replace").split("\0")
-        found = [path for path in found if path and path != ANSWERS]
-        if found:
-            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            update.to_do.append(f"still with the old package name {before}: {', '.join(found[:SHOWN])}{more}")
-
-
-def name_replaced(git: Git, update: Update, before: dict[str, Any]) -> None:
-    """List the answers that the new release does not accept and Copier replaced by a default."""
-    try:
-        after = yaml.safe_load(git.bytes("cat-file", "-p", f":0:./{ANSWERS}")) or {}
-    except (UpdateError, yaml.YAMLError):  # a conflict in the answers: the owner sees both
-        return
+def name_left(git: Git, update: Update, given: Given) -> None:
+    """List the answers that Copier replaced by a default, and the files with the old name of a package."""
+    before, after = read_answers(git), yaml.safe_load(git.file(ANSWERS, ""))
     for name, value in before.items():
-        if not name.startswith("_") and name in after and after[name] != value:
+        if not name.startswith("_") and not given and after.get(name, value) != value:
             update.to_do.append(f"the answer {name}: {value} is no longer possible and became {after[name]}: check it")
+    package = str(before.get("package_name", ""))
+    if package != after.get("package_name", package):
+        found = git.run("grep", "--cached", "-lzw", "-e", package).stdout.decode(errors="replace").split("\0")[:-1]
+        names = [path for path in found if path != ANSWERS]
+        update.to_do += [f"still with the old package name {package}: {', '.join(names)}"] if names else []
 
 
-def make_update(git: Git, releases: Releases, step: Step, lock: bool = True) -> Update:
+def make_update(git: Git, releases: Releases, old: str, new: str, given: Given = NONE, lock: bool = True) -> Update:
     """Bring the change into index and work tree, which must be clean; conflicts stay in the index as git keeps them.
 
-    Raises UpdateError: before anything is written, or `git reset --hard` gives the last commit back.
+    With `lock`, the locks follow the runtime and the image. Raises UpdateError: before anything is written, or `git
+    reset --hard` gives the last commit back.
     """
-    answers, files = read_answers(git), releases.unpacked(releases.commit(step.new))
-    update = Update(step.old, step.new, to_act(files, step.old, step.new, str(answers.get("project_type", ""))))
-    change = template_change(git, releases, step)
+    kind = str(read_answers(git).get("project_type", ""))
+    update = Update(old, new, to_act(releases.unpacked(new), old, new, kind))
+    change = template_change(git, releases, old, new, given)
     check_place(git, change)
-    pick = ("cherry-pick", "--no-commit", "-X", "ignore-cr-at-eol", change)
-    done = Git(git.folder, git.env, (*git.settings, "merge.directoryRenames=true")).run(*pick)
+    done = git.run("cherry-pick", "--no-commit", "-X", "ignore-cr-at-eol", change)
     git.run("cherry-pick", "--quit")
-    if done.returncode and not stages(git):
-        raise UpdateError(f"git cherry-pick: {error_line(done.stderr)}")
-    resolve_known(git, update)
-    place = git.folder / ANSWERS
-    own = place.read_bytes().decode("utf-8", "surrogateescape")
-    text = with_release(own, step.new, releases.commit(step.new), step.source)
-    place.write_bytes(text.encode("utf-8", "surrogateescape"))
-    if not git.text("ls-files", "--unmerged", "--", ANSWERS):  # else the owner resolves the rest
-        git.text("add", "--force", "--", ANSWERS)
+    status = ("status", "--porcelain", "--find-renames", "--untracked-files=no", "-z")
+    if done.returncode and not any(row[:2] in (*CONFLICTS, "DU") for row in git.paths(*status)):
+        raise UpdateError(f"git cherry-pick: {clean(done.stderr.decode(errors='replace'))}")
     if lock:
-        for path, data in renew_locks(git, update.to_do, update.notes).items():
-            put(git, path, data)
-    list_conflicts(git, update)
-    list_changes(git, update, change)
-    if not step.given:  # a given answer may change another one
-        name_replaced(git, update, answers)
-    name_package(git, update, str(answers.get("package_name", "")), str(step.given.get("package_name", "")))
-    if git.run("cat-file", "-e", ":0:./src/gpu_repo_runtime/EJECTED").returncode == 0:
-        update.notes.append("src/gpu_repo_runtime: your copy of the runtime stays as it is")
+        renew_locks(git, update.to_do, update.notes)
+    edited = set(git.paths("diff", "--name-only", "--no-renames", "-z", f"{change}^", "HEAD")) - {*LOCKS, ANSWERS}
+    hidden = git.paths("ls-files", "--cached", "--ignored", "--exclude-standard", "-z")
+    rows = iter(git.paths(*status))
+    for row in rows:
+        update.files.append(change_of(git, row[:2], row[3:], next(rows) if row[0] == "R" else "", edited, hidden))
+    name_left(git, update, given)
     return update

@@ -1,12 +1,8 @@
 """What the template changed for one child between two releases, as one commit in the child's repository."""
 
-from __future__ import annotations
-
 import re
 import tempfile
-import warnings
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,164 +10,98 @@ import yaml
 from copier import Settings, run_copy
 from pathspec import GitIgnoreSpec
 
-from .git import Git, UpdateError, clean
-from .ownership import owners_in
+from .git import BYTES, Git, UpdateError, clean
 from .releases import Releases
 
-ANSWERS, LEFT_ALONE = ".copier-answers.yml", ".copier-leave-alone"
-EPOCH = "1970-01-01T00:00:00Z"  # conflict markers name this commit: the same update has to be the same text
-LARGEST = 65536  # bytes of an answers file
-NAMES_RELEASE = re.compile(r"(?m)^(?:_commit|_src_path):.*(?:\n[ \t]+.*)*\n?")
-NAMES_COMMIT = re.compile(r"(?m)^# The template's commit: (.*)\n")
-AS_RENDERED = ("core.autocrlf=false", "core.fileMode=true", "core.safecrlf=false")
-
-
-@dataclass(frozen=True)
-class Step:
-    """From which version to which, and the answers that change on the way. `source` is the template's new address."""
-
-    old: str
-    new: str
-    given: dict[str, Any] = field(default_factory=dict)
-    source: str = ""
-
-
-def committed(git: Git, path: str) -> str:
-    """Return a file of the child's last commit, "" where there is none. `path` counts from the child's folder."""
-    prefix = git.text("rev-parse", "--show-prefix")  # HEAD:./ does not work in a bare repository
-    done = git.run("cat-file", "-p", f"HEAD:{prefix}{path}")
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else ""
+Owners = dict[str, GitIgnoreSpec]  # seed and managed
+ANSWERS, OWNERSHIP, LEFT_ALONE = ".copier-answers.yml", ".copier-ownership.yml", ".copier-leave-alone"
+EPOCH = {f"GIT_{who}_DATE": "1970-01-01T00:00:00Z" for who in ("AUTHOR", "COMMITTER")}  # markers name the commit
 
 
 def read_answers(git: Git) -> dict[str, Any]:
     """Return the answers in the child's last commit. Raises UpdateError."""
-    text = committed(git, ANSWERS)
-    if not text:
-        raise UpdateError(f"there is no {ANSWERS} in the last commit: this repository does not follow a template")
     try:
-        if len(text) > LARGEST or any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
-            raise UpdateError(f"{ANSWERS} is larger than 64 KiB, or uses YAML aliases")
-        answers = yaml.safe_load(text)
+        answers = yaml.safe_load(git.file(ANSWERS))
         return {**answers, "_commit": str(answers["_commit"]), "_src_path": str(answers["_src_path"])}
-    except (yaml.YAMLError, RecursionError, KeyError, TypeError):
-        raise UpdateError(f"{ANSWERS} cannot be read, or has no _commit and _src_path: restore it from git") from None
+    except (yaml.YAMLError, KeyError, TypeError):
+        raise UpdateError(
+            f"the last commit has no {ANSWERS} with _commit and _src_path: restore it from git, "
+            "or this repository does not follow a template"
+        ) from None
 
 
-def questions(template: Path) -> set[str]:
-    """Return the names of the questions of an unpacked release."""
-    return set(re.findall(r"(?m)^([A-Za-z]\w*):", (template / "copier.yml").read_text(encoding="utf-8")))
-
-
-def render(template: Path, name: str, folder: Path, data: dict[str, Any]) -> None:
-    """Render a release with `data` and the answers that `folder` has already. Raises UpdateError."""
-    asked = {key: value for key, value in data.items() if key in questions(template)}
+def render(template: Path, name: str, folder: Path, data: dict[str, Any]) -> dict[str, Any]:
+    """Render a release with `data` and the answers that `folder` has; return the new ones. Raises UpdateError."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            run_copy(str(template), folder, data=asked, defaults=True, quiet=True, overwrite=True, settings=Settings())
+        run_copy(str(template), folder, data=data, defaults=True, quiet=True, overwrite=True, settings=Settings())
     except Exception as error:  # Copier, Jinja and the template raise errors of many types
-        missing = re.search(r'Question "(\w+)" is required', str(error))
-        if missing:
-            raise UpdateError(
-                f"the answer to {missing[1]} is no longer possible in {name}: "
-                f"read the changelog and give another one with --answer {missing[1]}=..."
-            ) from error
-        raise UpdateError(f"{name} cannot be rendered with these answers: {clean(str(error))[:300]}") from error
+        raise UpdateError(
+            f"{name} cannot be rendered with these answers: {clean(str(error))[:300]} "
+            "(give another answer with --answer question=answer)"
+        ) from error
+    return dict(yaml.safe_load((folder / ANSWERS).read_text(encoding="utf-8")))
 
 
-def with_names_of(folder: Path, own: str) -> None:
-    """Let the rendered answers name the release as the child's own do, so that only answers differ."""
-    place = folder / ANSWERS
-    text = NAMES_RELEASE.sub("", NAMES_COMMIT.sub("", place.read_text(encoding="utf-8")))
-    first, _, rest = text.partition("\n")
-    lines = "".join(match.group() for regex in (NAMES_COMMIT, NAMES_RELEASE) for match in regex.finditer(own))
-    place.write_text(f"{first}\n{lines}{rest}" if first.startswith("#") else f"{lines}{text}", encoding="utf-8")
+def with_answers(own: str, before: dict[str, Any], after: dict[str, Any]) -> bytes:
+    """Return a child's answers file with what differs between two sets of answers; own keys and comments stay."""
+    text = re.sub(r"(?m)^# The template's commit:.*\n", "", own.rstrip("\n") + "\n")  # of 0.5 and older
+    for name in before | after:
+        if before.get(name) != after.get(name):
+            line = yaml.safe_dump({name: after[name]}, allow_unicode=True, width=10**6) if name in after else ""
+            entry = re.compile(rf"(?m)^{re.escape(name)}:.*\n(?:[ \t-].*\n|\n+(?=[ \t]))*")
+            found = entry.search(text)
+            text = text[: found.start()] + line + text[found.end() :] if found else text + line
+    return text.encode(*BYTES)
 
 
-def entries(git: Git, folder: Path, index: Path) -> dict[str, str]:
-    """Store the files of a folder in the child's repository and return path -> "mode object"."""
-    env = {"GIT_INDEX_FILE": str(index), "GIT_WORK_TREE": str(folder)}
+def owners_in(folder: Path) -> Owners:
+    """Return what matches the paths of each owner, by the list in a child; nothing does where there is none."""
+    place = folder / OWNERSHIP
+    lists = yaml.safe_load(place.read_text(encoding="utf-8")) if place.is_file() else {}
+    rooted = {owner: [f"/{path.lstrip('/')}" for path in lists.get(owner) or ()] for owner in ("seed", "managed")}
+    return {owner: GitIgnoreSpec.from_lines(patterns) for owner, patterns in rooted.items()}
+
+
+def owner_of(path: str, owners: Owners) -> str | None:
+    """Return who owns a path: seed (its owner), managed (the template), or None for what is on no list."""
+    return next((owner for owner, spec in owners.items() if spec.match_file(path)), None)
+
+
+def tree_of(git: Git, folder: Path, is_left: Callable[[str], bool]) -> str:
+    """Store the files of a folder in the child's repository, without those that are left alone; return the tree."""
+    env = {"GIT_INDEX_FILE": f"{folder}.index", "GIT_WORK_TREE": str(folder)}
     env["GIT_DIR"] = git.text("rev-parse", "--absolute-git-dir")
-    plain = Git(folder, git.env, (*git.settings, *AS_RENDERED))
-    plain.text("add", "--all", "--force", ".", env=env)
-    rows = [row.partition("\t") for row in plain.text("ls-files", "--stage", "-z", env=env).split("\0") if row]
-    return {path: " ".join(facts.split()[:2]) for facts, _, path in rows}
+    there = Git(folder, {**git.env, **env}, (*git.settings, "core.autocrlf=false", "core.fileMode=true"))
+    there.text("add", "--all", "--force", ".")
+    left = "".join(f"{path}\0" for path in there.paths("ls-files", "-z") if is_left(path))
+    there.text("update-index", "--force-remove", "-z", "--stdin", stdin=left)
+    return there.text("write-tree")
 
 
-def commit_of(git: Git, files: dict[str, str], index: Path, message: str, *parents: str) -> str:
-    """Return a commit that contains some entries, in the child's folder of its repository."""
-    prefix = git.text("rev-parse", "--show-prefix")
-    env = {"GIT_INDEX_FILE": str(index), "GIT_AUTHOR_DATE": EPOCH, "GIT_COMMITTER_DATE": EPOCH}
-    rows = "".join(f"{facts}\t{prefix}{path}\0" for path, facts in files.items())
-    git.text("read-tree", "--empty", env=env)
-    git.text("update-index", "-z", "--index-info", stdin=rows, env=env)
-    return git.text("commit-tree", git.text("write-tree", env=env), *parents, "-m", message, env=env)
-
-
-def left_alone(git: Git) -> GitIgnoreSpec:
-    """Return the paths that the owner excluded from updates, in the syntax of .gitignore."""
-    return GitIgnoreSpec.from_lines(committed(git, LEFT_ALONE).splitlines())
-
-
-def template_change(git: Git, releases: Releases, step: Step) -> str:
+def template_change(git: Git, releases: Releases, old: str, new: str, given: Mapping[str, str]) -> str:
     """Return the commit that takes the child from one release to the other, as if its owner had changed nothing.
 
-    Only an answer that is given reaches seeds: as the old release renders it, or the new one where the old one does not
-    know the answer. Raises UpdateError.
+    Seeds are part of it only where an answer is given. Raises UpdateError.
     """
-    answers, own = read_answers(git), committed(git, ANSWERS)
-    own = own if own.endswith("\n") else own + "\n"
-    recorded = NAMES_COMMIT.search(own)
-    before = releases.unpacked(releases.commit(step.old, recorded[1] if recorded else ""))
-    after = releases.unpacked(releases.commit(step.new))
-    if unknown := set(step.given) - questions(after):
-        raise UpdateError(f"the template has no question {', '.join(sorted(unknown))}")
+    own, answers = git.file(ANSWERS), read_answers(git)
+    excluded = GitIgnoreSpec.from_lines(git.file(LEFT_ALONE).splitlines())
     with tempfile.TemporaryDirectory(prefix="update-") as name:
-        place, excluded = Path(name), left_alone(git)
-        render(before, step.old, place / "old", answers)
-        (place / "new").mkdir()
-        (place / "new" / ANSWERS).write_text(own, encoding="utf-8", errors="surrogateescape")
-        render(after, step.new, place / "new", step.given)  # a new question sees from the answers that it is an update
-        for folder in (place / "old", place / "new"):
-            with_names_of(folder, own)
-        files, changed = (entries(git, place / each, place / f"{each}.index") for each in ("old", "new"))
-        seeds = seeds_of(place / "old", place / "new", files, changed)
-        changed = {path: at for path, at in changed.items() if path not in seeds}
-        if step.given:
-            changed |= render_seeds(git, step, answers, place, before, after)
-        else:
-            files = {path: at for path, at in files.items() if path not in seeds}
-        sides = [{path: at for path, at in one.items() if not excluded.match_file(path)} for one in (files, changed)]
-        base = commit_of(git, sides[0], place / "index", f"template {step.old}")
-        return commit_of(git, sides[1], place / "index", f"template {step.new}", "-p", base)
+        was, now = Path(name, "old"), Path(name, "new")
+        asked = {key: value for key, value in answers.items() if not key.startswith("_")}
+        before = render(releases.unpacked(old), old, was, asked) | {"_commit": old, "_src_path": ""}
+        now.mkdir()
+        (now / ANSWERS).write_bytes(own.encode(*BYTES))  # a new question sees from the answers that it is an update
+        after = render(releases.unpacked(new), new, now, dict(given)) | {"_commit": new, "_src_path": ""}
+        if unknown := set(given) - set(after):
+            raise UpdateError(f"the template has no question {', '.join(sorted(unknown))} for this repository")
+        (was / ANSWERS).write_bytes(own.encode(*BYTES))
+        (now / ANSWERS).write_bytes(with_answers(own, before, after))
+        owners = owners_in(now), owners_in(was)
 
+        def is_left(path: str) -> bool:
+            owner = owner_of(path, owners[0]) or owner_of(path, owners[1])
+            return (owner == "seed" and not given) or excluded.match_file(path)
 
-def seeds_of(old: Path, new: Path, before: Iterable[str], after: Iterable[str]) -> set[str]:
-    """Return the files that belong to their owner since the first day, by the lists of two renders."""
-    was, now = owners_in(old), owners_in(new)
-    return {path for path in {*before, *after} if now.of(path) == "seed"} | {
-        path for path in {*before} - {*after} if was.of(path) == "seed"
-    }
-
-
-def render_seeds(
-    git: Git, step: Step, answers: dict[str, Any], place: Path, before: Path, after: Path
-) -> dict[str, str]:
-    """Return the seeds with the given answers. Raises UpdateError."""
-    data, folder = {**answers, **step.given}, place / "seeds"
-    known = set(step.given) <= questions(before)
-    try:
-        render(*((before, step.old) if known else (after, step.new)), folder, data)
-    except UpdateError:  # the old release may know the question and not this answer
-        render(after, step.new, folder, data)
-    owners = owners_in(folder)
-    return {path: at for path, at in entries(git, folder, place / "seeds.index").items() if owners.of(path) == "seed"}
-
-
-def with_release(text: str, name: str, commit: str, source: str = "") -> str:
-    """Return a child's answers that name another release, and the template's new address where there is one."""
-    text = re.sub(r"(?m)^_commit:.*$", lambda _: f"_commit: {name}", text)
-    if source:
-        line = yaml.safe_dump({"_src_path": source}, width=10**6, allow_unicode=True)
-        text = re.sub(r"(?m)^_src_path:.*(?:\n[ \t]+.*)*\n?", lambda _: line, text)
-    return NAMES_COMMIT.sub(f"# The template's commit: {commit}\n", text)
+        base = git.text("commit-tree", tree_of(git, was, is_left), "-m", f"template {old}", env=EPOCH)
+        tree = tree_of(git, now, is_left)
+        return git.text("commit-tree", tree, "-p", base, "-m", f"template {new}", env=EPOCH)

@@ -1,10 +1,4 @@
-"""usage: scripts/weights lock | fetch [--into FOLDER] | verify [--from FOLDER] | push DESTINATION [--from FOLDER]
-
-lock     read what weights.toml asks for, and write size and SHA-256 of each file to weights.lock
-fetch    bring the files of weights.lock into the cache, or to FOLDER, which a container may mount
-verify   read every byte that is here, or in FOLDER, and compare it with weights.lock
-push     bring them to oci://HOST/REPOSITORY:TAG, s3://BUCKET/PATH, gs://BUCKET/PATH or a folder; FOLDER is where a
-         training left them
+"""What scripts/weights does; its first comment says how it is used.
 
 Exit codes: 0 done, 1 refused, 2 wrong use, 3 a source, a registry or a disk does not answer.
 """
@@ -18,7 +12,7 @@ from pathlib import Path
 from . import push as pushing
 from . import store, wanted
 from .lockfile import LOCK, Lock, misses, read, write
-from .problems import AWAY, WeightsError, amount, say
+from .problems import AWAY, WeightsError, say
 from .using import FOLDER
 
 
@@ -41,13 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    usage, _, description = (__doc__ or "").partition("\n")
-    parser = argparse.ArgumentParser(
-        prog="scripts/weights",
-        usage=usage.removeprefix("usage: "),
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="scripts/weights")
     commands = parser.add_subparsers(required=True, metavar="")
     for action in (lock, fetch, verify, push):
         command = commands.add_parser(action.__name__)
@@ -72,8 +60,8 @@ def lock(options: argparse.Namespace) -> None:
     write(options.lock, found)
     for one in found.weights:
         revision = f" at {one.revision}" if one.revision else ""
-        say(f"{one.name}: {len(one.files)} files, {amount(one.size)}, from {wanted.shown(one.source)}{revision}")
-    say(f"{options.lock} {'is as it was' if before == found.text() else 'is new: commit it with weights.toml'}")
+        say(f"{one.name}: {len(one.files)} files, {one.size / 1e6:,.1f} MB, from {wanted.shown(one.source)}{revision}")
+    say(f"{options.lock} " + {found.text(): "is as it was", "": "is new: commit it"}.get(before, "changed: commit it"))
 
 
 def fetch(options: argparse.Namespace) -> None:
@@ -97,9 +85,8 @@ def fetch(options: argparse.Namespace) -> None:
 def _current(options: argparse.Namespace) -> Lock:
     """Return the lock. Raises WeightsError where weights.toml beside it asks for others by now."""
     found = read(options.lock)
-    asked = options.lock.absolute().parent / wanted.WANTED
-    if asked.is_file() and (reason := wanted.stale(wanted.read(asked), found)):
-        raise WeightsError(f"{asked} is not what {options.lock} was written for: {reason}: run scripts/weights lock")
+    if reason := wanted.stale(options.lock.absolute().parent, found):
+        raise WeightsError(f"{options.lock} is out of date: {reason}: run scripts/weights lock")
     return found
 
 

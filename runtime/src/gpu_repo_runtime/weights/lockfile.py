@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -97,33 +96,26 @@ def checked_name(name: str, where: str) -> str:
 def checked_paths(paths: Iterable[str], where: str) -> list[str]:
     """Return the paths, sorted. Raises WeightsError for one that leads out of its folder or cannot be on a disk."""
     found: list[str] = sorted(paths)
-    folders = {str(folder) for path in found for folder in PurePosixPath(path).parents}
-    for path, following in zip_longest(found, found[1:], fillvalue=""):
-        parts = path.split("/")
-        if not path or any(part in ("", ".", "..") for part in parts) or re.search(r"[\x00-\x1f\\:]", path):
+    taken = {str(folder) for path in found for folder in PurePosixPath(path).parents}
+    for path in found:
+        if any(part in ("", ".", "..") for part in path.split("/")) or re.search(r"[\x00-\x1f\\:]", path):
             raise WeightsError(f"{where}: {path!r} is not a path below the folder of the weights")
-        if path == following or path in folders:
+        if path in taken:
             raise WeightsError(f"{where}: {path} appears twice, or is a file and a folder")
+        taken.add(path)
     return found
 
 
 def read(path: Path) -> Lock:
     """Return what a lock file says. Raises WeightsError for one that is not there, cut or changed by hand."""
     try:
-        content = path.read_text(encoding="utf-8-sig")
+        return _parsed(json.loads(path.read_text(encoding="utf-8-sig")), str(path))
     except FileNotFoundError:
         raise WeightsError(f"{path} is not here: scripts/weights lock writes it") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise WeightsError(f"{path} cannot be read: {error}") from None
-    return parsed(content, str(path))
-
-
-def parsed(content: str, where: str) -> Lock:
-    """Return what the text of a lock says. Raises WeightsError for one that is cut or changed by hand."""
-    try:
-        return _parsed(json.loads(content), where)
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise WeightsError(f"{where} is not a whole lock of weights: scripts/weights lock writes it anew") from None
+        raise WeightsError(f"{path} is not a whole lock of weights: scripts/weights lock writes it anew") from None
 
 
 def _parsed(found: Any, where: str) -> Lock:

@@ -19,12 +19,3 @@ def say(message: str) -> None:
     """Print a message on stderr as one printable line: a server or a file name may contain anything."""
     line = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in " ".join(message.splitlines()))
     print(f"weights: {line}", file=sys.stderr, flush=True)
-
-
-def amount(size: float) -> str:
-    """Return a number of bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit in ("B", "kB") else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"

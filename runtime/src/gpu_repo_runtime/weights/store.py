@@ -1,28 +1,22 @@
 """Folders of weights: a cache with one for each lock, or a volume. A folder with a lock in it is whole.
 
-A file gets its name after its SHA-256 was checked, and the lock is written last. A program that is killed leaves parts,
-which the next one continues.
+A file gets its name after its SHA-256 was checked, and the lock is written last. Of a program that is killed, whole
+files stay, and the next one brings the rest.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import shutil
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .lockfile import LOCK, File, Lock, Weights, checked_paths, misses, read, sha256_of, write
-from .problems import AWAY, WRONG_USE, WeightsError, amount, say
+from .problems import AWAY, WRONG_USE, WeightsError, say
 from .sources import Source, open_source
 from .wanted import Wanted, check_secret, shown
-from .web import BLOCK
-
-_TOLD_EVERY_S = 10.0
 
 
 def cache() -> Path:
@@ -62,37 +56,21 @@ def fill(folder: Path, lock: Lock, root: Path) -> None:
             return
         (folder / LOCK).unlink(missing_ok=True)
         for one in lock.weights:
-            _bring(one, folder / one.name, root)
+            _fill(folder / one.name, one, root)
         write(folder / LOCK, lock)
         for path in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
             path.chmod(0o755)  # an image keeps the modes, and its user is another one
 
 
-def _bring(weights: Weights, folder: Path, root: Path) -> None:
+def _fill(folder: Path, weights: Weights, root: Path) -> None:
     """Bring what a folder does not have with its SHA-256: other weights of the same size may be there."""
-    missing = [file for file in weights.files if not _is(folder / file.path, file)]
-    for file in list(missing):
-        if twin := _twin(file):
-            _linked(twin, folder / file.path)
-            missing.remove(file)
-    if not missing:
-        return
-    paths = tuple(file.path for file in weights.files)
-    source = open_source(Wanted(weights.name, weights.source, weights.revision, paths), root)
-    for file in missing:
-        target = folder / file.path
-        partial = target.with_name(f".{target.name}.part")
-        for begun in (partial.exists(), False):
-            found = _transfer(source, file.path, partial, file.size)
-            if (found.size, found.sha256) == (file.size, file.sha256):
-                break
-            partial.unlink()
-            if not begun:  # nothing of an earlier version is in it
-                raise WeightsError(
-                    f"{file.path} of {shown(weights.source)} has other bytes than weights.lock says: {found.size} "
-                    f"bytes, sha256 {found.sha256}; if that is meant, run scripts/weights lock"
-                )
-        _keep(partial, target)
+    missing = [file for file in weights.files if not _is(folder / file.path, file.sha256)]
+    missing = [file for file in missing if not _link_twin(file.sha256, folder / file.path)]
+    if missing:
+        paths = tuple(file.path for file in weights.files)
+        source = open_source(Wanted(weights.name, weights.source, weights.revision, paths), root)
+        for file in missing:
+            _bring(source, file.path, folder / file.path, file.sha256, LOCK)
 
 
 def lock(wanted: list[Wanted], root: Path) -> Lock:
@@ -100,46 +78,29 @@ def lock(wanted: list[Wanted], root: Path) -> Lock:
 
     The files are in the cache then, and the model can be loaded without a download.
     """
-    found, parts = [], {}
-    with _alone(cache() / "partial"):
-        for one in wanted:
-            check_secret(one)
-            source = open_source(one, root)
-            files = []
-            for path in _asked_for(one, source):
-                file, parts[f"{one.name}/{path}"] = _looked_at(one, source, path)
-                files.append(file)
-            found.append(Weights(one.name, one.source, source.revision, tuple(files)))
-        locked = Lock(tuple(found))
-        place = place_of(locked)
-        for path, part in parts.items():
-            if part.parent == cache() / "partial":
-                _keep(part, place / path)
-            elif not _is(place / path, locked.files()[path]):
-                _linked(part, place / path)
-    fill(place, locked, root)
-    return locked
+    new = cache() / "sets" / "new"
+    with _alone(new):
+        for left in new.iterdir():  # by one that was killed
+            shutil.rmtree(left)
+        found = Lock(tuple(_looked_at(one, root, new / one.name) for one in wanted))
+        for path in found.files():
+            target = place_of(found) / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (new / path).replace(target)
+    fill(place_of(found), found, root)
+    return found
 
 
-def _looked_at(wanted: Wanted, source: Source, path: str) -> tuple[File, Path]:
-    """Return a file of a source, and where its bytes are: in the cache already, or just downloaded."""
-    known = source.files[path]
-    if known.sha256 and known.size is not None and (twin := _twin(File(path, known.size, known.sha256))):
-        return File(path, known.size, known.sha256), twin
-    key = hashlib.sha256(f"{wanted.source}\n{source.revision}\n{path}".encode()).hexdigest()
-    partial = cache() / "partial" / key
-    if not source.revision:  # it may have changed since
-        partial.unlink(missing_ok=True)
-    file = _transfer(source, path, partial, known.size)
-    said = (file.size if known.size is None else known.size, known.sha256 or file.sha256)
-    if said != (file.size, file.sha256):
-        partial.unlink()
-        raise WeightsError(
-            f"{shown(wanted.source)} says that {path} has {said[0]} bytes and SHA-256 {said[1]}, and gave {file.size} "
-            f"bytes with {file.sha256}: try again",
-            AWAY,
-        )
-    return file, partial
+def _looked_at(wanted: Wanted, root: Path, folder: Path) -> Weights:
+    """Bring what is wanted to a folder, and return what it is."""
+    check_secret(wanted)
+    source, files = open_source(wanted, root), []
+    for path in _asked_for(wanted, source):
+        told, target = source.files[path], folder / path
+        if not (told and _link_twin(told, target)):
+            told = _bring(source, path, target, told, "its source")
+        files.append(File(path, target.stat().st_size, told))
+    return Weights(wanted.name, wanted.source, source.revision, tuple(files))
 
 
 def _asked_for(wanted: Wanted, source: Source) -> list[str]:
@@ -148,7 +109,7 @@ def _asked_for(wanted: Wanted, source: Source) -> list[str]:
     plain = [name for name in lacking if not set(name) & set("*?[")]
     paths = checked_paths([path for path in source.files if wanted.takes(path)], wanted.source)
     if plain or not paths:
-        what = f"no {plain[0]}" if plain else "nothing that files asks for" if wanted.files else "no files"
+        what = f"no {plain[0]}" if plain else "nothing that matches files" if wanted.files else "no files"
         some = ", ".join(sorted(source.files)[:5]) or "nothing"
         raise WeightsError(f"[{wanted.name}]: {shown(wanted.source)} has {what}; it has {some}", WRONG_USE)
     if lacking:
@@ -156,34 +117,30 @@ def _asked_for(wanted: Wanted, source: Source) -> list[str]:
     return paths
 
 
-def _transfer(source: Source, path: str, partial: Path, size: int | None) -> File:
-    """Read a file of a source to `partial`, behind what is there already; return what it is."""
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    found, done, told = hashlib.sha256(), 0, time.monotonic()
-    terminal = sys.stderr.isatty()
-    pause, begin, end = (0.2, "\r\033[K", "") if terminal else (_TOLD_EVERY_S, "", "\n")
-    with partial.open("a+b") as file:
-        file.seek(0)
-        while block := file.read(BLOCK):
-            found.update(block)
-            done += len(block)
-        for block in source.read(path, done):
-            file.write(block)
-            found.update(block)
-            done += len(block)
-            if time.monotonic() - told > pause:
-                told = time.monotonic()
-                whole = f" of {amount(size)}" if size else ""
-                print(f"{begin}weights: {path}: {amount(done)}{whole}", end=end, file=sys.stderr, flush=True)
-        file.flush()
-        os.fsync(file.fileno())
-    print(begin, end="", file=sys.stderr, flush=True)
-    return File(path, done, found.hexdigest())
+def _bring(source: Source, path: str, target: Path, told: str, by: str) -> str:
+    """Bring a file of a source and return its SHA-256. Raises WeightsError where another one was told, by whom."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.part")
+    partial.unlink(missing_ok=True)
+    say(f"{path}: downloading")
+    source.bring(path, partial)
+    with partial.open("rb") as file:
+        os.fsync(file)
+    found = sha256_of(partial)
+    if told not in ("", found):
+        partial.unlink()
+        again = "run it again, or scripts/weights lock where that is meant"
+        raise WeightsError(
+            f"{path} of {source.shown} has other bytes than {by} says, with the SHA-256 {found}: {again}"
+        )
+    partial.chmod(0o444)  # links share it
+    partial.replace(target)
+    return found
 
 
 def damaged(folder: Path, lock: Lock) -> list[str]:
     """Return the files of a lock that are not in a folder as they were locked; every byte is read."""
-    return [path for path, file in lock.files().items() if not _is(folder / path, file)]
+    return [path for path, file in lock.files().items() if not _is(folder / path, file.sha256)]
 
 
 def forget(folder: Path, paths: list[str]) -> None:
@@ -197,34 +154,29 @@ def copy(folder: Path, lock: Lock, target: Path) -> None:
     """Put weights that are in one folder into another one; its lock comes last."""
     (target / LOCK).unlink(missing_ok=True)
     for path in lock.files():
-        _linked(folder / path, target / path)
+        _link(folder / path, target / path)
     write(target / LOCK, lock)
 
 
-def _is(place: Path, file: File) -> bool:
+def _is(place: Path, sha256: str) -> bool:
     try:
-        return place.stat().st_size == file.size and sha256_of(place) == file.sha256
+        return sha256_of(place) == sha256
     except OSError:
         return False
 
 
-def _twin(file: File) -> Path | None:
-    """Return the same file of another lock in the cache: a new version of weights often changes one of its files."""
+def _link_twin(sha256: str, target: Path) -> bool:
+    """Take a file from another lock in the cache: a new version of weights often changes one of its files."""
     for there in cache().glob(f"sets/*/{LOCK}"):
         with suppress(WeightsError):
             for path, other in read(there).files().items():
-                if other.sha256 == file.sha256 and _is(there.parent / path, file):
-                    return there.parent / path
-    return None
+                if other.sha256 == sha256 and _is(there.parent / path, sha256):
+                    _link(there.parent / path, target)
+                    return True
+    return False
 
 
-def _keep(partial: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial.chmod(0o444)  # links share it
-    partial.replace(target)
-
-
-def _linked(source: Path, target: Path) -> None:
+def _link(source: Path, target: Path) -> None:
     """Let a file be at a second place too, by a link where the disk can; what was there is replaced at once."""
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.part")

@@ -63,8 +63,7 @@ def find(package: str) -> Folder | None:
 
 def _check_checkout(place: Path, own: Path, lock: Lock) -> None:
     """Raise WeightsError where the owner changed weights.toml, or weights that are in git, and did not lock them."""
-    asked = place.parent / wanted.WANTED
-    reason = wanted.stale(wanted.read(asked), lock) if asked.is_file() else ""
+    reason = wanted.stale(place.parent, lock)
     if not reason and any((own / one.name).is_dir() for one in lock.weights) and (wrong := store.damaged(own, lock)):
         reason = f"{own / wrong[0]} is another file than the one that was locked"
     if reason:
@@ -90,7 +89,7 @@ def load(model: Any, device: str) -> Any:
     folder = find(package)
     if folder is None:
         raise WeightsError(
-            "Model.load asks for weights and there is no weights.lock: say in weights.toml where they come from and "
+            "Model.load has an argument weights, and there is no weights.lock: name their source in weights.toml and "
             "run scripts/weights lock"
         )
     return model.load(device, **{ARGUMENT: folder.path})

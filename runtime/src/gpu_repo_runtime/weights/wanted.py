@@ -26,12 +26,7 @@ WANTED = "weights.toml"
 _KEYS = {"source", "revision", "files"}
 _EXACT = re.compile(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}")
 _SECRET = re.compile(r"(?i)(^|[&?_-])(sig|signature|token|secret|password|passwd|credential|api_?key|key|auth|jwt)=")
-_LOGGED_IN = (
-    "http",
-    "https",
-    "hf",
-    "oci",
-)  # a user alone may be a token; in a bucket it is no login: s3://anonymous@...
+_LOGGED_IN = {"http", "https", "hf", "oci"}  # a user alone may be a token; s3://anonymous@... has no secret
 
 
 @dataclass(frozen=True)
@@ -52,13 +47,15 @@ class Wanted:
         return [pattern for pattern in self.files if not any(fnmatchcase(path, pattern) for path in paths)]
 
 
-def stale(wanted: list[Wanted], lock: Lock) -> str:
-    """Return what is asked for and not locked so, "" where the lock fits.
+def stale(root: Path, lock: Lock) -> str:
+    """Return what weights.toml of a repository asks for and is not locked so, "" where the lock fits.
 
     A branch or a tag cannot be told from the commit that was locked for it; a commit, a digest or a version can.
     """
+    if not (root / WANTED).is_file():
+        return ""
     locked = {one.name: one for one in lock.weights}
-    for one in wanted:
+    for one in read(root / WANTED):
         there = locked.pop(one.name, None)
         if there is None:
             return f"[{one.name}] is not locked"
@@ -71,8 +68,8 @@ def stale(wanted: list[Wanted], lock: Lock) -> str:
         if lacking := [pattern for pattern in one.lacks(paths) if not set(pattern) & set("*?[")]:
             return f"[{one.name}]: {lacking[0]} is not locked"
         if more := [path for path in paths if not one.takes(path)]:
-            return f"[{one.name}]: {more[0]} is locked and not asked for"
-    return f"[{next(iter(locked))}] is locked and not asked for" if locked else ""
+            return f"[{one.name}]: {more[0]} is locked, but weights.toml does not name it"
+    return f"[{next(iter(locked))}] is locked, but weights.toml does not name it" if locked else ""
 
 
 def shown(source: str) -> str:
@@ -94,8 +91,8 @@ def check_secret(one: Wanted) -> None:
     named = parts.username and parts.scheme in _LOGGED_IN
     if "://" in one.source and (parts.password or named or _SECRET.search(parts.query)):
         raise WeightsError(
-            f"[{one.name}]: {shown(one.source)} has a password or a signature in it, which git would keep: leave it "
-            "out; a login for https:// stands in ~/.netrc, that of a bucket or a registry where their own tools look",
+            f"[{one.name}]: {shown(one.source)} has a password or a signature in it, which git would keep: remove "
+            "it; put a login for https:// into ~/.netrc, that of a bucket or a registry where their tools look",
             WRONG_USE,
         )
 

@@ -1,4 +1,4 @@
-"""The service around the model: settings, routes and middleware of your own. It may stay as it is."""
+"""The service around the model: your own settings, routes and middleware. Optional."""
 
 from fastapi import FastAPI
 from gpu_repo_runtime.serving import settings

@@ -1,3 +1,3 @@
-"""The way to the batch job in wheels/: for `python -m`, and for imports of job.cli."""
+"""Entry point of the batch job (the code is in wheels/): for `python -m`, and for imports of job.cli."""
 
 from gpu_repo_runtime.batch.earlier import PATH as __path__  # noqa: F401

@@ -1,0 +1,29 @@
+"""Whether the package indexes accept the login that they are given: pip and uv say "not found" if they do not."""
+
+from __future__ import annotations
+
+import base64
+import os
+from urllib.error import HTTPError
+from urllib.parse import unquote, urlsplit
+from urllib.request import Request, urlopen
+
+
+def refused() -> str:
+    """Return a sentence for the first index that answers 401 (Unauthorized), without the login; else ""."""
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        for url in os.environ.get(name, "").split():
+            parts = urlsplit(url)
+            login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+            basic = f"Basic {base64.b64encode(login.encode()).decode()}"
+            headers = {"Authorization": basic} if "@" in parts.netloc else {}
+            address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+            try:
+                urlopen(Request(f"{address.rstrip('/')}/", headers=headers), timeout=10).close()
+            except HTTPError as error:
+                if error.code == 401:
+                    told = f"the package index {parts.hostname} refused the login (401)"
+                    return f"{told}: correct user and password in {name}"
+            except (OSError, ValueError):  # pip and uv say it
+                continue
+    return ""

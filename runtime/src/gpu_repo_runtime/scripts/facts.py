@@ -1,0 +1,141 @@
+"""What the scripts know of their repository: scripts/lib.sh passes what the template knows, git says the rest."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..script_error import ScriptError as ScriptError
+
+PROOF, RESULTS = Path("build/proof"), Path("build/test-results")
+PUSHED = Path("build/image.txt")  # three lines: staging@digest, the commit, the time of the push
+PACKAGED = ("src", "wheels", "pyproject.toml", "Dockerfile", "weights.lock", "requirements*.lock")
+
+
+@dataclass(frozen=True)
+class Project:
+    """A repository of the family. `verb` is the script that runs, `adopted` the answer of that name."""
+
+    verb: str
+    kind: str
+    package: str
+    framework: str
+    row: str
+    base: str
+    name: str
+    staged: str
+    module: str
+    stood: str
+    gpu: bool
+    adopted: dict[str, Any] = field(default_factory=dict)
+    settings: tuple[str, ...] = ()
+
+    @property
+    def base_image(self) -> str:
+        """Return the image that this one stands on, BASE_IMAGE before that of the template."""
+        return os.environ.get("BASE_IMAGE") or self.base
+
+    @property
+    def image(self) -> str:
+        """Return the name and tag of the image: IMAGE, or the project's with the tag dev."""
+        return os.environ.get("IMAGE") or f"{self.name}:dev"
+
+    @property
+    def repository(self) -> str:
+        """Return the name of what is released."""
+        return self.image.rpartition(":")[0]
+
+    @property
+    def staging(self) -> str:
+        """Return the name of what is pushed and not released yet."""
+        return f"{os.environ.get('STAGING') or self.staged}/{self.repository.rpartition('/')[2]}"
+
+    @property
+    def dockerfile(self) -> str:
+        """Return the Dockerfile of the template; an adopted repository may have one of its own beside it."""
+        return "image.Dockerfile" if "Dockerfile" in self.adopted.get("kept", []) else "Dockerfile"
+
+    def mention(self) -> re.Pattern[str]:
+        """Return what matches a mention of the project's image, whatever its tag, in a text of a manifest."""
+        return re.compile(rf"(?<![^\s\"']){re.escape(self.repository)}([:@][^\s\"']*)?(?![^\s\"'])")
+
+    def say(self, message: str) -> None:
+        """Say what is done, as every script does."""
+        print(f"{self.verb}: {message}", file=sys.stderr, flush=True)
+
+    def refused(self, reasons: list[str], what: str) -> ScriptError:
+        """Say each reason against a release; return the error that ends the script."""
+        for reason in reasons:
+            self.say(reason)
+        return ScriptError(1, f"{what}: the reasons are above")
+
+    def no_options(self, words: list[str]) -> None:
+        """Raise ScriptError for any option."""
+        if words:
+            raise ScriptError(2, f"unknown option {words[0]}: see scripts/{self.verb} --help")
+
+    def commit(self) -> str:
+        """Return the commit, with -dirty where what is packaged differs from it; new files count."""
+        found = git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+        if not found:
+            return "unknown"
+        new = git("ls-files", "--others", "--exclude-standard", "--", *PACKAGED, *self.adopted.get("code", []))
+        if new and not found.endswith("-dirty"):
+            self.say(f"not in the commit: {new.splitlines()[0]}")
+            return f"{found}-dirty"
+        return found
+
+    def proved(self, step: str) -> None:
+        """Write down that a step passed, and for which commit: a release asks for each of them."""
+        make_build()
+        (PROOF / step).write_text(f"{self.commit()}\n", encoding="utf-8")
+
+
+def git(*words: str) -> str:
+    """Return what git prints, "" where it fails."""
+    done = subprocess.run(["git", *words], capture_output=True, text=True, errors="surrogateescape", check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def commit_time() -> str:
+    """Return the time of the commit in UTC, "unknown" outside git."""
+    os.environ["TZ"] = "UTC"
+    return git("show", "--no-patch", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ") or "unknown"
+
+
+def make_build() -> None:
+    """Make the folders of reports and proofs. Raises ScriptError."""
+    try:
+        for folder in (PROOF, RESULTS):
+            folder.mkdir(parents=True, exist_ok=True)
+        writable = os.access(PROOF, os.W_OK) and os.access(RESULTS, os.W_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        raise ScriptError(3, "build/ cannot be written to, and results go there: use a checkout that is not read-only")
+
+
+def remove(*files: Path) -> None:
+    """Remove what an earlier run left."""
+    for file in files:
+        file.unlink(missing_ok=True)
+
+
+def of_the_wheel() -> dict[str, str]:
+    """Return the environment in which Python finds the programs of this wheel, and nothing of the owner's."""
+    wheel = str(Path(__file__).parents[2])
+    return {**os.environ, "PYTHONPATH": wheel, "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def pushed() -> tuple[str, str, str]:
+    """Return what scripts/push wrote: the image, its commit, the time of the push. Raises ScriptError."""
+    lines = PUSHED.read_text(encoding="utf-8").splitlines() if PUSHED.is_file() else []
+    if len(lines) < 3:
+        what = f"{PUSHED} names no commit or time of the push" if lines else f"{PUSHED} is missing"
+        raise ScriptError(2, f"{what}: it names the pushed image; run scripts/push first")
+    return lines[0], lines[1], lines[2]

@@ -1,0 +1,144 @@
+"""Every code on every platform: a fix that can be done there, and that takes nothing from others."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import pytest
+
+from tests.gpu_smoke.smoke_machine import Machine
+
+ENGINE = (
+    r"\bdocker run|\bdocker\b(?! and restart)|podman|--gpus\b(?!=\d)|--device\b|--runtime\b(?!=(containerd|docker))|"
+    r"--shm-size|--ipc\b|--ulimit|--group-add|--security-opt"
+)
+APPTAINER, SLURM = r"apptainer|--nv\b", r"\bsrun\b|--gres|--exclude|[Ss]lurm"
+CLUSTER = r"kubectl|\bpods?\b|runtimeClass|securityContext|nvidia\.com/gpu: "
+WSL = r"\bwsl\b"
+GIVEN = r"NVIDIA_DRIVER_CAPABILITIES|NVIDIA_VISIBLE_DEVICES"
+ANEW = r"[Rr]ecreate the container"
+# What only the owner of a machine may do, or what hits others who use it.
+OWNER = (
+    r"chmod|chown|rmmod|modprobe|setsebool|restorecon|usermod|systemctl|nvidia-ctk|fuser|\bapt\b|gridd\.conf|"
+    r"nvidia-smi (-c|-pm|-mig|mig|--gpu-reset|conf-compute)|\b[Rr]eboot|[Rr]eset (the )?GPU|[Bb]lacklist|kernel log|"
+    r"[Rr]einstall|[Ii]nstall the driver|[Uu]pdate the host|replace the card|On the host"
+)
+LINUX_HOST = (
+    r"rmmod|modprobe|systemctl|--gpu-reset|nvidia-smi (-c|-pm|-mig|mig)|lspci|dmesg|initramfs|fabricmanager|On the host"
+)
+POD, JOB, IN_SIF = {"KUBERNETES_SERVICE_HOST": "1"}, {"SLURM_JOB_ID": "7"}, "/.singularity.d/x"
+# Platform: its files, its variables, its names from the most specific to the least, and what no line there may have.
+PLATFORMS = {
+    "bare": ((), {}, "bare", (ENGINE, APPTAINER, CLUSTER, SLURM, ANEW, GIVEN, "wsl")),
+    "docker": (("/.dockerenv",), {}, "docker container", ("podman", APPTAINER, CLUSTER, SLURM, WSL)),
+    "podman": (("/run/.containerenv",), {}, "podman container",
+               (r"docker\b", r"--gpus\b", APPTAINER, CLUSTER, SLURM, WSL)),
+    "rootless": (("/run/.containerenv", "/proc/self/uid_map"), {}, "rootless podman container",
+                 (APPTAINER, CLUSTER, SLURM, "chmod 666", WSL)),
+    "apptainer": ((IN_SIF,), {}, "apptainer container", (ENGINE, CLUSTER, SLURM, ANEW, f"({GIVEN})=c", WSL)),
+    "lxc": ((), {"container": "lxc"}, "lxc container", (ENGINE, APPTAINER, CLUSTER, SLURM, WSL)),
+    "kubernetes": ((), POD, "kubernetes container", (ENGINE, APPTAINER, SLURM, ANEW, "wsl")),
+    "kubernetes-userns": (("/proc/self/uid_map",), POD, "kubernetes container",
+                          (ENGINE, APPTAINER, SLURM, ANEW, "wsl")),
+    "gke": (("/usr/local/nvidia/x",), POD, "gke kubernetes container", (ENGINE, APPTAINER, SLURM, ANEW, "wsl")),
+    "slurm": ((), JOB, "slurm slurm-node", (ENGINE, APPTAINER, CLUSTER, ANEW, GIVEN, "wsl")),
+    "slurm-apptainer": ((IN_SIF,), JOB, "slurm apptainer container", (ENGINE, CLUSTER, ANEW, "wsl")),
+    "wsl": (("/dev/dxg",), {}, "wsl", (ENGINE, APPTAINER, CLUSTER, SLURM, LINUX_HOST, GIVEN)),
+    "jetson": (("/dev/nvgpu",), {}, "jetson",
+               (ENGINE, APPTAINER, CLUSTER, SLURM, GIVEN, "nvidia-modprobe|rmmod|lspci", WSL)),
+    "jetson-docker": (("/dev/nvgpu", "/.dockerenv"), {}, "jetson-docker docker container jetson",
+                      (r"--gpus\b", "podman", APPTAINER, CLUSTER, SLURM, WSL)),
+    "wsl-docker": (("/dev/dxg", "/.dockerenv"), {}, "wsl-docker docker container wsl",
+                   ("podman", APPTAINER, CLUSTER, SLURM)),
+}  # fmt: skip
+# Codes that say nothing outside of one place, which their text may name.
+ONLY_AT = {
+    "GS102": ("container",), "GS106": ("bare", "slurm"), "GS108": (),
+    "GS114": ("container",), "GS115": ("container",), "GS127": ("docker", "podman", "kubernetes"),
+    "GS117": ("slurm",), "GS118": ("gvisor",),
+    "GS224": ("wsl",), "GS329": ("wsl",),
+}  # fmt: skip
+# Of what only servers have: NVSwitch, MIG, vGPU, confidential computing. Neither Windows nor a Jetson shows them.
+OF_SERVERS = {"GS120", "GS125", "GS126", "GS128", "GS301", "GS308", "GS320", "GS321", "GS324", "GS325", "GS330",
+              "GS331", "GS332", "GS419"}  # fmt: skip
+# Read after these words, a line tells what somebody else does.
+HANDED_ON = re.compile(r"administrators?\b.*", re.S)
+
+
+class Fix(NamedTuple):
+    """A finding's line for a platform: what to do, or how to tell two causes apart."""
+
+    code: str
+    kind: str
+    text: str
+
+
+@pytest.fixture
+def explained(no_libraries: Machine) -> dict[str, dict[str, dict[str, str]]]:
+    """Return what `--explain all` prints: code -> fix or "tell apart" -> name of a platform -> line."""
+    found: dict[str, dict[str, dict[str, str]]] = {}
+    for section in re.split(r"^### ", no_libraries.run("--explain", "all").text, flags=re.M)[1:]:
+        entry = found.setdefault(section.split(":")[0], {"fix": {}, "tell apart": {}})
+        entry["fix"].update(re.findall(r"^    - (\S+): (.*)$", section, re.M))
+        entry["tell apart"].update(re.findall(r"^- To tell apart \((\S+)\): (.*)$", section, re.M))
+    return found
+
+
+def lines(explained: dict[str, dict[str, dict[str, str]]], platform: str) -> list[Fix]:
+    """Return the lines that a platform gets, of the findings that can be met there."""
+    names = PLATFORMS[platform][2].split()
+    found = []
+    for code, kinds in explained.items():
+        met = {*ONLY_AT.get(code, names)} & {*names}
+        if not met or (code in OF_SERVERS and {"wsl", "jetson"} & {*names}):
+            continue
+        for kind, texts in kinds.items():
+            # Windows, WSL's host, has its own way to tell apart what Linux's programs show (test_rules.py).
+            if kind == "fix" or "wsl" not in names:
+                text = next((texts[name] for name in [*names, "anywhere"] if name in texts), "")
+                found.append(Fix(code, kind, text))
+    return found
+
+
+def test_no_line_is_of_another_platform(explained: dict) -> None:
+    for platform, (_, _, _, foreign) in PLATFORMS.items():
+        words = re.compile("|".join(foreign))
+        found = [f"{one}: `{match.group()}`" for one in lines(explained, platform) if (match := words.search(one.text))]
+        assert not found, f"on {platform}:\n" + "\n".join(found)
+
+
+def test_who_shares_a_machine_is_not_told_to_do_what_its_owner_does(explained: dict) -> None:
+    owner = re.compile(OWNER)
+    for platform in ("kubernetes", "gke", "slurm", "slurm-apptainer"):
+        own = [(one, HANDED_ON.sub("", one.text)) for one in lines(explained, platform) if one.kind == "fix"]
+        found = [f"{one}: `{match.group()}`" for one, text in own if (match := owner.search(text))]
+        assert not found, f"on {platform}:\n" + "\n".join(found)
+
+
+def test_a_pod_that_is_to_ask_for_a_gpu_hears_of_both_ways(explained: dict) -> None:
+    """The device plugin's resource, and the claim of Kubernetes' dynamic resource allocation."""
+    asked = [one for one in lines(explained, "kubernetes") if re.search(r"[Rr]equest `nvidia.com/gpu", one.text)]
+    assert len(asked) > 8
+    assert not [one for one in asked if "with DRA" not in one.text]
+
+
+def test_every_code_has_a_fix_everywhere(explained: dict) -> None:
+    for platform in PLATFORMS:
+        empty = [one.code for one in lines(explained, platform) if one.kind == "fix" and not one.text.strip()]
+        assert not empty, f"on {platform}: {empty}"
+
+
+def test_places_of_lines_exist(explained: dict) -> None:
+    """A line under a name that no platform has would never be read."""
+    known = {"anywhere", "gvisor"} | {name for _, _, names, _ in PLATFORMS.values() for name in names.split()}
+    used = {(code, name) for code, kinds in explained.items() for texts in kinds.values() for name in texts}
+    assert not {(code, name) for code, name in used if name not in known}
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_names_of_a_platform(no_libraries: Machine, platform: str) -> None:
+    files, variables, names, _ = PLATFORMS[platform]
+    for path in files:
+        no_libraries.file(path, "0 100000 65536\n")
+    assert no_libraries.variables(**variables).run().report["platform"]["names"] == names.split()

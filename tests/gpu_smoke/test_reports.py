@@ -1,0 +1,168 @@
+"""The reports: valid against the schema, readable, and one test case per layer; and the catalogue is complete."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from docs.figures.site_lists import on_page_markdown
+from tests.gpu_smoke.smoke_cases import CASES, CUDA_CODES, NVML_CODES
+from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine
+
+SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
+DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
+WIDTH = 80  # of a terminal
+FINDINGS = PACKAGE_ROOT / "gpu_smoke" / "findings"
+TABLES = {path.stem: tomllib.loads(path.read_text()) for path in sorted(FINDINGS.glob("*.toml"))}
+NUMBERS = [entry for source in TABLES.pop("numbers").values() for entry in source.values()]
+SHARED, MESSAGES = TABLES.pop("fix_lines"), TABLES.pop("messages")
+CODES = {code: entry for layer in TABLES.values() for code, entry in layer.items()}
+NOT_INJECTED = {"GS004"}  # guards against our own mistakes
+
+
+def test_every_code_has_an_injected_failure() -> None:
+    covered = {case.code for case in CASES} | {code for _, code, _ in [*CUDA_CODES, *NVML_CODES]}
+    missing = {*CODES} - covered - NOT_INJECTED
+    assert not missing, f"no test injects {sorted(missing)}"
+
+
+def test_every_common_failure_has_a_case() -> None:
+    numbers = {case.number for case in CASES} - {""}
+    unseen = {"5", "24"}  # before the container starts; in a process of the user's own that forked
+    missing = {str(n) for n in range(1, 26)} - numbers - unseen
+    assert not missing, f"no case for the common failures {sorted(missing, key=int)}"
+
+
+def test_codes_are_complete() -> None:
+    assert sum(len(layer) for layer in TABLES.values()) == len(CODES), "two findings claim a code"
+    for code, entry in CODES.items():
+        for field in ("title", "symptom", "cause", "detected_by", "source"):
+            assert entry[field].strip(), f"{code} has no {field}"
+        fixes = [entry["fix"]] if isinstance(entry["fix"], str) else [*entry["fix"].values()]
+        assert all(text.strip() and "\n" not in text for text in fixes if text), f"{code}: a fix is one line"
+        assert "".join([entry["symptom"], entry["cause"], entry["detected_by"], *fixes]).isascii(), code
+        assert isinstance(entry["fix"], str) or {"anywhere", *SHARED} & {*entry["fix"]}, f"{code}: no fix elsewhere"
+
+
+def test_site_lists_every_code_and_every_injected_failure(no_libraries: Machine) -> None:
+    made = on_page_markdown(DOCS.read_text())
+    assert no_libraries.run("--explain", "all").text.strip() in made, "the site lacks the texts of the codes"
+    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
+    assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
+
+
+MACHINES = {
+    "good": lambda m: m.good(),
+    "nothing": lambda m: m,
+    "broken": lambda m: m.good().set(CUINIT_RC=803, NVML_RC=18),
+    "crash": lambda m: m.good().set(FAULT="segv:cuInit"),
+    "garbage": lambda m: m.good().set(NAME="garbage").variables(CUDA_VISIBLE_DEVICES="0,\x1b[31m<b>&\"'"),
+}
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_reports_are_valid(machine: Machine, kind: str) -> None:
+    MACHINES[kind](machine)
+    junit = machine.home / "junit.xml"
+    result = machine.run("--require", "gpu", "--junit", str(junit))
+    jsonschema.validate(result.report, SCHEMA)
+    _check_junit(junit, result.report)
+    for line in result.text.splitlines():
+        assert len(line) <= WIDTH, f"{len(line)} columns: {line}"
+    assert "\x1b" not in result.text
+
+
+def _check_junit(path: Path, report: dict) -> None:
+    suite = ElementTree.parse(path).getroot().find("testsuite")
+    cases = suite.findall("testcase")
+    assert len(cases) == len(report["layers"]) == int(suite.get("tests"))
+    assert len(suite.findall(".//failure")) == int(suite.get("failures"))
+    failing = [layer for layer in report["layers"] if layer["state"] == "fail" or layer["name"] in report["unmet"]]
+    assert int(suite.get("failures")) == len(failing), "a required layer that does not pass is a failure in JUnit"
+
+
+def test_ascii_terminal_gets_ascii(machine: Machine) -> None:
+    result = machine.good().variables(PYTHONIOENCODING="ascii").run()
+    assert result.code == 0, result.errors
+    assert result.text.isascii()
+
+
+EXPLAINED = [
+    ("gs309", ["GS309", "symptom:", "cause:", "detected by:", "fix:", "source:"]),
+    ("802", ["CUDA_ERROR_SYSTEM_NOT_READY", "GS308", "GS320", "GS321", "nvidia-fabricmanager"]),
+    ("NVML_ERROR_GPU_IS_LOST", ["NVML 15", "GS404"]),
+    ("2", ["CUDA_ERROR_OUT_OF_MEMORY", "NVML_ERROR_INVALID_ARGUMENT", "GS706"]),
+    ("cudnn:1002", ["CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "GS605"]),
+    ("ncclSystemError", ["nccl 2", "GS901", "GS902"]),
+    ("EIO", ["errno 5", "GS109"]),
+    ("exit:137", ["SIGKILL", "GS008"]),
+    ("79", ["Xid-79", "GS404"]),
+    ("Failed to initialize NVML: Unknown Error", ["NVML 999", "GS407"]),
+    ("Failed to initialize NVML: Driver/library version mismatch", ["NVML 18", "GS406"]),
+    ("CUDA driver version is insufficient for CUDA runtime version", ["CUDA 35", "GS502"]),
+    ("CUDA error: no CUDA-capable device is detected", ["CUDA 100", "GS306"]),
+    ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", ["Xid-79", "GS404"]),
+    ('docker: could not select device driver "" with capabilities: [[gpu]]', ["GS108"]),
+    ("memory", ["layer memory", "GS715"]),
+    ("cudnn", ["layer cudnn", "GS605"]),
+]
+
+
+@pytest.mark.parametrize(("asked", "words"), EXPLAINED, ids=lambda value: value if isinstance(value, str) else "")
+def test_explain(no_libraries: Machine, asked: str, words: list[str]) -> None:
+    result = no_libraries.run("--explain", asked)
+    assert (result.code, [word for word in words if word not in result.text]) == (0, []), result.text
+
+
+def test_what_is_explained_has_no_field_of_a_report(no_libraries: Machine) -> None:
+    for asked in ("all", "GS502", "GS904", "35"):
+        text = no_libraries.run("--explain", asked).text
+        assert (text != "", re.findall(".*[{}].*", text)) == (True, []), f"--explain {asked}"
+
+
+def test_the_findings_of_a_number_exist() -> None:
+    assert not [entry for entry in NUMBERS if not {*entry.get("findings", ())} <= {*CODES}]
+    assert {code for code in MESSAGES.values() if code.startswith("GS")} <= {*CODES}
+
+
+def test_an_xid_that_is_not_listed_is_one_of_nvidias_catalogue(no_libraries: Machine) -> None:
+    result = no_libraries.run("--explain", "NVRM: Xid (PCI:0000:3b:00): 999, pid=1")
+    assert (result.code, "docs.nvidia.com/deploy/xid-errors" in result.errors) == (2, True), result.errors
+
+
+def test_the_answer_comes_before_the_table(machine: Machine) -> None:
+    lines = machine.good().set(CUINIT_RC=803).run("--require", "gpu").text.splitlines()[2:]
+    assert lines[0].startswith("FAIL, required gpu: "), lines[0]
+    assert lines[2].startswith("CAUSE GS310"), lines[2]
+    fix = next(n for n, line in enumerate(lines) if line.startswith("  fix"))
+    table = next(n for n, line in enumerate(lines) if line.startswith("┌"))
+    assert fix < 8 < table or fix < table < 14, "\n".join(lines[:16])
+
+
+def test_nothing_tested_is_no_pass(machine: Machine) -> None:
+    result = machine.run()
+    assert (result.code, result.report["verdict"]) == (0, "untested"), result.text
+    assert result.text.splitlines()[2].startswith("NO GPU TESTED")
+    assert "PASS" not in result.text
+    assert "not installed, not promised" in " ".join(result.text.split())
+    assert len([line for line in result.text.splitlines() if "not promised" in line]) <= 2, result.text
+
+
+def test_a_finding_of_a_broken_gpu_or_library_says_how_to_tell_its_causes_apart() -> None:
+    """Where the GPU or a piece of software may be at fault, a card must not be thrown away on a guess."""
+    several = re.compile(r"faulty GPU|wedged GPU|; (else|rarer|seldom)")
+    asked = {code: entry for code, entry in CODES.items() if several.search(entry["cause"])}
+    assert len(asked) > 20
+    assert not [f"{code}: {entry['cause']}" for code, entry in asked.items() if "tell_apart" not in entry]
+
+
+def test_the_fix_names_what_tells_two_causes_apart(machine: Machine) -> None:
+    result = machine.good().set(CUINIT_RC=805).run("--require", "gpu")
+    assert "get_server_list" in result.report["cause"]["apart"]
+    assert "  check        " in result.text

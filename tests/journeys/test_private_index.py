@@ -1,0 +1,69 @@
+"""My package is on my company's index: docs/how-to/use-a-private-index.md, with an index that asks for a login."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import quote
+
+import pytest
+
+from tests.images.small_image import wheel
+from tests.journeys.child import Child
+
+TYPE = "service"
+PAGE = "how-to/use-a-private-index.md"
+SECRET = "s3cr@:/%# $"  # the characters that an address has to quote
+LOGIN = "Basic " + base64.b64encode(f"robot:{SECRET}".encode()).decode()
+pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
+
+
+class Index(SimpleHTTPRequestHandler):
+    """A folder of packages, behind a login."""
+
+    def do_GET(self) -> None:
+        if self.headers.get("Authorization") == LOGIN:
+            return super().do_GET()
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="index"')
+        self.end_headers()
+        return None
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("index")
+    (folder / "simple").mkdir()
+    wheel(folder / "simple/parcel-rates", "parcel-rates", "1.0", {"parcel_rates.py": "NZ = 9.5\n"})
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Index, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://robot:{quote(SECRET, safe='')}@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_the_index_is_set_in_a_file_that_git_ignores(child: Child, address: str) -> None:
+    child.follow("1. Set the index")
+    assert "password" not in child.sh("git add -A && git diff --cached")
+    setting = child.path(".env").read_text().replace("https://robot:password@packages.example.com", address)
+    child.path(".env").write_text(setting)
+
+
+def test_the_package_is_locked_and_installed_without_a_trace_of_the_password(child: Child) -> None:
+    child.follow("2. Add the package")
+    child.sh('.venv/bin/python -c "import parcel_rates"')
+    locks = child.sh("cat requirements*.lock")
+    assert "s3cr" not in locks
+    assert "127.0.0.1" not in locks
+
+
+def test_a_wrong_password_is_reported_and_not_printed(child: Child, address: str) -> None:
+    output = child.refused(
+        f"PIP_EXTRA_INDEX_URL={address.replace('@127', 'old@127')}/simple scripts/lock",
+        "lock: the package index 127.0.0.1 refused the login (401): correct user and password in PIP_EXTRA_INDEX_URL",
+    )
+    assert "s3cr" not in output

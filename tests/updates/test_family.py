@@ -1,0 +1,217 @@
+"""From every released version, for every type: an update brings the fixes and keeps what the owner did."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from gpu_repo_runtime.update.render import owner_of, owners_in
+from releases import next_version, released
+
+from tests.answers import COMPONENTS, FRAMEWORKS, TYPES, AnswerSet
+from tests.needs import is_here
+from tests.shared import once
+from tests.updates.copiers import ROOT, copier_at
+from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
+from tests.updates.program import Program
+from tests.updates.tiny import MARKER, Child, make_child
+
+SETTINGS = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
+RELEASED = [f"v{version}" for version in released(ROOT)] if is_here("the history of git") else []
+SINCE = {"jax": "v0.4.0"}  # where a framework is younger than the releases
+ROWS = [
+    (version, AnswerSet(kind, framework))
+    for version in RELEASED
+    for kind in TYPES
+    for framework in FRAMEWORKS
+    if version >= SINCE.get(framework, "")
+]
+SLOW = {("v0.2.3", "service"), ("v0.4.0", "batch"), ("v0.5.1", "library")}  # without a framework
+NOT_TEXT = {".json", ".lock", ".npz", ".whl", ".png"}
+CHECKS = ("setup", "lint", "test", "smoke")
+OWNER = "# the owner's line\n"
+ANSWERS = ".copier-answers.yml"
+OVERLAY = "deploy/overlays/prod/kustomization.yaml"
+
+
+def rows(quick: str = "") -> list[object]:
+    """Return every release with every set: one is slow for each type, one of the type `quick` is quick."""
+    made = []
+    for version, answers in ROWS:
+        plain = answers.framework == "plain"
+        is_quick = plain and (version, answers.project_type) == (RELEASED[-1], quick)
+        is_slow = plain and (version, answers.project_type) in SLOW
+        marks = [] if is_quick else [pytest.mark.slow] if is_slow else [pytest.mark.release]
+        made.append(pytest.param(version, answers, id=f"{version}-{answers.id}", marks=marks))
+    return made
+
+
+@pytest.fixture(scope="session")
+def family(shared: Path) -> Family:
+    """Return this repository with its releases, the work tree and a made-up next release as tags."""
+
+    def make(target: Path) -> None:
+        release_next(clone_family(target, copier_at(shared / "family-home")))
+
+    path = once(shared / "family", make)
+    copier = copier_at(shared / "family-home")
+    return Family(path, copier, RELEASED, f"v{next_version(ROOT)}")
+
+
+def start(family: Family, path: Path, version: str, answers: AnswerSet, without: str = "") -> Child:
+    """Render `answers` at `version` as a child without edits; nobody answers the question `without`."""
+    given = {name: value for name, value in answers.as_dict().items() if name != without}
+    return make_child(family, path, "--vcs-ref", version, *(f"--data={name}={value}" for name, value in given.items()))
+
+
+def recorded(child: Child) -> dict[str, object]:
+    """Return the answers file of a child."""
+    loaded: dict[str, object] = yaml.safe_load(child.read(".copier-answers.yml"))
+    return loaded
+
+
+def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, object]:
+    """Return the answers to questions that nobody is asked and that came after the release: their defaults.
+
+    A repository from before there was a choice keeps the layout of then, and a service every component.
+    """
+    unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
+    unasked |= {"layout": 1, "training": True, "ci": ["jenkins"]}
+    unasked["components"] = list(COMPONENTS) if now["project_type"] == "service" else []
+    return {name: default for name, default in unasked.items() if name in now and name not in before}
+
+
+@pytest.mark.parametrize(("version", "answers"), rows(quick="service"))
+def test_plain_copier_keeps_the_edits_and_brings_the_fixes(
+    family: Family, tmp_path: Path, version: str, answers: AnswerSet
+) -> None:
+    where = f"{version} {answers.id}"
+    child = start(family, tmp_path / "child", version, answers)
+    tests = [str(path.relative_to(child.path)) for path in (child.path / "tests").glob("*.py")]
+    model = f"src/{answers.package_name}/model.py"
+    mine: dict[str, str | None] = {name: child.read(name) + OWNER for name in (FIXED, COLLIDING, "Dockerfile")}
+    seeds = ("README.md", "pyproject.toml", "requirements.lock", model, *tests)
+    mine |= {name: child.read(name) + OWNER for name in seeds} | {"scripts/own": OWNER, DELETED: None}
+    child.edit(mine)
+    answered = recorded(child)
+    child.updated("--vcs-ref", family.next)
+
+    for name, text in mine.items():
+        kept = not child.has(name) if text is None else OWNER in child.read(name)
+        same = name not in seeds or child.read(name) == text
+        assert (kept, same) == (True, True), f"{where}: {name} of the owner changed"
+    assert child.unmerged() == {COLLIDING}, f"{where}: conflicts where nobody collided"
+    assert MARKER in child.read(COLLIDING), f"{where}: the collision carries no markers"
+    assert all(FIX in child.read(name) for name in (FIXED, COLLIDING, ADDED)), f"{where}: a fix did not arrive"
+    assert "2099.01" in child.read("Dockerfile"), f"{where}: the new image did not arrive"
+    assert "==99.9" in child.read("constraints.txt"), f"{where}: the new constraints did not arrive"
+    now = recorded(child)
+    assert now == answered | {"_commit": family.next} | new_answers(now, answered), f"{where}: the answers changed"
+
+
+@pytest.mark.parametrize(("version", "answers"), rows())
+def test_an_update_without_edits_is_a_fresh_render(
+    family: Family, tmp_path: Path, program: Program, version: str, answers: AnswerSet
+) -> None:
+    where = f"{version} {answers.id}"
+    child = start(family, tmp_path / "child", version, answers)
+    assert program(child, "--to", family.work_tree, "--no-lock") == 0, f"{where}: {program.out}{program.err}"
+    kept = recorded(child).get("components", ())
+    fresh = start(family, tmp_path / "fresh", family.work_tree, replace(answers, components=tuple(kept), layout=1))
+    owned = owners_in(fresh.path)
+    for name in fresh.git("ls-files").splitlines():
+        if owner_of(name, owned) != "seed" and name != ANSWERS:  # new answers are at the end of what the owner has
+            assert child.has(name), f"{where}: {name} did not arrive"
+            assert child.read(name) == fresh.read(name), f"{where}: {name} is not as freshly rendered"
+    assert recorded(child) == recorded(fresh), f"{where}: the answers differ"
+    child.commit("Update")
+    child.updated("--vcs-ref", family.work_tree)
+    assert set(child.status()) <= {ANSWERS}, f"{where}: plain Copier finds something to change after scripts/update"
+
+
+def owners_lines(child: Child, package: str) -> dict[str, str]:
+    """Let the owner write a line into every text, and files of its own; return each file with its line."""
+    names = [name for name in child.git("ls-files").splitlines() if Path(name).suffix not in NOT_TEXT]
+    names = [name for name in names if name != ".copier-answers.yml" and "lock" not in Path(name).name]
+    folders = {Path(name).parent.as_posix() for name in names if name.startswith((f"src/{package}", "scripts"))}
+    lines = {name: f"# of the owner: {number}." for number, name in enumerate(names)}
+    lines |= {f"{folder}/own_{number}.txt": f"# own file: {number}." for number, folder in enumerate(sorted(folders))}
+    child.edit({name: (child.read(name) if child.has(name) else "") + f"{line}\n" for name, line in lines.items()})
+    return lines
+
+
+def where_is(child: Child, line: str) -> list[str]:
+    """Return the files of the work tree that have a line, those that git does not know yet included."""
+    command = ["git", "grep", "--untracked", "-lF", line]
+    return subprocess.run(command, cwd=child.path, capture_output=True, text=True, check=False).stdout.splitlines()
+
+
+@pytest.mark.parametrize(("version", "answers"), rows())
+def test_each_line_of_the_owner_is_kept_or_its_file_named(
+    family: Family, tmp_path: Path, program: Program, version: str, answers: AnswerSet
+) -> None:
+    child = start(family, tmp_path / "child", version, answers)
+    lines = owners_lines(child, answers.package_name)
+    assert program(child, "--to", family.work_tree, "--no-lock") in (0, 3, 4), program.out + program.err
+    found = {name: where_is(child, line) for name, line in lines.items()}
+    lost = [name for name, places in found.items() if not places]
+    assert not lost, f"{version} {answers.id}: gone without a trace: {lost}\n{program.out}"
+    moved = [name for name, places in found.items() if name not in places and name not in program.out]
+    assert not moved, f"{version} {answers.id}: elsewhere, and not named: {moved}\n{program.out}"
+
+
+@pytest.mark.slow
+def test_a_retired_image_stops_the_update_of_a_child_that_uses_it(family: Family, tmp_path: Path) -> None:
+    child = start(family, tmp_path / "child", family.work_tree, AnswerSet("service", "torch", gpu_driver="525"))
+    clone = Family(tmp_path / "family", family.copier, [], family.work_tree)
+    subprocess.run(["git", "clone", "--quiet", str(family.path), str(clone.path)], check=True)
+    before, _, row = clone.read("base-images/catalog.yml").partition("- name: torch-cu12\n")
+    state = "state: supported" if "state: supported" in row.split("- name:")[0] else "state: maintenance"
+    changed = f"{before}- name: torch-cu12\n{row.replace(state, 'state: retired', 1)}"
+    clone.change("base-images/catalog.yml", lambda _: changed)
+    clone.release("v99.0.0")
+    child.edit({".copier-answers.yml": child.read(".copier-answers.yml").replace(str(family.path), str(clone.path))})
+    assert child.update().returncode == 1, f"torch-cu12 is retired and the update went on: {child.git('diff')}"
+    assert child.status() == {}, "the refused update left something behind"
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(v, marks=pytest.mark.slow if v == "v0.3.0" else pytest.mark.release)
+        for v in RELEASED
+        if v <= "v0.3.0"
+    ],
+)
+def test_a_service_of_before_keeps_its_components_and_their_fixes(family: Family, tmp_path: Path, version: str) -> None:
+    """Copier alone updates it: an overlay that takes one still finds it, with what the owner changed in it."""
+    child = start(family, tmp_path / "child", version, AnswerSet("service", "plain"), without="components")
+    overlay = child.read(OVERLAY).replace("base/hpa", "base/keda")
+    scaler = "deploy/base/keda/scaledobject.yaml"
+    child.edit({OVERLAY: overlay, scaler: child.read(scaler) + "# mine\n"})
+    child.updated("--vcs-ref", family.work_tree)
+    assert (child.unmerged(), child.read(OVERLAY)) == (set(), overlay)
+    assert all(child.has(f"deploy/base/{name}/kustomization.yaml") for name in COMPONENTS)
+    assert child.read(scaler).endswith("# mine\n")
+    assert recorded(child)["components"] == list(COMPONENTS)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("version", ["v0.2.3", "v0.4.0", "v0.5.1"])
+def test_an_older_child_with_edits_is_green_after_its_own_update(
+    family: Family, tmp_path: Path, version: str, kind: str
+) -> None:
+    """The owner's commands, with the program of then."""
+    child = start(family, tmp_path / "child", version, AnswerSet(kind, "plain"))
+    module = next(path for name in ("model", "search") for path in child.path.glob(f"src/*/{name}.py"))
+    test = f"from {module.parent.name}.{module.stem} import OURS\n\n\ndef test_ours() -> None:\n    assert OURS == 42\n"
+    text = module.read_text(encoding="utf-8")
+    child.edit({str(module.relative_to(child.path)): f"{text}\n\nOURS = 42\n", "tests/test_ours.py": test})
+    around = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    for step in (["scripts/update", "--to", family.work_tree], *([f"scripts/{one}"] for one in CHECKS)):
+        done = subprocess.run(step, cwd=child.path, env=around, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{version} {kind} {step}: {done.stdout}{done.stderr}"
+        child.commit(" ".join(step))
