@@ -2,98 +2,91 @@
 
 from __future__ import annotations
 
-import json
-import socket
+import asyncio
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.runtime import raw
-from tests.runtime.services import Process
+from tests.runtime.served import app_of, listening
+from tests.runtime.standin_model import Model
 
-Start = Callable[..., Any]
-
-
-def test_vanished_clients_are_not_computed_for(start: Start) -> None:
-    service = start(STANDIN_CALL_MS="400", MAX_BATCH_SIZE="1")
-    body = json.dumps({"texts": ["text"]}).encode()
-    head = f"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(service.predict, "first")
-        time.sleep(0.15)
-        before = service.metric("service_model_seconds_count")
-        sockets = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(20)]
-        for connection in sockets:
-            connection.sendall(head.encode() + body)
-        service_sees = time.monotonic() + 2
-        while service.metric("service_queue_depth") < 20 and time.monotonic() < service_sees:
-            time.sleep(0.01)
-        for connection in sockets:
-            connection.close()
-        running.result()
-    assert service.predict("after")[0] == 200
-    computed = service.metric("service_model_seconds_count") - before
-    assert computed <= 3, f"first, after and at most one that had begun, but {computed:.0f} calls"
-    assert service.metric("service_queue_depth") == 0
+TIMEOUT_SECONDS = 20
 
 
-def test_slow_clients_get_408_and_do_not_slow_others(start: Start) -> None:
-    service = start(BODY_SECONDS="1")
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{"
-    sockets = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(100)]
-    for connection in sockets:
-        connection.sendall(head)
-    started = time.monotonic()
-    assert service.predict("quick")[0] == 200
-    assert time.monotonic() - started < 0.5
-    for connection in sockets:
-        connection.settimeout(5)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 408"), "a slow body is given up"
-        connection.close()
+async def ask(port: int, request: bytes, until: int = -1) -> bytes:
+    """Return what a new connection answers to some bytes: all until it is closed, or the first `until` bytes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await asyncio.wait_for(reader.read(until), TIMEOUT_SECONDS)
+    writer.close()
+    return answer
 
 
-def upgrading(body: bytes, framing: bytes, protocol: bytes = b"h2c") -> bytes:
-    """Return a request that asks for another protocol, as Java's HttpClient does by default."""
-    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: %b\r\n" % protocol
-    return head + b"http2-settings: AAMAAABk\r\ncontent-type: application/json\r\n" + framing + b"\r\n\r\n" + body
+def test_vanished_clients_are_not_computed_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_CALL_MS", "200")
+    model = Model()
+    app = app_of(model, max_batch_size=1)
+
+    async def main() -> None:
+        with listening(app) as port:
+            first = asyncio.create_task(ask(port, raw.predict("first", headers="connection: close\r\n")))
+            await asyncio.sleep(0.05)
+            writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(20)]
+            for writer in writers:
+                writer.write(raw.predict("late"))
+            while app.state.service.batcher.queue.count < 20:
+                await asyncio.sleep(0.01)
+            for writer in writers:
+                writer.close()
+            assert b"200 OK" in await first
+            assert b"200 OK" in await ask(port, raw.predict("after", headers="connection: close\r\n"))
+
+    asyncio.run(main())
+    assert model.batches.count(["late"]) <= 1, "at most one that had begun"
+    assert app.state.service.batcher.queue.count == 0
+
+
+def test_slow_clients_get_408_and_do_not_slow_others() -> None:
+    slow = raw.predict("text")[:-1]
+
+    async def main() -> None:
+        with listening(app_of(Model(), body_seconds=0.5)) as port:
+            waiting = [asyncio.create_task(ask(port, slow, 1000)) for _ in range(100)]
+            await asyncio.sleep(0.1)
+            started = time.monotonic()
+            assert b"200 OK" in await ask(port, raw.predict("quick", headers="connection: close\r\n"))
+            assert time.monotonic() - started < 0.4
+            assert {answer[:12] for answer in await asyncio.gather(*waiting)} == {b"HTTP/1.1 408"}
+
+    asyncio.run(main())
 
 
 ASKED = b'{"texts": ["text"]}'
-UPGRADES = {
-    "with its length": upgrading(ASKED, b"content-length: %d" % len(ASKED)),
-    "in chunks": upgrading(b"%x\r\n%b\r\n0\r\n\r\n" % (len(ASKED), ASKED), b"transfer-encoding: chunked"),
-    "without a body": b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n",
-}
+LIVE = b"GET /livez HTTP/1.1\r\nhost: x\r\n"
 
 
-@pytest.fixture(scope="module")
-def upgraded(child: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    """Return a service for all requests that ask for another protocol."""
-    service = Process(child, tmp_path_factory.mktemp("upgraded") / "log")
-    service.wait_for("/readyz", 200)
-    yield service
-    service.popen.kill()
-    service.popen.wait()
+def upgrading(body: bytes, framing: bytes) -> bytes:
+    """Return a request that asks for another protocol, as Java's HttpClient does by default."""
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\n"
+    return head + b"http2-settings: AAMAAABk\r\ncontent-type: application/json\r\n" + framing + b"\r\n\r\n" + body
 
 
-@pytest.mark.parametrize("case", UPGRADES)
-def test_a_client_that_asks_for_another_protocol_is_answered_in_http_1(upgraded: Process, case: str) -> None:
+def test_a_client_that_asks_for_another_protocol_is_answered_in_http_1() -> None:
     """RFC 9110, section 7.8: a server may ignore it; the requests after it are answered too."""
-    requests = UPGRADES[case] * 2 + b"GET /livez HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
-    with raw.connect(upgraded) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(requests)
-        answer = raw.read(connection)
-    assert answer.count(b"HTTP/1.1 200 OK") == 3, answer
-    assert answer.count(b'"label"') == (0 if case == "without a body" else 2)
+    chunks = upgrading(b"%x\r\n%b\r\n0\r\n\r\n" % (len(ASKED), ASKED), b"transfer-encoding: chunked")
 
+    async def main() -> None:
+        with listening(app_of(Model())) as port:
+            for request, predictions in (
+                (upgrading(ASKED, b"content-length: %d" % len(ASKED)), 2),
+                (chunks, 2),
+                (LIVE + b"connection: upgrade\r\nupgrade: h2c\r\n\r\n", 0),
+            ):
+                answer = await ask(port, request * 2 + LIVE + b"connection: close\r\n\r\n")
+                assert answer.count(b"HTTP/1.1 200 OK") == 3, answer
+                assert answer.count(b'"label"') == predictions
+            large = await ask(port, upgrading(b"", b"content-length: 999999999"), 1000)
+            assert large.startswith(b"HTTP/1.1 413"), "the body behind it has its limits"
 
-def test_the_body_behind_an_upgrade_has_its_limits(upgraded: Process) -> None:
-    large = upgrading(b"", b"content-length: 999999999")
-    with raw.connect(upgraded) as connection:
-        connection.sendall(large)
-        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+    asyncio.run(main())

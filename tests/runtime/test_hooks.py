@@ -1,26 +1,30 @@
-"""What an owner adds in service.py: settings, routes, authentication, CORS, a second endpoint, traces."""
+"""What an owner adds in service.py: authentication, error handlers, routes beside the model; and what is refused."""
 
 from __future__ import annotations
 
 import re
 import threading
+import warnings
 from typing import Any
 
 import pytest
 from fastapi import Depends, FastAPI
+from fastapi.middleware.cors import CORSMiddleware
 from fastapi.testclient import TestClient
-from gpu_repo_runtime.interface import Interface
+from gpu_repo_runtime.contract import ContractError
 from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.auth import BearerToken
-from gpu_repo_runtime.serving.errors import StartRefused
+from gpu_repo_runtime.serving.errors import ServiceError, StartRefused
+from gpu_repo_runtime.serving.hooks import build_middleware
 from gpu_repo_runtime.serving.service import Service
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 
 from tests.conftest import ROOT
-from tests.runtime.kinds import model, module
-from tests.runtime.owners import ASKED, Settings, client_of, with_token
+from tests.runtime.kinds import ROW, model, module
+from tests.runtime.served import Settings, app_of, serve
 
+ASKED = {"instances": [[1.0, 1.0]]}
 TOPICS = """
     from pydantic import BaseModel
 
@@ -38,7 +42,19 @@ TOPICS = """
 
         def predict(self, batch: list[Input]) -> list[Output]:
             return [Output(label=text) for text in batch]
+
+        def size(self, one): return 1
 """
+
+
+def with_token(app: FastAPI, service: Service) -> None:
+    """As the page about the service shows it."""
+    assert isinstance(service.settings, Settings)
+    app.add_middleware(BearerToken, token=service.settings.api_token.get_secret_value())
+
+    @app.get("/own")
+    async def own() -> str:
+        return "own"
 
 
 def paths(app: FastAPI) -> list[tuple[str, str]]:
@@ -48,7 +64,7 @@ def paths(app: FastAPI) -> list[tuple[str, str]]:
 
 
 def test_no_route_passes_a_bearer_token_but_health_metrics_and_documentation() -> None:
-    with client_of(with_token, aip_predict_route="/aip:predict", aip_health_route="/aip") as client:
+    with serve(ROW, with_token, aip_predict_route="/aip:predict", aip_health_route="/aip") as client:
         asked = paths(client.app)  # type: ignore[arg-type]
         assert {"/predict", "/v1/models/kind:predict", "/v2/models/kind/infer", "/aip:predict", "/docs", "/own"} <= {
             path for path, _ in asked
@@ -66,13 +82,12 @@ def test_no_route_passes_a_bearer_token_but_health_metrics_and_documentation() -
         assert client.get("/own", headers=right).json() == "own"
         two = [("authorization", "Bearer other"), ("authorization", "Bearer open sesame")]
         assert client.get("/own", headers=two).status_code == 401
-
-
-def test_a_refusal_by_the_owners_middleware_has_its_id_and_its_count() -> None:
-    with client_of(with_token) as client:
         answer = client.post("/predict", json=ASKED, headers={"x-request-id": "mine"})
-        assert answer.headers["x-request-id"] == "mine"
+        assert answer.headers["x-request-id"] == "mine", "a refusal has its id too"
         assert 'status="401"' in client.get("/metrics").text
+    with serve(ROW, with_token, root_path="/nlp") as client:
+        for path, status in (("/livez", 200), ("/nlp/livez", 200), ("/nlp/predict", 401), ("/nlplivez", 401)):
+            assert client.get(path).status_code == status, path
 
 
 @pytest.mark.parametrize("token", ["", " x", "é"])
@@ -82,28 +97,82 @@ def test_a_token_that_protects_nothing_is_refused(token: str) -> None:
 
 
 def test_an_exception_handler_of_the_owner_sees_what_predictions_raise() -> None:
-    from gpu_repo_runtime.serving.errors import ServiceError
-
     def extend(app: FastAPI, service: Service) -> None:
         @app.exception_handler(ServiceError)
         async def own(request: Any, error: Exception) -> JSONResponse:
             return JSONResponse({"own": True}, 422)
 
-    with client_of(extend) as client:
+    with serve(ROW, extend) as client:
         assert client.post("/predict", json={}).json() == {"own": True}
         assert client.post("/predict", json=ASKED).status_code == 200
 
 
-def test_what_would_look_protected_and_is_not_is_refused_at_the_start() -> None:
-    def depends(app: FastAPI, service: Service) -> None:
-        app.router.dependencies.append(Depends(lambda: None))
+def depends(app: FastAPI, service: Service) -> None:
+    app.router.dependencies.append(Depends(lambda: None))
 
-    def twice(app: FastAPI, service: Service) -> None:
-        app.add_api_route("/predict", lambda: None, methods=["POST"])
 
-    for extend, words in ((depends, "write a middleware"), (twice, "POST /predict is a route of the service")):
-        with pytest.raises(StartRefused, match=words):
-            client_of(extend)
+def twice(app: FastAPI, service: Service) -> None:
+    app.add_api_route("/predict", lambda: None, methods=["POST"])
+
+
+def returns(app: FastAPI, service: Service) -> Any:
+    return BearerToken(app, token="x")
+
+
+@pytest.mark.parametrize(
+    ("extend", "words"),
+    [
+        (depends, "write a middleware"),
+        (twice, "POST /predict is a route of the service"),
+        (returns, "its return value is not used"),
+    ],
+)
+def test_what_would_look_protected_and_is_not_is_refused_at_the_start(extend: Any, words: str) -> None:
+    with pytest.raises(StartRefused, match=words):
+        app_of(ROW, extend)
+
+
+def test_a_middleware_that_cannot_be_made_is_refused_at_the_start() -> None:
+    app = FastAPI()
+    app.add_middleware(CORSMiddleware, allow_orgins=["x"])  # type: ignore[call-arg]
+    with pytest.raises(StartRefused, match="allow_orgins"):
+        build_middleware(app)
+
+
+async def coroutine(*_: Any) -> None: ...
+
+
+def generator(*_: Any) -> Any:
+    yield
+
+
+async def both(*_: Any) -> Any:
+    yield
+
+
+class Callable_:
+    async def __call__(self, *_: Any) -> None: ...
+
+
+NEVER_RUN = [coroutine, generator, both, Callable_(), lambda *_: coroutine(), lambda *_: generator()]
+
+
+@pytest.mark.parametrize("hook", NEVER_RUN)
+def test_a_function_whose_call_runs_nothing_of_it_is_refused(hook: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ContractError, match=r"extend in service\.py"):
+            app_of(ROW, hook)
+        for name in ("load", "predict", "size"):
+            one = model(TOPICS)
+            setattr(one, name, hook)
+            with pytest.raises(ContractError, match=f"(?i){name}"), serve(one):
+                ...
+        with serve(ROW) as client:
+            service: Service = client.app.state.service  # type: ignore[attr-defined]
+            assert client.portal
+            with pytest.raises(ContractError, match=r"given to service\.run"):
+                client.portal.call(service.run, hook)
 
 
 def test_a_second_endpoint_shares_the_models_batches_and_its_thread() -> None:
@@ -126,16 +195,32 @@ def test_a_second_endpoint_shares_the_models_batches_and_its_thread() -> None:
         async def fails() -> None:
             await service.run([].pop)
 
-    with client_of(extend) as client:
+    with serve(ROW, extend, max_queue=64, max_texts=64) as client:
         assert client.post("/sum", json=[[1, 1], [0, 1]]).json() == 8.0
+        assert client.post("/sum", json=[]).json() == 0
         assert client.get("/weights?scale=2").json() == [4.0, 6.0]
         assert threads == ["model"]
         assert client.get("/fails").status_code == 500
         assert client.post("/predict", json=ASKED).json() == {"predictions": [5.0]}, "the service goes on"
         paths = list(client.get("/openapi.json").json()["paths"])
         assert paths.index("/fails") < paths.index("/predict") < paths.index("/v1/models")
-        never = client.post("/sum", json=[[1, 1]] * (Settings().max_queue + 1))
-        assert (never.status_code, never.json()["code"]) == (422, "invalid_request")
+        never = client.post("/sum", json=[[1, 1]] * 65)
+        assert (never.status_code, "MAX_QUEUE is 64" in never.json()["detail"]) == (422, True)
+
+
+def test_wrong_inputs_of_an_owners_route_are_refused_at_once() -> None:
+    given: dict[str, Any] = {"text": "abc", "wrong": [["x"]], "row": [["1", 2]]}
+
+    def extend(app: FastAPI, service: Service) -> None:
+        @app.get("/own")
+        async def own(what: str) -> Any:
+            more = {"parameters": object()} if what == "parameters" else {}
+            return await service.predict(given.get(what, [[1.0, 1.0]]), **more)
+
+    with serve(ROW, extend) as client:
+        assert client.get("/own?what=row").json() == [8.0]
+        for what in ("text", "wrong", "parameters"):
+            assert client.get(f"/own?what={what}").status_code == 500, what
 
 
 def test_what_the_page_about_the_service_shows_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,12 +236,3 @@ def test_what_the_page_about_the_service_shows_works(monkeypatch: pytest.MonkeyP
         assert client.post("/agree?left=rain&right=sun", headers=token).json() is False
         preflight = {"origin": "https://shop.example", "access-control-request-method": "POST"}
         assert client.options("/predict", headers=preflight).status_code == 200
-
-
-def test_the_contract_on_the_page_about_own_code_is_one() -> None:
-    page = (ROOT / "docs/own-code.md").read_text()
-    [shown] = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "class Input" in block]
-    interface = Interface(model(shown, "shown"))
-    assert (interface.blob, interface.deprecations) == ("image", [])
-    assert interface.parameters
-    assert interface.examples()

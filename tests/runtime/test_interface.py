@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
-from gpu_repo_runtime.contract import ContractError
+from gpu_repo_runtime.contract import ContractError, import_model
 from gpu_repo_runtime.interface import Answer, Interface, WrongAnswer
 
-from tests.runtime.kinds import KINDS, model
+from tests.conftest import ROOT
+from tests.runtime.kinds import KINDS, model, module
 
 BODY = """
 class Model:
@@ -27,13 +31,18 @@ def test_names_and_annotations_say_the_types_and_the_examples_are_inputs() -> No
         found.model.load("cpu")
         examples = found.examples()
         assert len(found.answers(examples)) == len(examples), kind
-
-
-def test_annotations_alone_are_enough() -> None:
-    found = interface(
-        BODY.format(predict="def predict(self, batch: list[str]) -> list[float]: return [0.5] * len(batch)")
-    )
+    alone = "def predict(self, batch: list[str]) -> list[float]: return [0.5] * len(batch)"
+    found = interface(BODY.format(predict=alone))
     assert (found.input, found.output, found.parameters, found.deprecations) == (str, float, None, [])
+
+
+def test_the_contract_on_the_page_about_own_code_is_one() -> None:
+    page = (ROOT / "docs/own-code.md").read_text()
+    [shown] = [block for block in re.findall(r"^```python\n(.*?)^```", page, re.M | re.S) if "class Input" in block]
+    found = interface(shown)
+    assert (found.blob, found.deprecations) == ("image", [])
+    assert found.parameters
+    assert found.examples()
 
 
 def test_a_model_of_version_0_2_runs_on_and_is_told_once_what_to_write() -> None:
@@ -43,9 +52,10 @@ def test_a_model_of_version_0_2_runs_on_and_is_told_once_what_to_write() -> None
     assert line.startswith("src/kind/model.py does not define its input and output")
     assert "Input = str" in line
     assert (found.answers(["rain"]), found.output) == ([{"label": "rain"}], Answer)
-    for output in ("dict", "dict[str, str]"):
-        found = interface(BODY.format(predict=f"def predict(self, batch: list[str]) -> list[{output}]: {answer}"))
-        assert (found.answers(["rain"]), found.deprecations) == ([{"label": "rain"}], [])
+    source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: return batch")
+    found = interface(source + "    def lengths(self, texts): return [1] * len(texts)\n")
+    assert found.size is None
+    assert "write def size(self, one: Input) -> int" in found.deprecations[0]
 
 
 def test_any_json_value_is_an_output() -> None:
@@ -56,54 +66,45 @@ def test_any_json_value_is_an_output() -> None:
         assert (found.answers(["rain"]), found.deprecations) == ([value], [])
 
 
-def test_lengths_is_told_to_be_size_now() -> None:
-    source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: return batch")
-    source += "    def lengths(self, texts): return [1] * len(texts)\n"
-    found = interface(source)
-    assert found.size is None
-    assert found.deprecations == [
-        "src/kind/model.py: lengths(texts) is from version 0.2: write def size(self, one: Input) -> int"
-    ]
-
-
-REFUSED = {
-    "two arguments, no type": ("", "def predict(self, batch, extra): ...", "write class Parameters(BaseModel)"),
-    "three arguments": ("", "def predict(self, a, b, c): ...", "predict takes a, b, c"),
-    "parameters not taken": ("Parameters = dict\n", "def predict(self, batch): ...", "predict does not take them"),
-    "names against annotations": (
-        "Input = str\n",
-        "def predict(self, batch: list[int]) -> list[str]: ...",
-        "Input is str, but predict says list[int]",
+NAMED = "from pydantic import BaseModel\nInput = str\n" + BODY.format(predict="def predict(self, batch): ...")
+TOP = "Input = str\nclass Parameters(BaseModel):\n    top: int\n"
+# What is changed of a model, and what is said.
+REFUSED = [
+    ({"class Model:": "class Other:"}, "there is no class Model"),
+    ({"class Model:": "def Model(): ...\nclass Other:"}, "Model() returned None"),
+    ({"def load": "def other"}, "there is no Model.load: write def load"),
+    ({"def predict": "def other"}, "there is no Model.predict: write def predict"),
+    ({'examples = ("one", "two")': ""}, "there are no Model.examples: write examples ="),
+    ({'("one", "two")': '"one"'}, "Model.examples is a str"),
+    ({'("one", "two")': "(one for one in ['one'])"}, "Model.examples is a generator"),
+    ({'("one", "two")': "(1,)"}, "Model.examples[0] is not an Input"),
+    ({'("one", "two")': "()"}, "Model.examples is empty"),
+    ({"batch)": "batch, extra)"}, "write class Parameters(BaseModel)"),
+    ({"batch)": "a, b, c)"}, "predict takes a, b, c"),
+    ({"batch)": "batch: list[int]) -> list[str]"}, "Input is str, but predict says list[int]"),
+    ({"Input = str": "Input = str\nParameters = dict"}, "predict does not take them"),
+    ({"Input = str": TOP, "batch)": "batch, parameters: Parameters)"}, "needs a default for each field"),
+    (
+        {"Input = str": "Input = str\nOutput = bytes"},
+        "Output is or contains bytes",
     ),
-    "no JSON": ("import array\nInput = array.array\n", "def predict(self, batch): ...", "which JSON does not have"),
-    "raw bytes": (
-        "from pydantic import BaseModel\nclass Input(BaseModel):\n    image: bytes\n",
-        "def predict(self, batch): ...",
-        "Input is or contains bytes, which JSON does not have: write Bytes, from gpu_repo_runtime.inputs import Bytes",
-    ),
-    "bytes in a list": ("Input = list[bytes]\n", "def predict(self, batch): ...", "is or contains bytes"),
-    "parameters without defaults": (
-        "from pydantic import BaseModel\nclass Parameters(BaseModel):\n    top: int\n",
-        "def predict(self, batch, parameters: Parameters): ...",
-        "Parameters needs a default for each field, for requests without: top",
-    ),
-}
+    ({"Input = str": "import array\nInput = array.array"}, "which JSON does not have"),
+    ({"Input = str": "class Input(BaseModel):\n    image: bytes"}, "from gpu_repo_runtime.inputs import Bytes"),
+    ({"Input = str": "Input = list[bytes]"}, "Input is or contains bytes"),
+]
 
 
 def test_what_cannot_work_is_refused_with_the_file_and_what_to_write() -> None:
-    for case, (head, predict, words) in REFUSED.items():
+    for changes, words in REFUSED:
+        source = NAMED
+        for old, new in changes.items():
+            source = source.replace(old, new)
+        module(source)
         with pytest.raises(ContractError) as caught:
-            interface(head + BODY.format(predict=predict))
-        assert str(caught.value).startswith("src/kind/model.py: "), case
-        assert words in str(caught.value), case
-        assert "\n" not in str(caught.value), case
-
-
-def test_examples_that_are_no_inputs_are_refused() -> None:
-    source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: ...")
-    for examples, words in (("(1,)", r"examples\[0\] is not an Input"), ("()", "examples is empty")):
-        with pytest.raises(ContractError, match=rf"Model\.{words}"):
-            interface(source.replace('("one", "two")', examples)).examples()
+            Interface(import_model("kind")).examples()
+        assert str(caught.value).startswith("src/kind/model.py: "), changes
+        assert words in str(caught.value), changes
+        assert "\n" not in str(caught.value), changes
 
 
 def test_answers_that_are_no_list_of_the_right_length_are_wrong() -> None:
@@ -116,19 +117,15 @@ def test_answers_that_are_no_list_of_the_right_length_are_wrong() -> None:
 
 def test_a_model_may_empty_the_list_that_it_is_given() -> None:
     """Whoever calls the model still needs them."""
-    for body in ("[batch.pop(0) for _ in range(len(batch))]", "(list(batch), batch.clear())[0]"):
-        found = interface("Input = Output = str\n" + BODY.format(predict=f"def predict(self, batch): return {body}"))
-        given = ["one", "two"]
-        assert (found.call(given), given) == (["one", "two"], ["one", "two"])
-
-
-def test_a_model_that_empties_its_list_and_answers_nothing_is_wrong() -> None:
+    predict = "def predict(self, batch): return (list(batch), batch.clear())[0]"
+    given = ["one", "two"]
+    assert interface("Input = Output = str\n" + BODY.format(predict=predict)).call(given) == given == ["one", "two"]
     empties = "def predict(self, batch): return batch.clear() or batch"
     with pytest.raises(WrongAnswer, match="0 answers for 2 inputs"):
         interface("Input = Output = str\n" + BODY.format(predict=empties)).call(["one", "two"])
 
 
-def test_an_answer_that_is_no_output_is_named_by_its_place_and_its_value_is_not() -> None:
+def test_an_answer_that_is_no_output_is_named_by_its_place_and_no_part_of_it() -> None:
     found = interface(KINDS["image"])
     fine = {"labels": [], "bright": 1.0}
     for wrong, index in (
@@ -141,9 +138,13 @@ def test_an_answer_that_is_no_output_is_named_by_its_place_and_its_value_is_not(
             found.checked([fine] * index + [wrong, fine])
         assert caught.value.index == index
         assert "secret" not in str(caught.value)
+    counts = "def predict(self, batch) -> list[dict[str, float]]: return [{one: 'x'} for one in batch]"
+    found = interface("Input = str\n" + BODY.format(predict=counts))
+    with pytest.raises(WrongAnswer, match=r"dict at \*, which is not an Output") as caught:
+        found.checked(found.call(["secret"]))  # the words of a client are the keys where a model counts them
+    assert "secret" not in str(caught.value)
 
 
 def test_numbers_of_numpy_are_outputs() -> None:
-    numpy = pytest.importorskip("numpy")
     found = interface("Output = float\nInput = str\n" + BODY.format(predict="def predict(self, batch): ..."))
-    assert found.checked([numpy.float32(0.5), numpy.float64(1)]) == [0.5, 1.0]
+    assert found.checked([np.float32(0.5), np.float64(1)]) == [0.5, 1.0]

@@ -7,48 +7,50 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from gpu_repo_runtime.serving import logs
 
 from tests.runtime import raw
+from tests.runtime.served import serve
 from tests.runtime.services import Process
 
 Start = Callable[..., Any]
 SECRET = "do-not-repeat-this"
 STEERING = "\x1b[31m red \r over \x9b31m \u202e thgir \u2028 next \x7f"
+FORMATTERS = pytest.mark.parametrize("formatter", [logs.JsonFormatter, logs.TextFormatter])
 
 
 @pytest.fixture
-def stalled(child: Path, tmp_path: Path) -> Any:
-    """Return a service whose log nobody reads, and what reads it at last."""
+def stalled(child: Path, tmp_path: Path) -> Iterator[Process]:
+    """Return a service whose log nobody reads."""
     fifo = tmp_path / "log"
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     service = Process(child, fifo)
     service.wait_for("/readyz", 200)
-    yield service, reader
+    yield service
     service.popen.kill()
     service.popen.wait()
     os.close(reader)
 
 
-def test_a_reader_that_stops_stops_nothing(stalled: Any) -> None:
+def test_a_reader_that_stops_stops_nothing(stalled: Process) -> None:
     """A pipe holds 64 KB; the lines of a thousand requests are many times that."""
-    service, _ = stalled
-    connection = raw.connect(service)
-    with connection:
+    with raw.connect(stalled) as connection:
         for _ in range(1000):
             connection.sendall(raw.predict("text"))
             answer = b""
             while not answer.endswith(b"}"):
                 answer += connection.recv(4096)
             assert answer.startswith(b"HTTP/1.1 200")
-    assert service.get("/livez")[0] == 200
-    service.terminate()
-    assert service.exit_code(10) == 0, "nor does it hold the end up"
+    assert stalled.get("/livez")[0] == 200
+    stalled.terminate()
+    assert stalled.exit_code(10) == 0, "nor does it hold the end up"
 
 
 def record_of(error: Exception) -> logging.LogRecord:
@@ -60,49 +62,95 @@ def record_of(error: Exception) -> logging.LogRecord:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("formatter", ["JsonFormatter", "TextFormatter"])
-def test_nothing_in_a_log_steers_the_terminal(serving: Callable, formatter: str, whole: bool) -> None:
+@FORMATTERS
+def test_nothing_in_a_log_steers_the_terminal(formatter: Any, whole: bool) -> None:
     record = record_of(ValueError(STEERING))
     record.msg, record.fields = STEERING, {"path": STEERING}
-    text = getattr(serving("logs"), formatter)(whole=whole).format(record)
+    text = formatter(whole=whole).format(record)
     lines = text.split("\n")
     assert all(line.isprintable() for line in lines), [line for line in lines if not line.isprintable()]
-    assert sum("red" in line for line in lines) == (2 if whole and formatter == "TextFormatter" else 1)
-    if formatter == "JsonFormatter":
+    assert sum("red" in line for line in lines) == (2 if whole and formatter is logs.TextFormatter else 1)
+    if formatter is logs.JsonFormatter:
         assert json.loads(text)["path"] == STEERING
 
 
-@pytest.mark.parametrize("formatter", ["JsonFormatter", "TextFormatter"])
-def test_of_an_exceptions_message_the_log_keeps_length_and_hash(serving: Callable, formatter: str) -> None:
+@FORMATTERS
+def test_of_an_exceptions_message_the_log_keeps_length_and_hash(formatter: Any) -> None:
     first, second = ValueError(f"cannot read {SECRET}"), KeyError(SECRET)
     second.__cause__ = first
     second.add_note(SECRET)
-    text = getattr(serving("logs"), formatter)().format(record_of(second))
+    text = formatter().format(record_of(second))
     assert SECRET not in text
     assert "KeyError: (20 characters, sha256 " in text
     assert "ValueError: (30 characters, sha256 " in text
     assert "test_logs.py" in text
 
 
-def test_a_service_repeats_no_clients_text_unless_told_to(start: Start) -> None:
-    for level, shown in (("info", False), ("debug", True)):
-        service = start(LOG_LEVEL=level)
-        assert service.predict(f"repeat {SECRET}")[0] == 500
-        service.terminate()
-        assert service.exit_code(10) == 0
-        log = service.log.read_text()
-        assert "KeyError" in log
-        assert (SECRET in log) == shown, level
+class Speechless(Exception):
+    def __str__(self) -> str:
+        return self.nonsuch  # type: ignore[attr-defined,no-any-return]
+
+    __repr__ = __str__
 
 
-def test_a_lack_of_memory_repeats_no_clients_text(start: Start) -> None:
-    service = start()
-    status, problem = service.predict(f"run out of memory {SECRET}")
-    assert (status, problem["code"]) == (413, "input_too_large")
+class Poison:
+    """Raises what cannot speak, from what repeats its input."""
+
+    examples = ("one",)
+
+    def load(self, device: str) -> None: ...
+
+    def predict(self, batch: list[str]) -> list[str]:
+        if "poison" in batch:
+            raise Speechless from ValueError(SECRET)
+        return batch
+
+
+@FORMATTERS
+def test_an_error_whose_words_raise_is_logged_and_answered_without_them(
+    formatter: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines: list[str] = []
+
+    class Writer:
+        put = lines.append
+
+    handler = logs.Handler(formatter(), Writer())  # type: ignore[arg-type]
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    with serve(Poison()) as client:
+        answer = client.post("/predict", json={"instances": ["one", "poison"]})
+        logging.getLogger("x").error("of a library: %s", Speechless())
+        logging.getLogger("x").error("as a field", extra={"fields": {"one": Speechless()}})
+    assert answer.json()["errors"] == [{"field": "instances.1", "reason": "the model raised Speechless"}]
+    assert SECRET not in "".join(lines)
+    assert "Speechless: (no message)" in "".join(lines)
+
+
+@pytest.mark.parametrize("level", ["info", pytest.param("debug", marks=pytest.mark.slow)])
+def test_a_service_names_each_request_and_repeats_no_clients_text_unless_told_to(start: Start, level: str) -> None:
+    service = start(LOG_LEVEL=level)
+
+    def ask(text: str, request_id: str) -> Any:
+        body, headers = {"texts": [text] * bool(text)}, {"x-request-id": request_id}
+        return httpx.post(f"{service.url}/predict", json=body, headers=headers)
+
+    given, made, forged = ask("a", "from-the-client.1"), ask("", ""), ask("a", 'x" "forged')
+    failed, large = ask(f"repeat {SECRET}", ""), ask(f"run out of memory {SECRET}", "")
+    service.get("/livez")
     service.terminate()
     assert service.exit_code(10) == 0
+    assert given.headers["x-request-id"] == "from-the-client.1"
+    assert made.headers["x-request-id"] == made.json()["request_id"]
+    assert '"' not in forged.headers["x-request-id"]
+    assert (failed.status_code, large.status_code, large.json()["code"]) == (500, 413, "input_too_large")
     log = service.log.read_text()
-    assert ("out of memory: trying with less" in log, SECRET in log) == (True, False)
+    assert all(words in log for words in ("KeyError", "out of memory: trying with less"))
+    assert (SECRET in log) == (level == "debug")
+    if level == "info":
+        lines = [line for line in map(json.loads, log.splitlines()) if line["logger"] == "request"]
+        assert [line["status"] for line in lines] == [200, 422, 200, 500, 413], "none for a healthy probe"
+        assert lines[0]["request_id"] == "from-the-client.1"
+        assert {"method", "path", "status", "ms", "inputs", "batch", "queue_ms"} <= lines[0].keys()
 
 
 def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
@@ -110,13 +158,11 @@ def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
     service.predict("crash")
     assert service.exit_code(10) == -signal.SIGSEGV
     log = service.log.read_text()
-    assert "Segmentation fault" in log
-    assert "model.py" in log
-    assert "in predict" in log
+    assert all(words in log for words in ("Segmentation fault", "model.py", "in predict")), log
 
 
 @pytest.mark.slow
-def test_what_others_print_comes_out_whole(start: Start, child: Path) -> None:
+def test_what_others_print_comes_out_whole(start: Start) -> None:
     service = start()
     assert service.predict("shout")[0] == 200
     service.terminate()

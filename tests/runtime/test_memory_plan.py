@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from gpu_repo_runtime.serving import memory_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,18 +43,15 @@ class Gpu:
     def reset_peak(self) -> None:
         self.peak = self.weights
 
-    def plan(self, module: Any, most: int = 32, margin: float = 0.1) -> Any:
-        gauge = module.Gauge(self.memory, self.reset_peak, lambda: None, lambda error: isinstance(error, MemoryError))
-        return module.make_plan(self.predict, gauge, "text", most, margin, 0)
+    def plan(self, most: int = 32, margin: float = 0.1) -> Any:
+        gauge = memory_plan.Gauge(
+            self.memory, self.reset_peak, lambda: None, lambda error: isinstance(error, MemoryError)
+        )
+        return memory_plan.make_plan(self.predict, gauge, "text", most, margin, 0)
 
 
-@pytest.fixture(scope="module")
-def module(serving: Callable) -> Any:
-    return serving("memory_plan")
-
-
-def test_numbers_are_measured_and_printed(module: Any) -> None:
-    plan = Gpu(1000 * MB, 300 * MB, 50 * MB, 20 * MB).plan(module)
+def test_numbers_are_measured_and_printed() -> None:
+    plan = Gpu(1000 * MB, 300 * MB, 50 * MB, 20 * MB).plan()
     assert (plan.weights, plan.per_call, plan.per_input) == (300 * MB, 50 * MB, 20 * MB)
     assert plan.batch == 27, "(1000 - 300 - 100 margin - 50) / 20"
     for number in ("300.0 MB", "50.0 MB", "20.0 MB", "700.0 MB of 1,000.0 MB", "27 inputs"):
@@ -71,14 +68,12 @@ def test_numbers_are_measured_and_printed(module: Any) -> None:
     margin=st.sampled_from([0.0, 0.05, 0.1, 0.3]),
 )
 @settings(max_examples=300, deadline=None)
-def test_the_batch_fits_with_the_margin_and_one_more_does_not(
-    module: Any, most: int, margin: float, **parts: int
-) -> None:
+def test_the_batch_fits_with_the_margin_and_one_more_does_not(most: int, margin: float, **parts: int) -> None:
     gpu = Gpu(**parts)
     room = gpu.total - gpu.weights - int(margin * gpu.total)
     try:
-        plan = gpu.plan(module, most, margin)
-    except module.StartRefused:
+        plan = gpu.plan(most, margin)
+    except memory_plan.StartRefused:
         assert gpu.per_call + gpu.per_text > room
         return
     assert 1 <= plan.batch <= most
@@ -87,30 +82,30 @@ def test_the_batch_fits_with_the_margin_and_one_more_does_not(
         assert gpu.per_call + (plan.batch + 1) * gpu.per_text > room
 
 
-def test_what_others_hold_is_not_planned_with(module: Any) -> None:
-    alone = Gpu(1000 * MB, 100 * MB, 0, 20 * MB).plan(module)
-    shared = Gpu(1000 * MB, 100 * MB, 0, 20 * MB, others=400 * MB).plan(module)
+def test_what_others_hold_is_not_planned_with() -> None:
+    alone = Gpu(1000 * MB, 100 * MB, 0, 20 * MB).plan()
+    shared = Gpu(1000 * MB, 100 * MB, 0, 20 * MB, others=400 * MB).plan()
     assert alone.batch == 32, "(1000 - 100 - 100 margin) / 20 is 40, more than asked for"
     assert shared.batch == 20, "(1000 - 400 - 100 - 100 margin) / 20"
 
 
 @pytest.mark.parametrize("per_text", [650 * MB, 800 * MB], ids=["does not leave the margin", "runs out"])
-def test_start_is_refused_with_numbers_when_not_even_one_fits(module: Any, per_text: int) -> None:
-    with pytest.raises(module.StartRefused) as refused:
-        Gpu(1000 * MB, 300 * MB, 0, per_text).plan(module)
+def test_start_is_refused_with_numbers_when_not_even_one_fits(per_text: int) -> None:
+    with pytest.raises(memory_plan.StartRefused) as refused:
+        Gpu(1000 * MB, 300 * MB, 0, per_text).plan()
     for part in ("300.0 MB", "700.0 MB of 1,000.0 MB", "100.0 MB", "MAX_TEXT_CHARS", "MEMORY_MARGIN"):
         assert part in str(refused.value), part
 
 
-def test_a_device_without_memory_figures_gets_the_setting(module: Any) -> None:
-    gauge = module.Gauge(lambda: None, lambda: None, lambda: None, lambda error: False)
-    plan = module.make_plan(lambda texts: None, gauge, "text", 32, 0.1, 0)
+def test_a_device_without_memory_figures_gets_the_setting() -> None:
+    gauge = memory_plan.Gauge(lambda: None, lambda: None, lambda: None, lambda error: False)
+    plan = memory_plan.make_plan(lambda texts: None, gauge, "text", 32, 0.1, 0)
     assert plan.batch == 32
     assert "CPU" in str(plan)
 
 
-def test_other_errors_of_the_model_are_not_taken_for_lack_of_memory(module: Any) -> None:
+def test_other_errors_of_the_model_are_not_taken_for_lack_of_memory() -> None:
     gpu = Gpu(1000 * MB, 300 * MB, 0, MB)
     gpu.predict = lambda texts: 1 / 0  # type: ignore[method-assign]
     with pytest.raises(ZeroDivisionError):
-        gpu.plan(module)
+        gpu.plan()

@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI, HTTPException, Request, Response
-from gpu_repo_runtime.serving.app import create_app
+from fastapi.middleware.cors import CORSMiddleware
 from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.service import Service
 from pydantic import BaseModel
 from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.runtime.kinds import KINDS, model
-from tests.runtime.owners import ASKED, Settings, client_of, with_token
+from tests.runtime.kinds import ROW
+from tests.runtime.served import app_of, serve
+
+ASKED = {"instances": [[1.0, 1.0]]}
+JSON = {"content-type": "application/json"}
 
 
 class Body(BaseModel):
@@ -24,7 +28,7 @@ class Body(BaseModel):
     more: dict[str, int] = {}
 
 
-def own_body(app: FastAPI, service: Service) -> None:
+def own_routes(app: FastAPI, service: Service) -> None:
     @app.post("/raw")
     async def raw(request: Request) -> int:
         return len(await request.body())
@@ -45,12 +49,21 @@ def own_body(app: FastAPI, service: Service) -> None:
     async def refuses(status: int) -> None:
         raise HTTPException(status, {"left": ["gpu", 1]})
 
+    @app.get("/soon")
+    async def soon() -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await service.run(time.sleep, 0.5)
+        except TimeoutError:
+            return f"{service.batcher.queue.count} wait"
+        return "in time"
+
 
 def test_an_owners_route_has_the_limits_of_a_body() -> None:
-    with client_of(own_body, max_body_bytes=1000) as client:
+    with serve(ROW, own_routes, max_body_bytes=1000) as client:
         assert client.post("/raw", content=b"x" * 1000).json() == 1000
         for path in ("/raw", "/typed"):
-            large = client.post(path, content=b"x" * 1001, headers={"content-type": "application/json"})
+            large = client.post(path, content=b"x" * 1001, headers=JSON)
             assert (large.status_code, large.json()["code"]) == (413, "body_too_large"), path
 
 
@@ -84,53 +97,32 @@ def slow(app: FastAPI, path: str) -> tuple[int, dict[str, Any]]:
 @pytest.mark.parametrize("path", ["/raw", "/typed", "/predict"])
 def test_a_client_that_stops_within_its_body_is_told(path: str) -> None:
     def extend(app: FastAPI, service: Service) -> None:
-        own_body(app, service)
+        own_routes(app, service)
         if path == "/predict":
             app.add_middleware(ReadsAll)
 
-    app = create_app(model(KINDS["row"]), Settings(device="cpu", body_seconds=0.05), extend=extend)
-    status, body = slow(app, path)
+    status, body = slow(app_of(ROW, extend, body_seconds=0.05), path)
     assert (status, body["code"]) == (408, "body_too_slow")
 
 
 def test_an_owners_route_refuses_as_predict_does_and_repeats_nothing() -> None:
-    with client_of(own_body) as client:
+    with serve(ROW, own_routes) as client:
         wrong = client.post("/typed", json={"name": ["secret"], "more": {"key": "secret"}})
         assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
         assert [fault["field"] for fault in wrong.json()["errors"]] == ["body.name", "body.more.key"]
         assert (wrong.json()["code"], "secret" in wrong.text) == ("invalid_request", False)
-        for path in ("/ends", "/cancelled"):
-            ends = client.get(path)
-            assert (ends.status_code, ends.json()["code"]) == (500, "internal"), path
-        service: Service = client.app.state.service  # type: ignore[attr-defined]
-        assert service.unfinished == 0, "what the owner's code cancels is not a request that the end cut off"
-        assert client.post("/predict", json=ASKED).status_code == 200
-
-
-def test_an_owners_refusal_may_say_anything_that_json_has_and_nothing() -> None:
-    with client_of(own_body) as client:
         conflict = client.get("/refuses/409")
         assert (conflict.status_code, json.loads(conflict.json()["detail"])) == (409, {"left": ["gpu", 1]})
         for status in (204, 304):
             empty = client.get(f"/refuses/{status}")
             assert (empty.status_code, empty.content) == (status, b"")
-
-
-def test_an_owners_route_may_wait_for_an_answer_no_longer_than_it_wants() -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        @app.get("/soon")
-        async def soon() -> str:
-            try:
-                async with asyncio.timeout(0.05):
-                    await service.run(time.sleep, 0.5)
-            except TimeoutError:
-                return f"{service.batcher.queue.count} wait"
-            return "in time"
-
-    with client_of(extend) as client:
-        assert client.get("/soon").json() == "0 wait"
+        for path in ("/ends", "/cancelled"):
+            ends = client.get(path)
+            assert (ends.status_code, ends.json()["code"]) == (500, "internal"), path
+        assert client.get("/soon").json() == "0 wait", "it waits no longer than it wants"
         service: Service = client.app.state.service  # type: ignore[attr-defined]
-        assert service.unfinished == 0
+        assert service.unfinished == 0, "what the owner's code cancels is not a request that the end cut off"
+        assert client.post("/predict", json=ASKED).status_code == 200
 
 
 def test_what_is_to_run_at_the_start_and_never_would_is_refused() -> None:
@@ -140,7 +132,45 @@ def test_what_is_to_run_at_the_start_and_never_would_is_refused() -> None:
             getattr(app.router, event).append(print)
 
         with pytest.raises(StartRefused, match="write a lifespan around"):
-            client_of(extend)
+            app_of(ROW, extend)
+
+
+class Seen:
+    """Keeps the status of each answer that passes."""
+
+    statuses: list[int]
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def seen(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                Seen.statuses.append(message["status"])
+            await send(message)
+
+        await self.app(scope, receive, seen)
+
+
+def test_a_middleware_sees_every_answer_errors_included() -> None:
+    def extend(app: FastAPI, service: Service) -> None:
+        app.add_middleware(Seen)
+        app.add_middleware(CORSMiddleware, allow_origins=["https://shop.example"])
+
+    requests: list[tuple[dict[str, Any], int]] = [
+        ({"json": ASKED}, 200),
+        ({"json": {}}, 422),
+        ({"content": b"x", "headers": {"content-type": "text/plain"}}, 415),
+        ({"content": b"x" * 3000, "headers": JSON}, 413),
+        ({"content": (b"x" * 1000 for _ in range(3)), "headers": JSON}, 413),
+    ]
+    with serve(ROW, extend, max_body_bytes=2000) as client:
+        client.headers["origin"] = "https://shop.example"
+        for about, status in requests:
+            Seen.statuses = []
+            answer = client.post("/predict", **about)
+            assert (answer.status_code, Seen.statuses) == (status, [status]), answer.text
+            assert answer.headers["access-control-allow-origin"] == "https://shop.example"
 
 
 class Replays:
@@ -164,15 +194,9 @@ class Replays:
 
 
 def test_a_middleware_that_gives_the_body_again_and_again_does_not_stop_the_service() -> None:
-    with client_of(lambda app, _: app.add_middleware(Replays)) as client:
+    with serve(ROW, lambda app, _: app.add_middleware(Replays)) as client:
         assert client.post("/predict", json=ASKED).status_code == 200
     assert Replays.given <= 2
-
-
-def test_a_gateways_path_is_as_open_as_the_path_itself() -> None:
-    with client_of(with_token, root_path="/nlp") as client:
-        for path, status in (("/livez", 200), ("/nlp/livez", 200), ("/nlp/predict", 401), ("/nlplivez", 401)):
-            assert client.get(path).status_code == status, path
 
 
 def test_a_mounted_application_is_found_with_and_without_a_gateways_path() -> None:
@@ -181,6 +205,6 @@ def test_a_mounted_application_is_found_with_and_without_a_gateways_path() -> No
         own.add_api_route("/page", lambda: "own")
         app.mount("/ui", own)
 
-    with client_of(extend, root_path="/nlp") as client:
+    with serve(ROW, extend, root_path="/nlp") as client:
         for path in ("/ui/page", "/nlp/ui/page"):
             assert client.get(path).json() == "own", path

@@ -6,13 +6,11 @@ import asyncio
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from gpu_repo_runtime.interface import Interface
-from gpu_repo_runtime.serving.app import create_app
 from gpu_repo_runtime.serving.service import Service
 
 from tests.runtime.kinds import model
-from tests.runtime.owners import Settings
+from tests.runtime.served import Settings, serve
 
 GREEDY = """
     from pydantic import BaseModel
@@ -41,11 +39,13 @@ GREEDY = """
 
 def test_what_predict_does_to_its_parameters_reaches_no_other_call() -> None:
     """Neither the next request, nor the next batch of a job, nor the halves of a batch that failed."""
-    with TestClient(create_app(model(GREEDY), Settings(device="cpu"))) as client:
-        for _ in range(2):
-            assert client.post("/predict", json={"instances": ["x"]}).json() == {"predictions": ["x b 1"]}
+    with serve(GREEDY) as client:
+        for parameters in ({}, {"parameters": None}, {"parameters": {}}):
+            assert client.post("/predict", json={"instances": ["x"]} | parameters).json() == {"predictions": ["x b 1"]}
         body = {"instances": ["x", "bad", "y"], "parameters": {"words": ["c", "d", "e"]}}
         assert client.post("/predict", json=body).json() == {"predictions": ["x e 2", "bad e 2", "y e 2"]}
+        wrong = client.post("/predict", json={"instances": ["x"], "parameters": {"words": "x"}})
+        assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "parameters.words")
     interface = Interface(model(GREEDY))
     given = interface.held_parameters({"words": ["c"]})
     assert [interface.call(["x"], given), interface.call(["x"], given)] == [["x c 0"]] * 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -12,6 +11,9 @@ from gpu_repo_runtime import onnx
 from gpu_repo_runtime.cores import usable_cores
 from gpu_repo_runtime.device import DeviceError
 from gpu_repo_runtime.device.placement import left_on_cpu
+from gpu_repo_runtime.serving.errors import StartRefused
+from gpu_repo_runtime.serving.settings import Settings
+from gpu_repo_runtime.serving.startup import check_placement
 
 
 class Tensor:
@@ -95,17 +97,11 @@ def test_a_network_that_was_left_on_the_cpu_is_named() -> None:
 
 @pytest.mark.usefixtures("torch")
 def test_what_is_on_the_gpu_or_on_both_on_purpose_is_left_in_peace() -> None:
-    assert faults(model=Network("cuda", "cuda")) == []
     assert faults(model=Network("cuda", "cpu")) == []
     assert faults(model=Network("cuda"), topics=Tensor("cpu")) == []
-    assert faults(model="no network", nothing=None) == []
-
-
-@pytest.mark.usefixtures("torch")
-def test_a_model_that_refers_to_itself_is_looked_through_once() -> None:
-    around: dict[str, Any] = {}
+    around: dict[str, Any] = {"nothing": None}
     around["around"] = around
-    assert faults(around=around, many=list(range(100_000))) == []
+    assert faults(around=around, many=list(range(100_000))) == [], "a model that refers to itself is searched once"
 
 
 @pytest.mark.usefixtures("onnxruntime")
@@ -117,20 +113,14 @@ def test_an_onnx_session_without_the_gpu_is_named(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.usefixtures("torch")
-@pytest.mark.parametrize(("asked", "refused"), [("cuda", True), ("auto", False)])
-def test_cuda_refuses_to_start_and_auto_warns(
-    serving: Callable, caplog: pytest.LogCaptureFixture, asked: str, refused: bool
-) -> None:
-    model, settings = SimpleNamespace(net=Network("cpu")), serving("settings").Settings(device=asked)
-    check = serving("startup").check_placement
-    check(model, "cpu", settings)
+def test_cuda_refuses_to_start_and_auto_warns(caplog: pytest.LogCaptureFixture) -> None:
+    model = SimpleNamespace(net=Network("cpu"))
+    check_placement(model, "cpu", Settings(device="cuda"))
     assert not caplog.messages, "on a CPU everything is where it belongs"
-    if refused:
-        with pytest.raises(serving("errors").StartRefused, match=r"DEVICE=cuda, but Model\.net is on the CPU"):
-            check(model, "cuda", settings)
-    else:
-        check(model, "cuda", settings)
-        assert "Model.net is on the CPU" in caplog.text
+    with pytest.raises(StartRefused, match=r"DEVICE=cuda, but Model\.net is on the CPU"):
+        check_placement(model, "cuda", Settings(device="cuda"))
+    check_placement(model, "cuda", Settings(device="auto"))
+    assert "Model.net is on the CPU" in caplog.text
 
 
 @pytest.mark.usefixtures("onnxruntime")

@@ -1,24 +1,95 @@
-"""The service as a process: start, refusals to start, drain, a lost device, slow and vanished clients."""
+"""The service as a process: start, refusals to start, shutdown under load, a lost device."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.runtime import raw
 from tests.runtime.services import Process
 from tests.sampling import sampled
 
 Start = Callable[..., Any]
+
+
+def test_clients_that_wait_in_the_listeners_queue_are_answered(start: Start) -> None:
+    """They are accepted by the kernel while the event loop does not run at all, and SIGTERM comes before it does."""
+    service = start()
+    service.popen.send_signal(signal.SIGSTOP)
+    waiting = [raw.connect(service) for _ in range(200)]
+    for connection in waiting:
+        connection.sendall(raw.predict("text", headers="connection: close\r\n"))
+    service.terminate()
+    service.popen.send_signal(signal.SIGCONT)
+    answers = [raw.read(connection) for connection in waiting]
+    assert {answer[:12] for answer in answers} == {b"HTTP/1.1 200"}
+    assert service.exit_code(10) == 0
+
+
+def until_closed(service: Any, sent: list[int]) -> str:
+    """Send one request after the other until an answer closes the connection; return its status, or what went wrong."""
+    connection = HTTPConnection("127.0.0.1", service.port, timeout=raw.DEADLINE_SECONDS)
+    while True:
+        sent[0] += 1
+        try:
+            connection.request("POST", "/predict", '{"texts": ["text"]}', {"content-type": "application/json"})
+            answer = connection.getresponse()
+            status = answer.status if answer.read() else 0
+        except (OSError, HTTPException) as error:
+            return f"{type(error).__name__} after {sent[0]} requests"
+        if status != 200 or answer.getheader("connection") == "close":
+            return str(status)
+
+
+@pytest.mark.parametrize("stops", sampled([1, 8], [1]))
+def test_no_request_on_a_kept_connection_is_lost_while_the_service_stops(start: Start, stops: int) -> None:
+    """Nor one that comes in pieces around SIGTERM."""
+    for _ in range(stops):
+        service, sent = start(STANDIN_CALL_MS="3"), [0]
+        begun = {text: raw.connect(service) for text in ("", "POST /pre", "POST /predict HTTP/1.1\r\nhost: x\r\n")}
+        for text, connection in begun.items():
+            connection.sendall(text.encode())
+        with ThreadPoolExecutor() as pool:
+            clients = [pool.submit(until_closed, service, sent) for _ in range(16)]
+            time.sleep(0.5)
+            service.terminate()
+            time.sleep(0.7)
+            for text, connection in begun.items():
+                connection.sendall(raw.predict("text")[len(text) :])
+                answer = raw.read(connection)
+                assert answer.startswith(b"HTTP/1.1 200"), (text, answer)
+                assert b"connection: close" in answer
+                connection.close()
+            assert {one.result() for one in clients} == {"200"}, f"{sent[0]} requests"
+        assert service.exit_code(10) == 0
+
+
+@pytest.mark.slow
+def test_open_connections_do_not_keep_the_process(start: Start) -> None:
+    """The process is gone when its answers are sent, whoever still keeps a connection open."""
+    service = start()
+    idle = [raw.connect(service) for _ in range(20)]
+    answer = HTTPResponse(idle[0])
+    idle[0].sendall(raw.predict("text"))
+    answer.begin()
+    assert (answer.status, bool(answer.read())) == (200, True)
+    service.terminate()
+    assert service.exit_code(6) == 0
+    for connection in idle:
+        assert connection.recv(10) == b""
+        connection.close()
 
 
 @pytest.mark.slow
@@ -35,66 +106,38 @@ def test_sigterm_finishes_long_requests_and_refuses_new_connections(start: Start
 
 
 @pytest.mark.slow
-def test_second_sigterm_ends_at_once(start: Start) -> None:
-    service = start()
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(service.predict, "hang")
-        time.sleep(0.3)
-        service.terminate()
-        time.sleep(0.3)
-        service.terminate()
-        assert service.exit_code(1) == 143
-        assert running.result()[0] == 0
-
-
-@pytest.mark.slow
-def test_the_process_ends_within_shutdown_seconds_even_when_the_model_hangs(start: Start) -> None:
-    service = start(SHUTDOWN_SECONDS="2")
-    with ThreadPoolExecutor() as pool:
-        running = pool.submit(service.predict, "hang")
-        time.sleep(0.3)
-        started = time.monotonic()
-        service.terminate()
-        assert service.exit_code(4) == 143
-        assert time.monotonic() - started < 2.5
-        assert running.result()[0] == 503
-
-
-@pytest.mark.slow
-def test_a_hanging_model_turns_liveness_red(start: Start) -> None:
-    service = start(STUCK_SECONDS="0.5")
+@pytest.mark.parametrize("signals", [1, 2])
+def test_a_model_that_hangs_does_not_keep_the_process_beyond_its_time(start: Start, signals: int) -> None:
+    """A second SIGTERM ends it at once; until then it turns liveness red."""
+    service = start(SHUTDOWN_SECONDS="2" if signals == 1 else "60", STUCK_SECONDS="0.5")
     with ThreadPoolExecutor() as pool:
         running = pool.submit(service.predict, "hang")
         assert "STUCK_SECONDS" in service.wait_for("/livez", 503, 5)
-        service.popen.kill()
-        running.result()
+        started = time.monotonic()
+        for _ in range(signals):
+            service.terminate()
+            time.sleep(0.3)
+        assert service.exit_code(4) == 143
+        assert time.monotonic() - started < 2.5
+        assert running.result()[0] == (503 if signals == 1 else 0)
 
 
-def slow_load(start: Start, seconds: float) -> None:
-    """While the model loads the process lives, is not ready and says so; then it serves."""
-    service = start(ready=False, STANDIN_LOAD_MS=str(seconds * 1000))
+@pytest.mark.slow
+def test_while_the_model_loads_the_process_lives_and_is_not_ready(start: Start) -> None:
+    service = start(ready=False, STANDIN_LOAD_MS="2000")
     begun = time.monotonic()
     service.wait_for("/livez", 200)
     assert service.get("/readyz")[0] == 503
     status, problem = service.predict("early")
     assert (status, problem["code"]) == (503, "not_ready")
-    service.wait_for("/readyz", 200, seconds + 10)
-    assert time.monotonic() - begun >= seconds * 0.9
+    service.wait_for("/readyz", 200)
+    assert time.monotonic() - begun >= 1.8
     assert service.predict("now")[0] == 200
-    assert seconds <= service.metric("service_model_load_seconds") < seconds + 2
-
-
-@pytest.mark.slow
-def test_a_model_that_takes_two_seconds_to_load(start: Start) -> None:
-    slow_load(start, 2)
-
-
-@pytest.mark.slow
-def test_sigterm_while_loading_ends_soon(start: Start) -> None:
-    service = start(ready=False, STANDIN_LOAD_MS="60000")
-    service.wait_for("/livez", 200)
-    service.terminate()
-    assert service.exit_code(3) == 0
+    assert 2 <= service.metric("service_model_load_seconds") < 4
+    loading = start(ready=False, STANDIN_LOAD_MS="60000")
+    loading.wait_for("/livez", 200)
+    loading.terminate()
+    assert loading.exit_code(3) == 0
 
 
 @pytest.mark.slow
@@ -107,16 +150,6 @@ def test_cuda_without_a_gpu_gives_the_cause_that_gpu_smoke_finds(start: Start, t
     [line] = [json.loads(line) for line in service.log.read_text().splitlines() if "refusing" in line]
     assert line["code"].startswith("GS")
     assert line["fix"]
-
-
-@pytest.mark.slow
-def test_the_log_warns_of_variables_that_look_like_a_setting_and_of_no_others(start: Start) -> None:
-    others = {"max_queue": "300", "DEVICE_PLUGIN_PORT": "1", "CUDA_VISIBLE_DEVICES": "0"}
-    service = start(MAX_BATCHSIZE="64", LOGLEVEL="debug", **others)
-    lines = [json.loads(line) for line in service.log.read_text().splitlines()]
-    warned = {line["message"].split()[0]: line["message"] for line in lines if "not a setting" in line["message"]}
-    assert warned.keys() == {"MAX_BATCHSIZE", "LOGLEVEL"}
-    assert warned["MAX_BATCHSIZE"].endswith("did you mean MAX_BATCH_SIZE?")
 
 
 @pytest.mark.slow
@@ -137,7 +170,7 @@ def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(sta
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fits", "limit"), sampled([(32, 32), (31, 16), (5, 4), (1, 1)], [(31, 16)]))
+@pytest.mark.parametrize(("fits", "limit"), sampled([(32, 32), (31, 16), (1, 1)], [(31, 16)]))
 def test_warm_up_finds_the_batch_that_fits(start: Start, fits: int, limit: int) -> None:
     service = start(STANDIN_FITS=str(fits))
     assert service.metric("service_batch_limit") == limit
@@ -150,7 +183,6 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
     first = start()
     second = start(ready=False, PORT=str(first.port))
     assert second.exit_code(20) == 1
-    assert "already in use" in second.log.read_text()
     assert f"PORT={first.port} (see the line before): set another PORT" in second.log.read_text()
 
 
@@ -158,15 +190,13 @@ def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
 REFUSED: dict[str, tuple[dict[str, str], int, str]] = {
     "no GPU": ({"DEVICE": "cuda"}, 78, "refusing to start: DEVICE=cuda, but no GPU can be used"),
     "a number out of range": ({"PORT": "99999"}, 78, "refusing to start: PORT: "),
-    "no such device": ({"DEVICE": "tpu"}, 78, "refusing to start: DEVICE: "),
-    "requests that never fit": ({"MAX_TEXTS": "500", "MAX_QUEUE": "10"}, 78, "refusing to start: MAX_TEXTS=500"),
     "no room for one text": ({"STANDIN_FITS": "0"}, 78, "1 texts do not fit"),
     "load ends the process": ({"STANDIN_LOAD_RAISES": "SystemExit"}, 1, "SystemExit"),
     "load raises StopIteration": ({"STANDIN_LOAD_RAISES": "StopIteration"}, 1, "StopIteration"),
 }
 
 
-@pytest.mark.parametrize("case", ["no GPU", *(pytest.param(case, marks=pytest.mark.slow) for case in [*REFUSED][1:])])
+@pytest.mark.parametrize("case", sampled(REFUSED, ["no GPU"]))
 def test_a_service_that_cannot_start_says_why_and_ends_with_the_code(start: Start, case: str) -> None:
     variables, code, words = REFUSED[case]
     service = start(ready=False, **variables)
@@ -176,17 +206,9 @@ def test_a_service_that_cannot_start_says_why_and_ends_with_the_code(start: Star
 
 # What model.py contains, the exit code, words of the one line.
 MODELS = {
-    "a package that is not there": (
-        "import torhc\n",
-        1,
-        "model.py:1: ModuleNotFoundError: No module named 'torhc'; a pack",
-    ),
+    "a missing package": ("import torhc\n", 1, "model.py:1: ModuleNotFoundError: No module named 'torhc'; a pack"),
     "no Python": ("class Model:\n  )(\n", 1, "model.py:2: SyntaxError: unmatched ')'"),
-    "no predict": (
-        "class Model:\n  examples = ('a',)\n  def load(self, device): pass\n",
-        78,
-        "write def predict(self, ",
-    ),
+    "no examples": ("class Model:\n  def load(self, device): ...\n", 78, "write def predict(self, "),
 }
 
 

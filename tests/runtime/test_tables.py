@@ -1,10 +1,11 @@
-"""A model that takes a table gets the columns of Input, in the same types whatever the rows hold."""
+"""A model that takes a table gets the columns of Input, in the same types whatever the rows hold; and is served."""
 
 from __future__ import annotations
 
 import datetime
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from gpu_repo_runtime.contract import ContractError
@@ -12,8 +13,7 @@ from gpu_repo_runtime.interface import Interface, WrongAnswer
 from gpu_repo_runtime.tables import answer_columns
 
 from tests.runtime.kinds import model
-
-pd = pytest.importorskip("pandas")
+from tests.runtime.served import asked_together, serve
 
 SOURCE = """
     import datetime
@@ -151,3 +151,14 @@ def test_a_column_of_one_number_is_an_output_of_its_own():
     found = Interface(model(source.format(annotation="pd.DataFrame", body="return batch.x.to_numpy()", more="")))
     found.model.load("cpu")
     assert found.answers(found.model.examples) == [1.5, 3.0]
+
+
+@KINDS
+def test_a_served_table_is_one_of_a_whole_batch(annotation):
+    rows = [ROWS[0] | {"x": float(number)} for number in range(100)]
+    with serve(SOURCE.format(annotation=annotation, body=BODIES[annotation], more="")) as client:
+        wrong = client.post("/predict", json={"instances": [ROWS[0] | {"x": "y"}]})
+        assert [one["field"] for one in wrong.json()["errors"]] == ["instances.0.x"]
+        many = asked_together(client, *({"instances": [row]} for row in rows))
+        assert [one.json()["predictions"][0]["total"] for one in many] == [number + 2.0 for number in range(100)]
+        assert len(client.app.state.service.model.seen) < 100, "one table for a batch, not for a request"

@@ -77,11 +77,11 @@ def create_app(
 def _project(service: Service) -> tuple[str, str]:
     """Return the name and the version of the project for the OpenAPI document, and so for clients made from it."""
     package, version = type(service.model).__module__.split(".")[0], service.settings.app_version
-    projects = metadata.packages_distributions().get(package, [])
-    if len(projects) != 1:
+    # Not packages_distributions(), which parses the list of files of everything that is installed.
+    found = [d.metadata for d in metadata.distributions() if package in (d.read_text("top_level.txt") or "").split()]
+    if len(found) != 1:
         return package, version
-    about = metadata.metadata(projects[0])
-    return about["Name"], about["Version"] if version == "unknown" else version
+    return found[0]["Name"], found[0]["Version"] if version == "unknown" else version
 
 
 def _operation_ids() -> Callable[[Any], str]:

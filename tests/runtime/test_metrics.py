@@ -1,0 +1,108 @@
+"""What operators see of the service: health, metrics and traces."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from gpu_repo_runtime.serving import tracing
+from gpu_repo_runtime.serving.metrics import Metrics
+from opentelemetry import trace
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.runtime.served import serve
+from tests.runtime.services import RUNTIME
+from tests.runtime.standin_model import Model
+
+
+def test_health_names_the_version_and_draining_turns_readiness_red_alone() -> None:
+    with serve(Model(), app_version="1.2.3", app_image="image@sha256:0") as client:
+        for path in ("/livez", "/readyz"):
+            about = client.get(path).json()
+            found = (about["status"], about["version"], about["image"], about["device"])
+            assert found == ("ready", "1.2.3", "image@sha256:0", "cpu")
+        for response in (client.get("/livez"), client.post("/predict", json={"texts": []}), client.get("/nothing")):
+            assert response.headers["x-model-version"] == "1.2.3"
+        client.app.state.service.drain()  # type: ignore[attr-defined]
+        assert (client.get("/readyz").status_code, client.get("/livez").status_code) == (503, 200)
+        assert client.get("/readyz").headers["connection"] == "close"
+
+
+def test_metrics_parse_and_count() -> None:
+    with serve(Model(), app_version="1.2.3") as client:
+        client.post("/predict", json={"texts": ["a", "b"]})
+        client.get("/some/path/of/a/client")
+        families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
+    expected = {
+        "service_requests": "counter",
+        "service_rejected": "counter",
+        "service_request_seconds": "histogram",
+        "service_queue_wait_seconds": "histogram",
+        "service_model_seconds": "histogram",
+        "service_batch_size": "histogram",
+        "service_queue_depth": "gauge",
+        "service_batch_limit": "gauge",
+        "service_model_load_seconds": "gauge",
+        "service_ready": "gauge",
+        "service_info": "gauge",
+    }
+    assert {name: families[name].type for name in expected if name in families} == expected
+    [info] = families["service_info"].samples
+    assert info.labels["version"] == "1.2.3"
+    routes = {sample.labels["route"] for sample in families["service_requests"].samples if "route" in sample.labels}
+    assert routes <= {"/predict", "/livez", "/readyz", "/metrics", "unmatched"}, "no label grows with the input"
+
+
+def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_nothing() -> None:
+    class Memory:
+        used, peak, free, total = 1, 2, 3, 4
+
+    def lost() -> None:
+        raise RuntimeError("CUDA error")
+
+    sources: list[tuple[Any, bool]] = [(Memory, True), (lambda: None, False), (lost, False)]
+    for memory, shown in sources:
+        text = generate_latest(Metrics(int, int, int, memory).registry).decode()
+        assert ("service_gpu_memory_used_bytes 1.0" in text) == shown
+        assert ("service_gpu_memory_total_bytes 4.0" in text) == shown
+
+
+class Span(trace.NonRecordingSpan):
+    """Keeps its name and its attributes."""
+
+    def is_recording(self) -> bool:
+        return True
+
+    def update_name(self, name: str) -> None:
+        self.name = name
+
+    def set_attributes(self, attributes: object) -> None:
+        self.attributes = attributes
+
+
+def test_the_span_of_a_request_has_its_route_its_batch_and_its_time_in_the_queue() -> None:
+    span = Span(trace.INVALID_SPAN_CONTEXT)
+    with trace.use_span(span):
+        tracing.describe("/predict", {"batch": 8, "queue_ms": 0.5})
+    found = (span.name, span.attributes)
+    assert found == ("POST /predict", {"http.route": "/predict", "batch": 8, "queue_ms": 0.5})
+
+
+def test_probes_make_no_spans_and_messages_are_not_exported() -> None:
+    options = tracing.telemetry()
+    assert options["exclude"]
+    assert options["exclude"]({"type": "http", "path": "/livez"})
+    assert not options["exclude"]({"type": "http", "path": "/predict"})
+    assert not options["logs"]
+
+
+def test_the_sdk_is_not_imported_by_itself() -> None:
+    code = (
+        "import sys, gpu_repo_runtime.serving.app; print([name for name in sys.modules if 'opentelemetry.sdk' in name])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(RUNTIME)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
