@@ -209,10 +209,17 @@ def test_another_runtime_is_locked_before_anything_is_installed(
     assert ("commit the changed locks together with wheels/" in said) == (code == 0)
 
 
-def test_what_uv_refuses_is_an_error(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_uv_refuses_is_an_error(
+    child: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     (child / "uv.json").write_text(json.dumps({"sync": 2}))
     assert environment.main([]) == 2
     assert "the packages were not installed" in capsys.readouterr().err
+    monkeypatch.setenv("PIP_INDEX_URL", "http://me:secret@127.0.0.1:1/simple")
+    assert environment.main([]) == 2
+    said = capsys.readouterr().err
+    assert "the package index 127.0.0.1 does not answer: check PIP_INDEX_URL" in said
+    assert "secret" not in said
 
 
 class BecameAnother(Exception):

@@ -1,15 +1,16 @@
-"""Checks of single files of a child, each returning what is wrong with it; results are kept by content."""
+"""Checks of files of a child, each returning what is wrong with it; results are kept by content."""
 
 from __future__ import annotations
 
-import ast
 import json
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import kubernetes_validate
 import yaml
@@ -18,16 +19,13 @@ BIN = Path(sys.executable).parent
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PIPELINES = {"jenkins": "Jenkinsfile", "github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml"}
 KUBERNETES = ("1.33", "1.37")
-# Kinds that come with an operator and not with Kubernetes: what the test holds them to instead of a schema.
-OPERATOR_KINDS = {
-    "Kustomization": {"kustomize.config.k8s.io/v1beta1", "kustomize.config.k8s.io/v1alpha1"},
-    "Component": {"kustomize.config.k8s.io/v1alpha1"},
-    "PodMonitor": {"monitoring.coreos.com/v1"},
-    "PrometheusRule": {"monitoring.coreos.com/v1"},
-    "HTTPRoute": {"gateway.networking.k8s.io/v1"},
-    "ScaledObject": {"keda.sh/v1alpha1"},
-    "TrainingRuntime": {"trainer.kubeflow.org/v1alpha1"},
-    "TrainJob": {"trainer.kubeflow.org/v1alpha1"},
+OF_AN_OPERATOR = {  # kinds that do not come with Kubernetes: their version instead of a schema
+    "PodMonitor": "monitoring.coreos.com/v1",
+    "PrometheusRule": "monitoring.coreos.com/v1",
+    "HTTPRoute": "gateway.networking.k8s.io/v1",
+    "ScaledObject": "keda.sh/v1alpha1",
+    "TrainingRuntime": "trainer.kubeflow.org/v1alpha1",
+    "TrainJob": "trainer.kubeflow.org/v1alpha1",
 }
 
 
@@ -37,113 +35,73 @@ def files_of(child: Path) -> list[Path]:
     return sorted(p for p in child.rglob("*") if p.is_file() and not made & set(p.relative_to(child).parts[:-1]))
 
 
-def is_shell(path: Path, text: str) -> bool:
-    """Tell whether the file is a shell script."""
-    return path.suffix == ".sh" or text.startswith(("#!/usr/bin/env bash", "#!/bin/bash", "#!/bin/sh"))
-
-
-def _run(*command: str, cwd: Path | None = None, text: str | None = None) -> str:
+def said(*command: str | Path, cwd: Path | None = None, text: str | None = None) -> str:
+    """Return what a program prints when it finds something, "" when nothing."""
     done = subprocess.run(command, cwd=cwd, input=text, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip() or f"exit code {done.returncode}"
 
 
 @cache
 def parse_error(suffix: str, text: str) -> str:
-    """Return why a file with this suffix does not parse, "" when it does."""
+    """Return why a file of data does not parse, "" when it does."""
     try:
         if suffix in (".yml", ".yaml"):
             list(yaml.load_all(text, Loader=LOADER))
-        elif suffix == ".json":
-            json.loads(text)
-        elif suffix == ".toml":
-            tomllib.loads(text)
-        elif suffix == ".py":
-            ast.parse(text)
-    except (yaml.YAMLError, ValueError, SyntaxError) as error:
+        elif suffix in (".json", ".toml"):
+            json.loads(text) if suffix == ".json" else tomllib.loads(text)
+    except (yaml.YAMLError, ValueError) as error:
         return str(error)
     return ""
 
 
 @cache
-def shell_error(text: str) -> str:
-    """Return what bash says of the syntax of a script, "" when nothing."""
-    return _run("bash", "-n", "/dev/stdin", text=text)
-
-
-@cache
-def dockerfile_error(text: str) -> str:
-    """Return what hadolint says of a Dockerfile, "" when nothing."""
-    return _run(str(BIN / "hadolint"), "--no-color", "-", text=text)
-
-
-@cache
 def workflow_error(text: str) -> str:
     """Return what actionlint says of a GitHub workflow, "" when nothing."""
-    return _run(str(BIN / "actionlint"), "-no-color", "-shellcheck", str(BIN / "shellcheck"), "-", text=text)
-
-
-SHELLCHECK = ("--color=never", "--external-sources", "--source-path=SCRIPTDIR")  # as scripts/lint calls it
-
-
-def shellcheck_error(child: Path, scripts: tuple[str, ...]) -> str:
-    """Return what shellcheck says of scripts, "" when nothing."""
-    return _run(str(BIN / "shellcheck"), *SHELLCHECK, *scripts, cwd=child)
+    return said(BIN / "actionlint", "-no-color", "-shellcheck", BIN / "shellcheck", "-", text=text)
 
 
 def python_error(child: Path) -> str:
     """Return what ruff and its formatter say of a child under the child's own settings, "" when nothing."""
-    ruff = str(BIN / "ruff")
-    lint = _run(ruff, "check", "--no-cache", "--output-format=concise", ".", cwd=child)
-    return lint or _run(ruff, "format", "--no-cache", "--check", "--diff", ".", cwd=child)
+    lint = said(BIN / "ruff", "check", "--no-cache", "--output-format=concise", ".", cwd=child)
+    return lint or said(BIN / "ruff", "format", "--no-cache", "--check", "--diff", ".", cwd=child)
 
 
 @cache
 def style_error(name: str, text: str) -> str:
     """Return what a careful writer would not have left in a text file, "" when nothing."""
-    faults = []
-    if not text:
-        return ""
     prose = re.sub(r"(?s)```.*?```", "code", text) if name.endswith(".md") else text
-    if not text.endswith("\n") or text.endswith("\n\n"):
-        faults.append("does not end with one newline")
-    if text.startswith("\n"):
-        faults.append("starts with an empty line")
-    if "\r" in text:
-        faults.append("has a carriage return")
-    if "\n\n\n\n" in text or ("\n\n\n" in prose and not name.endswith(".py")):
-        faults.append("has a run of empty lines")
-    faults += [f"line {n} ends with a space" for n, line in enumerate(text.split("\n"), 1) if line != line.rstrip()]
-    return ", ".join(faults)
+    runs = r"\n\n\n\n" if name.endswith(".py") else r"\n\n\n"
+    wrong = re.search(rf"\A\n|{runs}|\r|[ \t]+(?=\n)|\n\n\Z|[^\n]\Z", prose)
+    return f"blank lines or spaces: {wrong[0]!r} after {prose[: wrong.start()][-40:]!r}" if wrong else ""
+
+
+def objects(folder: Path) -> list[dict[str, Any]]:
+    """Return what kubectl builds of a folder of deploy/; of a component, on the base."""
+    place = folder
+    if "kind: Component" in (folder / "kustomization.yaml").read_text(encoding="utf-8"):
+        place = folder.parents[1] / "overlays" / "only-for-a-component"
+        place.mkdir()
+        (place / "kustomization.yaml").write_text(f"resources: [../../base]\ncomponents: [../../base/{folder.name}]\n")
+    done = subprocess.run(["kubectl", "kustomize", place], capture_output=True, text=True, check=False)
+    if place != folder:
+        shutil.rmtree(place)
+    assert done.returncode == 0, f"{folder}: {done.stderr}"
+    return [one for one in yaml.load_all(done.stdout, Loader=LOADER) if one]
 
 
 @cache
-def kubernetes_error(text: str) -> str:
-    """Return why the objects of a manifest do not fit Kubernetes' schemas, "" when they do. Unknown kinds do not."""
-    for document in yaml.load_all(text, Loader=LOADER):
-        if not isinstance(document, dict) or "kind" not in document or "apiVersion" not in document:
-            if isinstance(document, dict) and "kind" not in document and "apiVersion" not in document:
-                continue  # a patch or a values file
-            return f"no kind or no apiVersion in {document!r}"
-        kind, version = document["kind"], document["apiVersion"]
-        if kind in OPERATOR_KINDS:
-            if version not in OPERATOR_KINDS[kind]:
-                return f"{kind} with apiVersion {version}: expected {', '.join(sorted(OPERATOR_KINDS[kind]))}"
-            continue
-        for release in KUBERNETES:
-            try:
-                kubernetes_validate.validate(document, release, strict=True)
-            except Exception as error:
-                return f"{kind} does not fit Kubernetes {release}: {error}"
+def schema_error(text: str) -> str:
+    """Return why an object, as JSON, does not fit Kubernetes' schemas, "" when it does. Unknown kinds do not."""
+    document = json.loads(text)
+    kind, version = document["kind"], document["apiVersion"]
+    if kind in OF_AN_OPERATOR:
+        return "" if version == OF_AN_OPERATOR[kind] else f"{kind} with apiVersion {version}"
+    for release in KUBERNETES:
+        try:
+            kubernetes_validate.validate(document, release, strict=True)
+        except Exception as error:
+            return f"{kind} does not fit Kubernetes {release}: {error}"
     return ""
-
-
-def unpinned_images(text: str) -> list[str]:
-    """Return the image references of a manifest or Dockerfile that have no tag or the tag latest."""
-    found = re.findall(r"(?m)^\s*-?\s*(?:image|reference|FROM|ARG BASE_IMAGE)[:= ][ \t]*[\"']?([^\s\"']+)", text)
-    names = [name for name in found if not name.startswith("$") and name not in ("packages", "scratch", "test")]
-    return [name for name in names if not re.search(r"(:(?!latest)[\w.-]+|@sha256:[0-9a-f]{64})$", name)] + re.findall(
-        r"\S+:latest\b", text
-    )
 
 
 def requirements(lock: str) -> dict[str, str]:

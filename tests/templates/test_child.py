@@ -230,6 +230,19 @@ def test_docker_gets_the_gpus_of_the_machine(render, tmp_path, gpu, runtimes, ex
 
 
 @pytest.mark.slow
+def test_a_library_without_a_model_is_checked_by_its_own_gpu_tests(render, tmp_path):
+    child = own_copy(render, AnswerSet("library", "plain"), tmp_path)
+    (child / "src/topic_finder/model.py").unlink()
+    (tmp_path / "docker").write_text(DOCKER)
+    (tmp_path / "docker").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    text = run(child, "scripts/smoke", "--require", "model", expect=1, PATH=path, RUN_IN="docker")
+    assert "gpu-smoke --require gpu" in text, text
+    assert "--model" not in text, text
+    assert "pytest --junit-xml=build/test-results/smoke.xml tests/gpu" in text, text
+
+
+@pytest.mark.slow
 def test_neither_venv_nor_docker(render, tmp_path):
     child = own_copy(render, AnswerSet("library", "plain"), tmp_path)
     (tmp_path / "docker").write_text("#!/bin/sh\nexit 1\n")

@@ -89,6 +89,10 @@ REFUSED = [
     ({"project_name": "a", "description": "x" * 201}, "1 to 200 characters"),
     ({"project_name": "a", "framework": "mxnet"}, f"not in {list(FRAMEWORKS)}"),
     ({"project_name": "a", "project_type": "app"}, f"not in {list(TYPES)}"),
+    (
+        {"project_name": "a", "project_type": "service", "kubernetes": "maybe"},
+        'true or false; for example kubernetes=true, not "maybe"',
+    ),
     ({"project_name": "a", "gpu_driver": "470"}, "not in ['580', '525']"),
     ({"project_name": "a", "registry": "https://r.example.com"}, "for example registry.example.com/ml"),
     ({"project_name": "a", "registry": "r.example.com/ml/"}, "for example registry.example.com/ml"),

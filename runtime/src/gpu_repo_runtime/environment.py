@@ -20,7 +20,7 @@ from importlib import metadata
 from pathlib import Path
 
 from .locking import in_wheels
-from .package_index import refused
+from .package_index import fault
 from .project import read as read_project
 from .project import write as write_project
 from .script_error import ScriptError
@@ -59,7 +59,7 @@ def ran(*command: str | Path) -> int:
 def install(*options: str | Path) -> None:
     """Run `uv pip` on .venv. Raises SetupError; uv has said why."""
     if code := ran(UV, "pip", *options, "--quiet", "--python", PYTHON):
-        raise SetupError(refused() or "the packages were not installed (see above)", code)
+        raise SetupError(fault() or "the packages were not installed (see above)", code)
 
 
 def make_venv(folder: Path) -> None:
@@ -69,7 +69,7 @@ def make_venv(folder: Path) -> None:
         raise SetupError(f"{told}: remove the link", 2)
     pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "-r", TOOLS)
     if ran(sys.executable, "-m", "venv", "--clear", folder) or ran(folder / "bin" / "python", *pip):
-        raise SetupError(refused() or f"{folder} was not made (see above)")
+        raise SetupError(fault() or f"{folder} was not made (see above)")
 
 
 def make_copier(uv: str) -> Path:

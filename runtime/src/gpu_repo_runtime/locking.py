@@ -22,7 +22,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .package_index import refused
+from .package_index import fault
 
 RUNTIME = Path("wheels/requirements.in")
 OLDEST = 11  # the oldest Python 3 that scripts/setup takes
@@ -120,7 +120,7 @@ class Locking:
         command += [*constraints, *asked, *self.options, "--output-file", str(lock)]
         if subprocess.run(command, check=False).returncode:
             raise NotLockedError(
-                refused()
+                fault()
                 or f"nothing was changed: {self.asked_in} cannot be resolved (see above). It needs wheels, and "
                 f"versions that fit the base image {self.image} (constraints.txt). Ask for others, or for another "
                 "image with 'scripts/update --answer framework=...' or 'gpu_driver=...'"

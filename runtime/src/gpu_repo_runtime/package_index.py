@@ -1,4 +1,4 @@
-"""Whether the package indexes accept the login that they are given: pip and uv say "not found" if they do not."""
+"""Whether the package indexes answer and accept the login: pip and uv say "not found" if they do not."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
 
-def refused() -> str:
-    """Return a sentence for the first index that answers 401 (Unauthorized), without the login; else ""."""
+def fault() -> str:
+    """Return a sentence for the first index that does not answer or rejects the login; else ""."""
     for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
         for url in os.environ.get(name, "").split():
             parts = urlsplit(url)
@@ -24,6 +24,7 @@ def refused() -> str:
                 if error.code == 401:
                     told = f"the package index {parts.hostname} refused the login (401)"
                     return f"{told}: correct user and password in {name}"
-            except (OSError, ValueError):  # pip and uv say it
-                continue
+            except (OSError, ValueError) as error:
+                if parts.scheme in ("http", "https"):
+                    return f"the package index {parts.hostname} does not answer: check {name} ({error})"
     return ""

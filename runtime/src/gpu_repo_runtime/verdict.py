@@ -152,20 +152,15 @@ def _named(file: Path, lines: list[str]) -> list[str]:
     return [f"{file}: is about {' '.join(found) or 'nothing'}" if found else f"{file} is missing: scripts/{file.name}"]
 
 
-def build_problems(folder: Path, image: str, expected: Expected) -> list[str]:
-    """Return what speaks against the release of a child's build."""
-    problems = [line for step in ("lint", "test") for line in _named(folder / step, [expected.commit])]
-    problems += junit_problems(folder / "unit.xml")
-    if image:
-        problems += _named(folder / "probe", [image, expected.commit, expected.pushed])
-    else:
-        problems += junit_problems(folder / "gpu.xml")
-    return problems + smoke_problems(read_json(folder / "smoke.json"), expected)
-
-
-def problems(folder: Path, commit: str, framework: str, image: str = "", pushed: str = "") -> list[str]:
+def problems(
+    folder: Path, commit: str, framework: str, image: str = "", pushed: str = "", require: str = "model"
+) -> list[str]:
     """Return each reason against the release of an image (name@digest), or of a package, as one line."""
     if not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
         return [f"the commit is {commit or 'not known'}: commit every change, then build and check it again"]
-    found = build_problems(folder, image, Expected(image.rpartition("@")[2], commit, "model", pushed, framework))
-    return found + (["it is not known when the image was pushed"] if image and not pushed else [])
+    found = [line for step in ("lint", "test") for line in _named(folder / step, [commit])]
+    found += junit_problems(folder / "unit.xml")
+    found += _named(folder / "probe", [image, commit, pushed]) if image else junit_problems(folder / "gpu.xml")
+    found += ["it is not known when the image was pushed"] if image and not pushed else []
+    expected = Expected(image.rpartition("@")[2], commit, require, pushed, framework)
+    return found + smoke_problems(read_json(folder / "smoke.json"), expected)

@@ -73,7 +73,7 @@ def test_what_runs_where_and_what_is_published(
         trace = it.run(**KINDS[kind])
         published = it.published()
     assert trace.result == "SUCCESS", trace.log
-    newest = {"Newest build of a branch": None} if kind in ("branch", "pull request") else {}
+    newest = {"Cancel older builds": None} if kind in ("branch", "pull request") else {}
     assert ran(trace) == newest | CHECKS[project_type] | EXPECTED.get((project_type, kind), {})
     smoke = trace.stage("GPU smoke test")
     [slot] = smoke.locks

@@ -20,23 +20,10 @@ from .facts import Project, ScriptError
 from .places import become, place
 from .settings import read_settings, set_index
 
-VERBS = {
-    "build": images.build,
-    "push": images.push,
-    "promote": images.promote,
-    "deploy": deploy.deploy,
-    "lint": checks.lint,
-    "test": checks.test,
-    "smoke": checks.smoke,
-    "probe": probe.probe,
-    "setup": tools.setup,
-    "update": tools.update,
-    "lock": tools.lock,
-    "weights": tools.weights,
-    "profile": tools.profile,
-    "package": package.package,
-    "publish": package.publish,
-}
+IMAGE = (images.build, images.push, images.promote, probe.probe, deploy.deploy)
+PROJECT = (checks.lint, checks.test, checks.smoke, tools.setup, tools.update, tools.lock, tools.weights, tools.profile)
+LIBRARY = (package.package, package.publish)
+VERBS = {verb.__name__: verb for verb in (*IMAGE, *PROJECT, *LIBRARY)}
 
 
 def main(words: list[str]) -> int:

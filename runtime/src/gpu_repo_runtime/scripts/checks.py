@@ -104,7 +104,9 @@ def smoke(project: Project, words: list[str]) -> int:
 def gpu_smoke(project: Project, require: str, on_cluster: bool) -> int:
     """Run gpu-smoke of the base image; return its exit code, 1 where it ended well and wrote no report."""
     own = ["--framework", project.framework] if not project.row.startswith(project.framework) else []
-    command = ["/usr/local/bin/gpu-smoke", "--require", require, *own, "--model", f"{project.package}.model:Model"]
+    model = ["--model", f"{project.package}.model:Model"] if project.has_model else []
+    level = require if model else min(require, "gpu", key=LEVELS.index)
+    command = ["/usr/local/bin/gpu-smoke", "--require", level, *own, *model]
     names = {"--junit": "gpu-smoke.xml", "--json": "gpu-smoke.json"}
     folder = "/tmp" if on_cluster else str(RESULTS)
     command += [word for option, name in names.items() for word in (option, f"{folder}/{name}")]

@@ -56,6 +56,11 @@ class Project:
         return f"{os.environ.get('STAGING') or self.staged}/{self.repository.rpartition('/')[2]}"
 
     @property
+    def has_model(self) -> bool:
+        """Return whether a model is to be checked: a library may have its tests in tests/gpu alone."""
+        return self.kind != "library" or Path("src", self.package, "model.py").is_file()
+
+    @property
     def dockerfile(self) -> str:
         """Return the Dockerfile of the template; an adopted repository may have one of its own beside it."""
         return "image.Dockerfile" if "Dockerfile" in self.adopted.get("kept", []) else "Dockerfile"

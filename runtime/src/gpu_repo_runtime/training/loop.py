@@ -79,8 +79,8 @@ class Training:
                 raise
             wrong = f"{checkpoint} is cut, or not of this task's network ({one_line(error)})"
             raise BadConfiguration(f"{wrong}: take another --output, or delete {self._root} to begin anew") from error
-        self._position = Position(**state["position"])
-        self._say(f"going on: epoch {len(self._position.epochs) + 1}, step {self._position.step} of {self._steps}")
+        self._position = at = Position(**state["position"])
+        self._say(f"resumed: {len(at.epochs)} of {self._options.epochs} epochs done, step {at.step} of {self._steps}")
         if state["code"] != self._code:
             self._say("the code is not what it was in the steps before; the weights will be of both")
 
