@@ -5,10 +5,6 @@ import time
 import zlib
 
 
-class GpuGone(RuntimeError):
-    """Looks like an error after which the GPU cannot be used any more."""
-
-
 class Model:
     """Answers with a checksum. What the environment says: SLOW seconds for each batch, ROOM bytes of a padded batch."""
 

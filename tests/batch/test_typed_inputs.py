@@ -97,6 +97,14 @@ def test_columns_in_order_are_a_row_of_numbers(made, tmp_path, out, name):
     assert [row["prediction"] for row in out.rows()] == [13.0, -2.0]
 
 
+@pytest.mark.parametrize("gap", ["", "NA"])
+def test_a_gap_in_a_row_of_numbers_is_null(made, tmp_path, out, gap):
+    source = write(tmp_path / "a.csv", [{"a": 1, "b": 2}, {"a": 3, "b": gap}])
+    model = ROW.replace("list[float]", "list[float | None]").replace("w * x", "w * (x or 0.5)")
+    assert made(model)("--input", source, "--output", out.path, "--columns", "a,b", "--null", "NA") == 0
+    assert [row["prediction"] for row in out.rows()] == [8.0, 7.5]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_one_column_holds_a_row_of_numbers(made, tmp_path, out, name):
     source = write(tmp_path / name, [{"v": [1.0, 2.0]}, {"v": [0.5, -1.0]}])

@@ -11,9 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
-from urllib.request import urlopen
 
 PATH = re.compile(r"/v2/(?P<name>.+)/(?P<kind>manifests|blobs/uploads|blobs|tags)/(?P<last>[^/]*)")
 
@@ -141,18 +139,6 @@ class Handler(BaseHTTPRequestHandler):
 def digest_of(content: bytes) -> str:
     """Return the digest of a content as registries write it."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}"
-
-
-def read_manifest(host: str, name: str, tag: str) -> Any:
-    """Return a manifest as another client of the registry reads it. Raises HTTPError."""
-    with urlopen(f"http://{host}/v2/{name}/manifests/{tag}") as answer:
-        return json.load(answer)
-
-
-def read_blob(host: str, name: str, digest: str) -> bytes:
-    """Return a blob as another client reads it. Raises HTTPError."""
-    with urlopen(f"http://{host}/v2/{name}/blobs/{digest}") as answer:
-        return bytes(answer.read())
 
 
 @contextmanager

@@ -87,4 +87,6 @@ def test_the_bad_rows_are_found_in_the_table(child: Child) -> None:
 def test_a_table_that_is_written_otherwise_names_the_option(child: Child) -> None:
     child.sh("tr , ';' <wines.csv >semicolons.csv && sed 's/label/grape/' wines.csv >named.csv")
     child.refused("scripts/run --output build/other --input semicolons.csv", "--delimiter ';'")
+    child.sh("sed '1s/proline/Prolin-Größe/' wines.csv | iconv -f utf-8 -t latin1 >german.csv")
+    child.refused("scripts/run --output build/other --input german.csv --keep '*'", "--encoding names another")
     child.refused("scripts/run --output build/other --input named.csv --keep grape", "leave the column out of --keep")

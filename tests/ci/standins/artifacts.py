@@ -11,11 +11,6 @@ import shutil
 import sys
 from pathlib import Path
 
-KNOWN = {  # inputs that the real ones have and that are understood here
-    "upload": {"name", "path", "if-no-files-found", "overwrite"},
-    "download": {"name", "path", "pattern", "merge-multiple"},
-}
-
 
 def given(name: str) -> str:
     """Return an input, "" where it is not given."""

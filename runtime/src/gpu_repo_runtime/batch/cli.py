@@ -78,7 +78,7 @@ def _parser(package: str) -> Parser:
     what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="if file names do not say it")
     what.add_argument("--limit", type=positive, metavar="ROWS", help="only the first rows of the input, for a trial")
     what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV: , or a tab")
-    what.add_argument("--quote", choices=['"', "'", "none"], help="around fields of CSV; none: a part of the text")
+    what.add_argument("--quote", choices=['"', "'", "none"], default='"', help="of CSV; none: a part of the text")
     what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files: UTF-8")
     what.add_argument("--header", type=names, default=[], metavar="A,B", help="column names of CSV without a header")
     what.add_argument("--null", type=names, default=[], metavar="WORD,WORD", help="words in CSV for no value, as NA")
@@ -122,9 +122,7 @@ def _add_input(group: Any) -> None:
 
 def _add_device(group: Any) -> None:
     default, metavar = os.environ.get("DEVICE", "auto"), "|".join(DEVICES)
-    group.add_argument(
-        "--device", type=device_name, metavar=metavar, default=default, help="or DEVICE in the environment"
-    )
+    group.add_argument("--device", type=device_name, metavar=metavar, default=default, help="or the variable DEVICE")
 
 
 def _add_columns(group: Any) -> None:
@@ -145,9 +143,7 @@ def device_name(text: str) -> str:
 
 
 def _add_merge(commands: Any) -> None:
-    merge = commands.add_parser(
-        "merge", help="check that all shards are done and publish the result", formatter_class=_Help
-    )
+    merge = commands.add_parser("merge", help="publish the result when all shards are done", formatter_class=_Help)
     merge.set_defaults(start=_merge)
     merge.add_argument("--output", required=True, type=address, metavar="FOLDER")
     merge.add_argument("--max-bad", type=share, default=0.1, help="refuse when more than this share of rows is bad")
@@ -183,7 +179,7 @@ class _Help(argparse.ArgumentDefaultsHelpFormatter):
     """Leaves out defaults that say nothing."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        return action.help if action.default is None else super()._get_help_string(action)
+        return super()._get_help_string(action) if action.default else action.help
 
 
 def _add_profile(commands: Any) -> None:
@@ -221,10 +217,8 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from .job import run_job
 
     options.shard = Shard(index, count, worker, workers)
-    nulls, quote = tuple(options.null), options.quote or ""
-    options.dialect = Dialect(
-        options.delimiter or "", options.encoding or "", tuple(options.header), nulls, "" if quote == '"' else quote
-    )
+    header, nulls = tuple(options.header), tuple(options.null)
+    options.dialect = Dialect(options.delimiter or "", options.encoding or "", header, nulls, options.quote)
     options.limits = Limits(options.part_rows, options.part_bytes, options.max_row_bytes)
     return run_job(options, arguments)
 

@@ -54,6 +54,8 @@ class CsvReader:
         if isinstance(cells, str):
             hint = ": its lines end with CR alone, convert them to LF" if "new-line" in cells else ""
             raise BadInput(f"{self._file.name}: the header cannot be read: {cells}{hint}")
+        if not is_utf8("".join(cells)):
+            raise BadInput(f"{self._file.name}: the header is not UTF-8: --encoding names another")
         return cells
 
     def first_cells(self) -> list[list[str]]:

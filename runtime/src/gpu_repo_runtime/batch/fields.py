@@ -9,6 +9,7 @@ from ..owntypes import shown
 from .exits import BadConfiguration
 
 Schema = dict[str, Any]
+ITEM = "[]"  # the key of the items of a list
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Shape:
     """What the JSON schema of ``Input`` says. `keys` are those of an object; "" is the whole of anything else.
 
     is_open: an object of any keys. forbids: no other key than these. blobs: keys of bytes. nested: keys of lists or
-    objects. texts: keys that an empty text fits. nullable: keys that null fits.
+    objects. texts: keys that an empty text fits. nullable: keys that null fits. ITEM: the items of a list.
     """
 
     is_object: bool
@@ -66,12 +67,14 @@ def shape_of(interface: Interface) -> Shape:
     options = _options(whole, defined)
     is_object = all(option.get("type") == "object" for option in options)
     fields = {"": whole}
-    required, others = frozenset({""}), [None]
+    required, others = frozenset({"", ITEM}), [None]
     if is_object:
         fields = {key: value for option in options for key, value in option.get("properties", {}).items()}
         required = frozenset.intersection(*(frozenset(option.get("required", ())) for option in options))
         others = [option.get("additionalProperties") for option in options]
     kinds = {key: _options(value, defined) for key, value in fields.items()}
+    items = [one for option in options for one in (option.get("items"), *option.get("prefixItems", ()))]
+    kinds[ITEM] = [one for item in items if item is not None for one in _options(item, defined)]
 
     def having(test: Callable[[Schema], bool]) -> frozenset[str]:
         return frozenset(key for key, found in kinds.items() if any(map(test, found)))

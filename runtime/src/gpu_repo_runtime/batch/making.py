@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from ..interface import Interface
 from ..owntypes import sentence
-from .fields import InputColumns
+from .fields import ITEM, InputColumns
 from .inputs import open_filesystem
 from .parts import InputFile
 from .text import JSON
@@ -49,9 +49,9 @@ class Maker:
         self._is_items = not shape.is_object and len(columns.fields) > 1
 
         def having(keys: frozenset[str]) -> set[str]:
-            return {column for key, column in columns.fields if key in keys}
+            return {column for key, column in columns.fields if (ITEM if self._is_items else key) in keys}
 
-        self._texts = set(columns.columns) if self._is_items else having(shape.texts)
+        self._texts = having(shape.texts)
         self._nested = having(shape.nested) - self._texts
         self._nulls = having(shape.nullable & shape.required)
 

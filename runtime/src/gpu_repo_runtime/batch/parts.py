@@ -36,12 +36,12 @@ class Dialect:
     encoding: str = ""
     header: tuple[str, ...] = ()
     nulls: tuple[str, ...] = ()
-    quote: str = ""
+    quote: str = '"'
 
     @property
     def mark(self) -> bytes:
         """Return the character around fields of CSV, b"" for none."""
-        return b"" if self.quote == "none" else (self.quote or '"').encode()
+        return b"" if self.quote == "none" else self.quote.encode()
 
 
 PLAIN = Dialect()
