@@ -122,7 +122,7 @@ def write_baseline(clone: Path, tree: Tree, new: list[str]) -> Entry:
 
     The owner's rules may be stricter than the template's, so with them its `new` files are left out, too.
     """
-    files = [path for path in tree.paths if path.endswith((".py", ".pyi", ".ipynb"))]
+    files = [path for path in tree.paths if path.endswith((".py", ".pyi", ".ipynb", ".md"))]
     own = own_settings(tree).get("ruff.toml", "ruff.toml" if "ruff.toml" in tree.paths else "")
     document = tomlkit.document()
     document.add(tomlkit.comment(COMMENT))

@@ -2,9 +2,10 @@
 
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from gpu_repo_runtime.update.git import Git
+from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.merge import make_update
 from gpu_repo_runtime.update.releases import Releases, number
 from gpu_repo_runtime.update.render import read_answers
@@ -25,6 +26,13 @@ def same_place(one: str, other: str) -> bool:
         return found.replace(":", "/").replace("//", "/").lower()
 
     return plain(one) == plain(other)
+
+
+def followed(answers: Mapping[str, object]) -> str:
+    """Return the release that a child follows. Raises UpdateError for a commit, which says not how old it is."""
+    if (version := str(answers["_commit"])).isalnum():
+        raise UpdateError(f"it follows the commit {version}, not a release: run scripts/update in it and merge that")
+    return version
 
 
 def tip(git: Git, branch: str) -> str:
@@ -80,9 +88,9 @@ def push_child(child: Child, releases: Releases, template: str, to: str) -> Row:
     with tempfile.TemporaryDirectory(prefix="fleet-") as place:
         git = shallow_clone(child, Path(place, "child"))
         answers = read_answers(git)
-        old, branch = str(answers["_commit"]), BRANCHES + to
         if not same_place(str(answers.get("_src_path", "")), template):
-            return Row(child.name, "left out", old, reason="it follows another template")
+            return Row(child.name, "left out", str(answers["_commit"]), reason="it follows another template")
+        old, branch = followed(answers), BRANCHES + to
         if number(old) >= number(to):
             return Row(child.name, "up to date", old)
         host = connect(child)

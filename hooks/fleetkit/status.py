@@ -11,7 +11,10 @@ from gpu_repo_runtime.update.render import read_answers
 from fleetkit.access import shallow_clone
 from fleetkit.fleet_file import Child
 from fleetkit.hosts import BRANCHES, connect
+from fleetkit.push import followed
 from fleetkit.rows import Row
+
+QUIET = {"none": "no CI reports on it: it counts once it is merged", "waiting": "its CI has not finished"}
 
 
 def status_child(child: Child, to: str = "") -> Row:
@@ -19,7 +22,7 @@ def status_child(child: Child, to: str = "") -> Row:
     with tempfile.TemporaryDirectory(prefix="fleet-") as place:
         bare = Path(child.url)
         git = Git(bare) if bare.is_dir() else shallow_clone(child, Path(place, "child"))
-        version, head = str(read_answers(git)["_commit"]), git.text("rev-parse", "HEAD")
+        version, head = followed(read_answers(git)), git.text("rev-parse", "HEAD")
     if to and number(version) >= number(to):
         return Row(child.name, "merged", version)
     host = connect(child)
@@ -46,8 +49,11 @@ def wave_opens(canaries: Sequence[Row]) -> tuple[bool, str]:
     """
     good = [row.name for row in canaries if row.state == "merged" or (row.state == "open" and row.checks == "green")]
     red = [f"{row.name} ({row.reason})" for row in canaries if row.state == "open" and row.checks == "red"]
-    quiet = [row.name for row in canaries if row.name not in good and f"{row.name} ({row.reason})" not in red]
-    more = f"; quiet: {', '.join(quiet)}" if quiet else ""
+    quiet = [
+        f"{row.name} ({row.reason or QUIET.get(row.checks, row.state)})"
+        for row in canaries if row.name not in good and f"{row.name} ({row.reason})" not in red
+    ]  # fmt: skip
+    more = f"; not counted: {', '.join(quiet)}" if quiet else ""
     if red:
         return False, f"a canary is red: {', '.join(red)}{more}"
     if canaries and not good:

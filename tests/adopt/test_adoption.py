@@ -87,6 +87,18 @@ def test_everything_of_theirs_stays_and_everything_of_ours_comes(
     _ours_works(folder, json.loads(capsys.readouterr().out))
 
 
+@pytest.mark.slow
+def test_make_adopt_ends_well_where_packages_are_left_to_do(old: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = old({"train.py": "import torch\n", "requirements.txt": "nowhere==9\n"})
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    given = [f"REPO={folder}", "VERSION=HEAD", "DATA=project_type=batch project_name=nets", "JSON=1"]
+    done = subprocess.run(["make", "--silent", "adopt", *given], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["answers"]["project_name"]["value"], bool(told["to_do"])) == ("nets", True)
+    assert git(folder, "branch", "--format=%(refname:short)").split() == ["adopt-template", "main"]
+
+
 @pytest.mark.release
 @pytest.mark.usefixtures("no_index")
 def test_a_dry_run_leaves_nothing_and_updates_are_ordinary(old: Make, family: Family) -> None:

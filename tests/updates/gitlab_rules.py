@@ -1,45 +1,41 @@
-"""The operations, parameters and fields of GitLab's REST API (docs.gitlab.com) that the fleet uses."""
+"""The operations, parameters and fields of GitLab's REST API that the fleet may use, in the form of apis/github.json.
 
-import re
-from dataclasses import dataclass
+GitLab publishes no package with its description. Checked on 2026-11-28 against the pages of docs.gitlab.com/api (merge
+requests, commits, repository files, groups, notes) and the attributes in python-gitlab 8.6.
+"""
+
 from typing import Any
 
-PAGING = ("page", "per_page", "pagination", "order_by", "sort")
-EDITED = ("description", "assignee_id", "assignee_ids", "reviewer_ids", "labels", "remove_source_branch", "squash")
-PROJECT = "/api/v4/projects/[^/]+"
-REQUESTS = f"{PROJECT}/merge_requests"
+PAGES = "page per_page order_by sort"
+CHANGE = (
+    "allow_collaboration assignee_id assignee_ids description labels milestone_id remove_source_branch reviewer_ids"
+)
+PROJECT = "/api/v4/projects/{id}"
+MERGE_REQUESTS = f"{PROJECT}/merge_requests"
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What one operation takes: parameters of its address, fields that its body must have, fields that it may have."""
-
-    query: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
+def rules(query: str = "", required: str = "", optional: str = "", codes: str = "200") -> dict[str, Any]:
+    """Return what one operation takes, and the codes that it answers with."""
+    body = {"type": "object", "properties": {name: {} for name in f"{required} {optional}".split()}}
+    return {
+        "query": {name: {} for name in query.split()},
+        "body": body | {"required": required.split()},
+        "body_required": bool(required),
+        "answers": dict.fromkeys(codes.split()),
+    }
 
 
 OPERATIONS = {
-    ("GET", "/api/v4/groups/[^/]+/projects"): Rules((*PAGING, "archived", "include_subgroups", "simple")),
-    ("GET", f"{PROJECT}/repository/files/[^/]+/raw"): Rules(query=("ref", "lfs")),
-    ("GET", f"{PROJECT}/repository/commits/[0-9a-f]+/statuses"): Rules((*PAGING, "ref", "stage", "name", "all")),
-    ("GET", REQUESTS): Rules((*PAGING, "state", "source_branch", "target_branch", "author_username", "labels")),
-    ("GET", rf"{REQUESTS}/\d+"): Rules(query=("include_rebase_in_progress",)),
-    ("POST", REQUESTS): Rules((), ("source_branch", "target_branch", "title"), (*EDITED, "target_project_id")),
-    ("PUT", rf"{REQUESTS}/\d+"): Rules((), (), ("title", "target_branch", "state_event", *EDITED)),
-    ("POST", rf"{REQUESTS}/\d+/notes"): Rules((), ("body",)),
+    "GET /api/v4/groups/{id}/projects": rules(f"{PAGES} archived include_subgroups simple"),
+    f"GET {PROJECT}/repository/files/{{path}}/raw": rules("ref lfs"),
+    f"GET {PROJECT}/repository/commits/{{sha}}/statuses": rules(f"{PAGES} ref stage name all pipeline_id"),
+    f"GET {MERGE_REQUESTS}": rules(f"{PAGES} state source_branch target_branch author_username labels scope"),
+    f"GET {MERGE_REQUESTS}/{{iid}}": rules("render_html include_diverged_commits_count include_rebase_in_progress"),
+    f"POST {MERGE_REQUESTS}": rules(
+        "", "source_branch target_branch title", f"{CHANGE} squash target_project_id", "201 409"
+    ),
+    f"PUT {MERGE_REQUESTS}/{{iid}}": rules(
+        "", "", f"title target_branch state_event squash discussion_locked {CHANGE}"
+    ),
+    f"POST {MERGE_REQUESTS}/{{iid}}/notes": rules("", "body", "internal created_at", "201"),
 }
-
-
-def faults(method: str, path: str, query: dict[str, list[str]], body: Any) -> list[str]:
-    """Return what is wrong with a request to GitLab: an operation, a parameter or a field that it does not know."""
-    rules = next(
-        (rules for (verb, place), rules in OPERATIONS.items() if verb == method and re.fullmatch(place, path)), None
-    )
-    if rules is None:
-        return [f"{method} {path} is not among the operations of gitlab_rules.py"]
-    given = body or {}
-    told = [f"parameter {key} is unknown" for key in query if key not in rules.query]
-    told += [f"field {key} is required" for key in rules.required if key not in given]
-    told += [f"field {key} is unknown" for key in given if key not in (*rules.required, *rules.optional)]
-    return [f"{method} {path}: {fault}" for fault in told]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlparse
 
 from tests.updates import stand_in_github, stand_in_gitlab
 from tests.updates.code_host import Server
-from tests.updates.contract import answer_to, request_faults
+from tests.updates.contract import answer_faults, request_faults
 
 KINDS = {"github": stand_in_github, "gitlab": stand_in_gitlab}
 
@@ -31,8 +31,7 @@ def serve(kind: str) -> Iterator[Server]:
             code, answer = 401, {"message": "401 Unauthorized"}
             if state.token in given:
                 code, answer = host.answer(state, self.command, place.path, query, body)
-                answer, faults = answer_to(kind, self.command, place.path, code, answer)
-                state.faults += faults
+                state.faults += answer_faults(kind, self.command, place.path, code, answer)
             self.answer(code, answer if isinstance(answer, str) else json.dumps(answer))
 
         def answer(self, code: int, text: str) -> None:

@@ -16,7 +16,7 @@ def answer(server: Server, method: str, path: str, query: Query, body: Any) -> t
         return 200, {"login": "acme", "url": f"{server.address}/orgs/acme"}
     if path == "/orgs/acme/repos":
         listed = ({"full_name": name, "url": f"{server.address}/repos/{name}"} for name in server.answers)
-        return 200, [one | {"archived": False} for one in listed]
+        return 200, [one | {"archived": False, "fork": False} for one in listed]
     if path == "/graphql":
         return graphql(server, body["query"], body["variables"]["input"])
     found = re.match(r"/repos/([^/]+/[^/]+)", path)

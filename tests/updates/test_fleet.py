@@ -87,10 +87,13 @@ def test_what_cannot_be_resolved_is_a_draft_that_says_what_to_run(world: World) 
 def test_a_dead_child_does_not_stop_the_others(world: World) -> None:
     for name in ("alive", "dead", "odd"):
         world.child(name, {".copier-answers.yml": "{[\n"} if name == "odd" else None)
+    answers = f"_commit: 1a2b3c4\n_src_path: {world.template.path}\n"
+    world.child("unreleased", {".copier-answers.yml": answers})
     for part in world.bare("dead").glob("objects/*"):
         subprocess.run(["rm", "-rf", str(part)], check=True)
     rows = world.run("push", "--to", "v2.0.0", code=5)
-    assert {name: row["state"] for name, row in rows.items()} == {"alive": "pushed", "dead": "error", "odd": "error"}
+    assert [row["state"] for row in rows.values()] == ["pushed", "error", "error", "error"]
+    assert "it follows the commit 1a2b3c4, not a release: run scripts/update" in rows["unreleased"]["reason"]
     assert "the last commit has no .copier-answers.yml" in rows["odd"]["reason"]
     assert rows["dead"]["reason"]
 
@@ -136,6 +139,7 @@ def test_the_others_wait_for_a_canary_and_not_for_a_quiet_one(world: World) -> N
     world.canaries("first", "quiet")
     assert set(world.run("push", "--to", "v2.0.0", "--canary")) == {"first", "quiet"}
     assert set(world.run("push", "--to", "v2.0.0", code=4)) == {"first", "quiet"}
+    assert "no canary is green or merged yet; not counted: first (no CI reports on it" in world.output
     assert set(world.branches("rest")) == {"main"}
     world.merge("first")
     rows = world.run("push", "--to", "v2.0.0")

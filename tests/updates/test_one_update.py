@@ -218,6 +218,11 @@ def test_an_update_never_goes_back(template: Template, tmp_path: Path, program: 
     assert program.out == "nothing to do: this repository follows v2.0.0, the newest is v2.0.0\n"
     assert program(child, "--to", "v1.0.0") == 1
     assert "v1.0.0 is older than v2.0.0" in program.err
+    older = make_child(template, tmp_path / "older", "--vcs-ref", "v1.0.0")
+    template.git("tag", "withdrawn/v2.0.0", "v2.0.0")
+    assert (program(older), program(older, "--to", "v2.0.0")) == (0, 1), "a withdrawn release is no release"
+    assert program(child) == 0
+    template.git("tag", "--delete", "withdrawn/v2.0.0")
     template.commit("After the release")
     between = make_child(template, tmp_path / "between", "--vcs-ref", "HEAD")
     assert program(between) == 0

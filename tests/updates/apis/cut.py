@@ -67,7 +67,7 @@ class Cutter:
                 for name, one in part["properties"].items()
                 if name in kept
             }
-            cut |= {"required": sorted(needed)} if needed else {}
+            cut |= {"required": sorted(needed)} if needed and wanted is None else {}
         if not part.get("nullable"):
             return cut
         if "type" not in cut:

@@ -75,8 +75,8 @@ def find_releases(source: str, git: Git) -> Releases:
     if not bare.text("tag", "--list", "v*") and bare.run("rev-parse", "--verify", "HEAD").returncode == 0:
         for version, commit in version_commits(bare).items():
             bare.text("tag", "--no-sign", f"v{version}", commit)
-    tags = bare.text("tag", "--list", "--sort=version:refname", "v*").splitlines()
-    names = [name for name in tags if re.fullmatch(r"v\d+\.\d+\.\d+", name)]
+    tags = bare.text("tag", "--list", "--sort=version:refname").splitlines()
+    names = [name for name in tags if re.fullmatch(r"v\d+\.\d+\.\d+", name) and f"withdrawn/{name}" not in tags]
     if not names:
         raise UpdateError("the template has no release: no tag vX.Y.Z, and no commit that changes VERSION")
     return Releases(bare, names)
