@@ -7,7 +7,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.conftest import ROOT
 
@@ -17,29 +16,12 @@ FETCHED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']?
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the built site."""
+    """Return the built site. --strict fails for a broken link, and for a page that is in no menu (mkdocs.yml)."""
     folder = tmp_path_factory.mktemp("site")
     command = [ROOT / ".venv/bin/mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
-
-
-def listed(entry: object) -> list[str]:
-    """Return the pages of the navigation."""
-    if isinstance(entry, dict):
-        return [page for value in entry.values() for page in listed(value)]
-    return [page for value in entry for page in listed(value)] if isinstance(entry, list) else [str(entry)]
-
-
-def test_every_page_is_in_the_navigation(site: Path) -> None:
-    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    decisions = {page for page in written if re.match(r"decisions/\d", page)}  # decisions/index.md lists them
-    assert set(listed(settings["nav"])) == written - decisions
-    missing = [page for page in written if not (site / page).with_suffix(".html").exists()]
-    assert not missing, f"not built: {missing}"
-    assert not list(site.rglob("*.py")), "the programs of docs/figures/ are not pages"
 
 
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
@@ -53,6 +35,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
         path for path in site.rglob("*.css") if re.search(r"url\([\"']?https?://", path.read_text(encoding="utf-8"))
     ]
     assert not styles, f"fonts or pictures of others: {styles}"
+    assert not list(site.rglob("*.py")), "the programs of docs/figures/ are not pages"
 
 
 def test_no_address_of_a_package_index_is_in_the_site(site: Path) -> None:
