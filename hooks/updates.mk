@@ -42,10 +42,6 @@ fleet-close: $(READY) ## close the pull requests of a release that is withdrawn 
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
 	@$(PYTHON) -W ignore -m benchmarks.fleet.run
 
-.PHONY: bench-histories
-bench-histories: $(READY) ## play random histories with killed updates into benchmarks/results/histories.json
-	@$(PYTHON) -W ignore -m benchmarks.fleet.histories $(ARGS)
-
 .PHONY: host-apis
 host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)
 	@$(PYTHON) -m tests.updates.apis.cut

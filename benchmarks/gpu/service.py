@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
+
+from benchmarks.harness import serving
 
 SENTENCE = "The central bank raised interest rates by a quarter of a point after inflation went up again."
 TEXTS = {"20 tokens": SENTENCE, "250 tokens": " ".join([SENTENCE] * 14)}
 CLIENTS = (1, 16, 64)
-START_S, STOP_S = 120, 40
 SHOWN = ("service_batch_limit", "service_gpu", "service_memory")
 
 
@@ -30,32 +31,10 @@ def environment(folder: Path, child: str, **more: str) -> dict[str, str]:
 
 
 class Service:
-    """A running service of a prepared child; `ready_s` is the time until /readyz said yes."""
+    """A running service of a prepared child."""
 
-    def __init__(self, folder: Path, child: str, log: Path, port: int, **settings: str) -> None:
-        own = {"PORT": str(port), "LISTEN_HOST": "127.0.0.1", "LOG_FORMAT": "text", "MAX_QUEUE": "1024"} | settings
-        self.url, self._log = f"http://127.0.0.1:{port}", log
-        command = [sys.executable, "-m", "gpu_repo_runtime.serving", "trial"]
-        with log.open("w") as written:
-            self._process = subprocess.Popen(
-                command, env=environment(folder, child, **own), stdout=written, stderr=subprocess.STDOUT
-            )
-
-    def __enter__(self) -> Self:
-        began = time.monotonic()
-        while self._process.poll() is None and time.monotonic() - began < START_S:
-            with suppress(OSError), urllib.request.urlopen(f"{self.url}/readyz"):
-                self.ready_s = round(time.monotonic() - began, 1)
-                return self
-            time.sleep(0.1)
-        self._process.kill()
-        raise RuntimeError(f"the service did not start: {self._log.read_text()[-800:]}")
-
-    def __exit__(self, *_: object) -> None:
-        self._process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_S)
-        self._process.kill()
+    def __init__(self, url: str) -> None:
+        self.url = url
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics about batches and memory."""
@@ -83,52 +62,53 @@ class Service:
             return {"status": error.code, "body": error.read().decode()[:300]}
 
 
+@contextmanager
+def service(folder: Path, child: str, log: Path, port: int, **settings: str) -> Iterator[Service]:
+    """Run the service of a prepared child."""
+    own = {"PORT": str(port), "LISTEN_HOST": "127.0.0.1", "LOG_FORMAT": "text", "MAX_QUEUE": "1024"} | settings
+    url, command = f"http://127.0.0.1:{port}", [sys.executable, "-m", "gpu_repo_runtime.serving", "trial"]
+    with serving(command, environment(folder, child, **own), urllib.request.Request(f"{url}/readyz"), log):
+        yield Service(url)
+
+
 def throughput(folder: Path, logs: Path, seconds: float, ways: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
     """Return a row for each way, text and number of clients. ways: the settings of each."""
     rows = []
     for port, (way, settings) in enumerate(ways.items(), 8940):
-        with Service(folder, "encoder", logs / f"service-{way.replace(' ', '-')}.log", port, **settings) as service:
-            for name, text in TEXTS.items():
-                for clients in CLIENTS:
-                    row = service.load(text, clients, seconds)
-                    rows.append({"on": way, "text": name, "clients": clients, "ready_s": service.ready_s, **row})
-                    print(
-                        f"service {way}, {name}, {clients} clients: {row['rate']} a second, p99 {row['p99']} ms",
-                        flush=True,
-                    )
+        own, began = settings | {"BENCH_MODEL": "encoder"}, time.monotonic()
+        with service(folder, "encoder", logs / f"service-{way.replace(' ', '-')}.log", port, **own) as running:
+            ready_s = round(time.monotonic() - began, 1)
+            for (name, text), clients in product(TEXTS.items(), CLIENTS):
+                row = running.load(text, clients, seconds)
+                rows.append({"on": way, "text": name, "clients": clients, "ready_s": ready_s, **row})
+                print(f"service {rows[-1]}", flush=True)
     return rows
 
 
 def plan_of(log: Path) -> dict[str, float]:
     """Return the megabytes of the memory plan that a service logged, and its largest batch."""
-    found = re.search(
-        r"weights ([\d,.]+) MB, a call ([\d,.]+) MB \+ ([\d,.]+) MB for each .*?at most (\d+)", log.read_text()
-    )
+    words = r"weights ([\d,.]+) MB, a call ([\d,.]+) MB \+ ([\d,.]+) MB for each .*?at most (\d+)"
+    found = re.search(words, log.read_text())
     if not found:
         return {}
     weights, call, each, most = (float(number.replace(",", "")) for number in found.groups())
-    return {
-        "weights_mb": weights,
-        "call_mb": call,
-        "each_mb": each,
-        "batch": most,
-        "whole_mb": weights + call + most * each,
-    }
+    whole = weights + call + most * each
+    return {"weights_mb": weights, "call_mb": call, "each_mb": each, "batch": most, "whole_mb": whole}
 
 
 def memory(folder: Path, logs: Path, seconds: float) -> dict[str, Any]:
     """Return what a service did whose model fills the GPU, with inputs as planned, larger, and far too large."""
     log = logs / "service-memory.log"
     found: dict[str, Any] = {}
-    with Service(folder, "hungry", log, 8950, DEVICE="cuda", MAX_BATCH_SIZE="64", MAX_TEXT_CHARS="10") as service:
+    with service(folder, "hungry", log, 8950, DEVICE="cuda", MAX_BATCH_SIZE="64", MAX_TEXT_CHARS="10") as running:
 
         def step(name: str, did: dict[str, Any]) -> None:
-            found[name] = did | {"metrics": service.metrics()}
+            found[name] = did | {"metrics": running.metrics()}
             print(f"memory, {name}: {found[name]}", flush=True)
 
         found["plan"] = plan_of(log)
-        step("alone", service.load("size:2", 64, seconds))
-        step("inputs larger than the plan knew", service.load("size:3", 64, seconds))
-        step("an input that fits nowhere", service.ask("size:500"))
-        step("and then", service.load("size:2", 64, seconds))
+        step("alone", running.load("size:2", 64, seconds))
+        step("inputs larger than the plan knew", running.load("size:3", 64, seconds))
+        step("an input that fits nowhere", running.ask("size:500"))
+        step("and then", running.load("size:2", 64, seconds))
     return found

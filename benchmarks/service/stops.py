@@ -14,25 +14,24 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPException
-from urllib.parse import urlsplit
 
-from benchmarks.result_files import machine, write_result
-from benchmarks.service.pairs import ROOT, service
+from benchmarks import ROOT
+from benchmarks.harness import family, machine, write_result
+from benchmarks.service.run import PORT, TEXT, running, servers
 
-BODY, JSON = '{"instances": ["text"]}', {"content-type": "application/json"}
+OURS = servers(None)[0]
 
 
-def client(url: str, kept: bool, counts: Counter[str]) -> None:
+def client(kept: bool, counts: Counter[str]) -> None:
     """Send requests until the connection is closed, or a new one is not possible."""
-    address, outcome = urlsplit(url), "answered"
-    connection = HTTPConnection(str(address.hostname), address.port, timeout=20)
+    connection, outcome, request = HTTPConnection("127.0.0.1", PORT, timeout=20), "answered", OURS.request(TEXT)
     while outcome == "answered":
         try:
             outcome = "refused"
             if connection.sock is None:
                 connection.connect()
             outcome = "lost"
-            connection.request("POST", "/predict", BODY, JSON)
+            connection.request("POST", request.selector, request.data, dict(request.header_items()))
             answer = connection.getresponse()
             outcome = "answered" if answer.read() and answer.status == 200 else "rejected"
         except (OSError, HTTPException):
@@ -47,10 +46,10 @@ def client(url: str, kept: bool, counts: Counter[str]) -> None:
 def one_stop() -> Counter[str]:
     """Return the counts of one stop."""
     counts: Counter[str] = Counter()
-    with service(ROOT / "runtime/src", "device") as (url, pid), ThreadPoolExecutor() as pool:
-        clients = [pool.submit(client, url, number < 16, counts) for number in range(24)]
+    with running(OURS, "device") as pid, ThreadPoolExecutor() as pool:
+        clients = [pool.submit(client, number < 16, counts) for number in range(24)]
         time.sleep(0.5)
-        os.kill(pid, signal.SIGTERM)
+        os.kill(list(family(pid))[-1], signal.SIGTERM)  # the service itself, below uv
         for one in clients:
             one.result()
     return counts

@@ -19,7 +19,6 @@ MAKERS = {
     "batch-reading": measured.batch_reading,
     "image-sizes": measured.images,
     "fleet": measured.fleet,
-    "histories": measured.histories,
     "adoptions": adoptions.adoptions,
     "gpu-smoke": measured.gpu_smoke,
     "gpu-evidence": measured.gpu_evidence,

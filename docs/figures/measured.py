@@ -40,25 +40,25 @@ def percent(part: float) -> str:
 
 def ceiling(texts: int = 32) -> float:
     """Return the texts a second that the stand-in for a GPU can do in batches of `texts`."""
-    source = (ROOT / "benchmarks" / "service" / "models.py").read_text(encoding="utf-8")
+    source = (ROOT / "benchmarks/service/servers/bench_model/model.py").read_text(encoding="utf-8")
     found = re.search(r"time\.sleep\(([\d.]+) \+ ([\d.]+) \* len", source)
-    assert found, "benchmarks/service/models.py: the times of the device"
+    assert found, "no times of the device"
     return texts / (float(found[1]) + float(found[2]) * texts)
 
 
 def service_reading() -> str:
     """Return what the comparisons say, in sentences whose figures are computed."""
-    cells = {(c["model"], c["server"], c["clients"]): c for c in load("benchmarks/results/service.json")["cells"]}
-    pairs = {(row["load"], row["version"]): row for row in load("benchmarks/results/service-pairs.json")["rows"]}
-    stops = load("benchmarks/results/service-stops.json")
-    own, busy, alone = "this template", pairs["device 64", "now"], pairs["device 1", "now"]
+    results = (load(f"benchmarks/results/{name}.json")["cells"] for name in ("service-pairs", "service"))
+    cells = {(c["model"], c["server"], c["clients"]): c for rows in results for c in rows}
+    stops, own = load("benchmarks/results/service-stops.json"), "this template"
+    busy, alone = cells["device", own, 64], cells["device", own, 1]
     encoder = {server: cells["encoder", server, 64]["rate"] for server in (own, "mosec", "litserve")}
     tiny = cells["tiny", "mosec", 64]["rate"] / cells["tiny", own, 64]["rate"]
     counts = {f"{kind} {end}": 0 for kind in ("kept", "new") for end in ("answered", "lost")} | stops["counts"]
     return (
         f"- On a device with a fixed cost for each call (as a GPU has) and 64 clients, the service reaches "
         f"{percent(busy['rate'] / ceiling())} of what the device can do\n"
-        f"  (p99 {busy['p99_ms']:.0f} ms). A lone client waits {1000 / alone['rate']:.1f} ms, of which the device "
+        f"  (p99 {busy['p99']:.0f} ms). A lone client waits {1000 / alone['rate']:.1f} ms, of which the device "
         f"takes {1000 / ceiling(1):.1f} ms.\n"
         f"- A sentence encoder on one core and 64 clients: {encoder[own]:,.0f} requests a second; "
         f"mosec {encoder['mosec']:,.0f}, LitServe {encoder['litserve']:,.0f}.\n"
@@ -141,13 +141,6 @@ def fleet() -> str:
         f"Measured by `make bench-fleet` on {machine_of(machine)}, {result['jobs']} jobs, Copier {machine['copier']}; "
         f"the children are bare repositories on the same disk. CPU seconds for each child:\n\n{table(head, lines)}"
     )
-
-
-def histories() -> str:
-    """Return how many random histories of updates lost a line."""
-    found = load("benchmarks/results/histories.json")
-    played = f"{found['histories']} random histories, {found['updates']} updates and {found['kills']} killed ones"
-    return f"Lines of owners lost in {played} (`make bench-histories`): {len(found['lost'])}."
 
 
 SMOKE = {

@@ -1,9 +1,9 @@
-"""mosec as its documentation shows dynamic batching."""
+"""mosec as its documentation shows dynamic batching; a batch waits 5 ms for more."""
 
 import os
 import sys
 
-from models import Model
+from bench_model.model import Model
 from mosec import Server, Worker
 
 
@@ -24,5 +24,5 @@ class Labels(Worker):
 if __name__ == "__main__":
     sys.argv += ["--port", os.environ["PORT"], "--address", "127.0.0.1", "--timeout", "60000"]
     server = Server()
-    server.append_worker(Labels, num=1, max_batch_size=32, max_wait_time=int(float(os.environ["BENCH_WAIT_MS"])) or 1)
+    server.append_worker(Labels, num=1, max_batch_size=32, max_wait_time=5)
     server.run()
