@@ -89,22 +89,8 @@ def test_nothing_that_cuda_14_removes_is_called(made: list[Call]) -> None:
     assert deprecated & {call["name"] for call in made} == set()
 
 
-@pytest.mark.parametrize(
-    ("call", "position", "change", "words"),
-    [
-        ("cuMemAlloc_v2", 1, {"size": 4}, "argument 1 of cuMemAlloc_v2"),
-        ("cuMemAlloc_v2", 0, {"target": 4}, "argument 0 of cuMemAlloc_v2"),
-        ("cuMemFree_v2", 0, {"kind": "pointer", "target": 0}, "argument 0 of cuMemFree_v2"),
-        ("cuDeviceGetAttribute", 1, {"value": 1}, "CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR or"),
-        ("nvmlDeviceGetMemoryInfo", 1, {"target": 16}, "argument 1 of nvmlDeviceGetMemoryInfo"),
-        ("cudaMemcpy", 3, {"value": 3}, "cudaMemcpyHostToDevice or cudaMemcpyDeviceToHost"),
-    ],
-)
-def test_a_wrong_call_is_found(
-    made: list[Call], tmp_path: Path, call: str, position: int, change: dict[str, object], words: str
-) -> None:
-    wrong = next(one for one in made if one["name"] == call)
-    wrong["arguments"][position].update(change)
-    found = misfits([wrong], [header_of(call)], [headers(CUDA_13)], tmp_path)
-    assert len(found) == 1, found
-    assert words in found[0]
+def test_a_wrong_call_is_found(made: list[Call], tmp_path: Path) -> None:
+    wrong = next(one for one in made if one["name"] == "cuMemAlloc_v2")
+    wrong["arguments"][1]["size"] = 4
+    [found] = misfits([wrong], [header_of("cuMemAlloc_v2")], [headers(CUDA_13)], tmp_path)
+    assert "argument 1 of cuMemAlloc_v2" in found

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import re
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
-import yaml
 
-from tests.gpu_smoke.smoke_machine import MODELS, NVRM, PACKAGE_ROOT, Machine
+from tests.gpu_smoke.smoke_machine import MODELS, NVRM, Machine
 from tests.gpu_smoke.smoke_setups import jetson, mig, wsl
 
 PROPRIETARY = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Aug 19 01:15:15 UTC 2023\n"
@@ -103,39 +96,6 @@ def test_ptx_version_of_cuda(machine: Machine, cuda: int, version: str | None) -
     machine.good().image(cuda="").set(RUNTIME_VERSION=cuda, CUDA_VERSION=max(cuda, 13000))
     (device,) = machine.run("--require", "driver").report["facts"]["kernels"]["devices"]
     assert (device.get("stamped") or {}).get("version") == version
-
-
-PTXAS = shutil.which("ptxas")
-ROWS = yaml.safe_load((PACKAGE_ROOT / "catalog.yml").read_text())["images"]
-
-
-@functools.cache
-def ptxas_knows() -> tuple[set[str], tuple[int, int]]:
-    """Return the architectures of the ptxas at hand, and its CUDA version."""
-    said = [subprocess.run([PTXAS, option], check=True, capture_output=True, text=True).stdout
-            for option in ("--help", "--version")]  # fmt: skip
-    release = re.search(r"release (\d+)\.(\d+)", said[1])
-    return set(re.findall(r"'(sm_\d+)'", said[0])), (int(release.group(1)), int(release.group(2)))
-
-
-@pytest.mark.skipif(PTXAS is None, reason="ptxas is not on PATH: install a CUDA toolkit to assemble the PTX texts")
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
-def test_what_the_driver_is_given_assembles(machine: Machine, row: dict, tmp_path: Path) -> None:
-    """For each architecture that the row promises and this ptxas knows."""
-    known, release = ptxas_knows()
-    major, minor = map(int, row["cuda"].split(".")[:2])
-    texts, cuda = tmp_path / "texts", 1000 * major + 10 * minor
-    machine.good().image(cuda=row["cuda"]).set(RUNTIME_VERSION=cuda, CUDA_VERSION=cuda, PTX=texts).run()
-    promised = {f"sm_{one.replace('.', '')}" for kind in ("sass", "ptx") for one in row["compute_capabilities"][kind]}
-    given = dict.fromkeys(texts.read_text().split("\0")[:-1])
-    assert len(given) == 2, f"{len(given)} texts: PTX 4.2 and the row's own"
-    readable = [text for text in given if ".version 4.2" in text or (major, minor) <= release]
-    for text in readable:
-        for arch in sorted(promised & known):
-            (tmp_path / "kernel.ptx").write_text(text)
-            command = [PTXAS, f"-arch={arch}", tmp_path / "kernel.ptx", "-o", tmp_path / "kernel.cubin"]
-            done = subprocess.run(command, capture_output=True, text=True)
-            assert done.returncode == 0, f"{row['name']}, {arch}, {text.split()[:2]}: {done.stderr}"
 
 
 @pytest.mark.parametrize(

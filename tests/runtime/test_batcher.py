@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.runtime.simulated import Client, World
-from tests.sampling import every, sampled
+from tests.sampling import sampled
 
 HUGE = "x" * 10_000
 
@@ -46,20 +46,11 @@ def poisoned(items: list[Any]) -> bool:
 # Which inputs share a batch.
 
 
-@pytest.mark.parametrize(("number", "sizes"), [(1, [1]), (10, [8, 2]), (40, [8] * 5)])
-def test_a_batch_is_what_waits_up_to_the_limit(number: int, sizes: list[int]) -> None:
-    world = World(limit=8).run(0.001, *clients(1, *map(str, range(number))))
-    assert [len(call) for call in world.calls] == sizes
-
-
-def test_a_busy_device_takes_next_what_arrived_meanwhile() -> None:
+def test_a_batch_is_what_waits_up_to_the_limit() -> None:
+    world = World(limit=8).run(0.001, *clients(1, *map(str, range(10))))
+    assert [len(call) for call in world.calls] == [8, 2]
     world = World().run(0.5, *clients(20, "a text"))
-    assert [len(call) for call in world.calls[:3]] == [20, 20, 20]
-
-
-def test_a_full_queue_refuses_and_says_when_to_come_back() -> None:
-    world = World(max_queue=4).run(0.5, *clients(3, "a", "b"))
-    assert world.outcomes["client"].keys() == {"answered", "queue_full"}
+    assert [len(call) for call in world.calls[:3]] == [20, 20, 20], "a busy device takes what arrived meanwhile"
 
 
 def test_a_stopped_batcher_answers_what_it_has_and_takes_no_more() -> None:
@@ -98,8 +89,8 @@ def rate(name: str, number: int, identity: dict[str, Any]) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", sampled([8, 64, 400], [64]))
-@pytest.mark.parametrize("name", sampled(MODELS, every(2)))
+@pytest.mark.parametrize("number", [8, 64])
+@pytest.mark.parametrize("name", MODELS)
 def test_texts_of_similar_length_share_a_batch_where_that_saves_time(name: str, number: int) -> None:
     """The model is told no lengths in the one, and its own in the other: it is never slower, and often faster."""
     as_they_come, planned = rate(name, number, {"sizes": [1]}), rate(name, number, {})
@@ -166,7 +157,7 @@ def test_who_hangs_up_before_a_batch_begins_is_not_computed_for() -> None:
 # What fails.
 
 
-@pytest.mark.parametrize("place", [0, 1, 15, 16, 30, 31])
+@pytest.mark.parametrize("place", [0, 15, 16, 31])
 def test_an_input_that_fails_is_found_in_a_full_batch(place: int) -> None:
     world = World(refuse=raising(ValueError(), poisoned))
     many = clients(32, "a text")
@@ -241,21 +232,13 @@ def test_an_input_that_is_too_large_is_its_own_413_and_nothing_else_changes(huge
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", sampled([1, 2, 3, 5, 8, 20, 31, 32], [1, 20]))
+@pytest.mark.parametrize("room", [1, 20, 31])
 def test_a_shortage_ends_with_the_largest_batch_that_fits(room: int) -> None:
     world = World(refuse=out_of_memory(lambda items: len(items) > room)).run(8, *clients(40, "a text"))
     assert world.outcomes["client"].keys() == {"answered"}
     assert world.batcher.memory.now in (room, min(32, room + 1)), "it grew back to what fits"
     failed = sum(len(call) > room for call in world.calls)
     assert world.batcher.memory.shortages <= failed <= 12, "a size that failed is tried after twice as many good calls"
-
-
-@pytest.mark.slow
-def test_a_shortage_that_ends_leaves_nothing_behind() -> None:
-    world = World()
-    world.refuse = out_of_memory(lambda items: len(items) > (5 if world.now < 0.5 else 32))
-    world.run(9, *clients(40, "a text"))
-    assert (world.batcher.memory.now, world.batcher.memory.shortages > 0) == (32, True)
 
 
 @pytest.mark.slow

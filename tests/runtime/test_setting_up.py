@@ -21,6 +21,9 @@ import json, pathlib, sys
 words = sys.argv[1:]
 with open("calls", "a") as calls:
     print(json.dumps(words), file=calls)
+if "pip-audit" in " ".join(words):
+    with open("audited", "a") as audited:
+        audited.write(pathlib.Path(words[-1]).read_text())
 for word, code in json.loads(pathlib.Path("uv.json").read_text()).items():
     if word in " ".join(words):
         sys.exit(code)
@@ -125,6 +128,18 @@ def test_a_wrong_option_of_lock_is_one_line(child: Path, capsys: pytest.CaptureF
     [line] = capsys.readouterr().err.splitlines()
     assert line.endswith(": see scripts/lock --help")
     assert not [words for words in calls(child) if "--output-file" in words]
+
+
+@pytest.mark.parametrize("code", [1, 0])
+def test_the_audit_asks_about_packages_of_an_index_only_and_passes_on_what_is_found(child: Path, code: int) -> None:
+    """A database that does not answer is no all clear."""
+    (child / "uv.json").write_text(json.dumps({"pip-audit": code}))
+    (child / "requirements-dev.lock").write_text("requests==2.0 \\\n    --hash=sha256:3\n")
+    before = {path.name: path.read_bytes() for path in child.glob("*.lock")}
+    found = locking.main(["--image", "plain-cu13", "--", "--audit"])
+    asked = (child / "audited").read_text()
+    assert (found, "torch==2" in asked, "gpu-repo-runtime" in asked) == (code, True, False)
+    assert {path.name: path.read_bytes() for path in child.glob("*.lock")} == before
 
 
 @pytest.mark.slow

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.sampling import sampled
 from tests.shared import RUNTIME
 
 SLOW_UV = "#!/bin/sh\ntouch begun\nexec sleep 60\n"
+PROGRAMS = [("environment", []), ("locking", ["--image", "plain-cu13", "--"])]
 
 
-@pytest.mark.parametrize(("program", "words"), [("environment", []), ("locking", ["--image", "plain-cu13", "--"])])
+@pytest.mark.parametrize(("program", "words"), sampled(PROGRAMS, lambda row: row[0] == "locking"))
 def test_no_traceback_is_shown(tmp_path: Path, program: str, words: list[str]) -> None:
     for name in ("uv", "python"):
         place = tmp_path / ".venv/bin" / name

@@ -82,9 +82,14 @@ def with_the_wheel(venv: Path, python: str) -> Path:
 
 @pytest.mark.release
 @pytest.mark.parametrize("python", PYTHONS)
-def test_a_service_runs_on_it(tmp_path: Path, python: str) -> None:
-    """Ready, an answer on either way through the service, and 0 at SIGTERM."""
+def test_it_installs_and_every_module_of_it_imports(tmp_path: Path, python: str) -> None:
+    """A service runs on it too: ready, an answer to a body of either framing, and 0 at SIGTERM."""
     within, log = with_the_wheel(tmp_path / "venv", python), tmp_path / "service.log"
+    names = modules("", "batch", "serving", "training", "bench", "device")
+    command = [within, "-I", "-W", "error::SyntaxWarning", "-c", IMPORT_ALL, ",".join(names)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path / "venv") in done.stdout, f"not the wheel's: {done.stdout}"
     (package := tmp_path / "src/topic_finder").mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "model.py").write_text(MODEL)
@@ -110,16 +115,3 @@ def test_a_service_runs_on_it(tmp_path: Path, python: str) -> None:
         assert service.wait(30) == 0, log.read_text()
     finally:
         service.kill()
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("python", PYTHONS)
-def test_it_installs_and_every_module_of_it_imports(tmp_path: Path, python: str) -> None:
-    within = with_the_wheel(tmp_path / "venv", python)
-    names = modules("", "batch", "serving", "training", "bench", "device")
-    done = subprocess.run(
-        [within, "-I", "-W", "error::SyntaxWarning", "-c", IMPORT_ALL, ",".join(names)],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert str(tmp_path / "venv") in done.stdout, f"not the wheel's: {done.stdout}"

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.answers import AnswerSet
+from tests.service.test_manifests import ANSWERS
 
 LABELS = 'app="topic-finder", namespace="prod", pod="topic-finder-0"'
 Series = dict[str, str]
@@ -84,7 +85,7 @@ CASES: dict[str, tuple[Series, dict[str, str], Series]] = {
 
 @pytest.fixture(scope="module")
 def child(render: Callable[[AnswerSet], Path]) -> Path:
-    return render(AnswerSet("service", "torch"))
+    return render(ANSWERS)
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +104,8 @@ def promtool() -> Callable[..., str]:
 def alerts(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the rules of each type as Prometheus reads them: without the object of its operator around them."""
     files = {}
-    for project_type in ("service", "batch"):
-        text = (render(AnswerSet(project_type, "torch")) / "deploy/base/monitoring/alerts.yaml").read_text()
+    for project_type, answers in (("service", ANSWERS), ("batch", AnswerSet("batch", "plain"))):
+        text = (render(answers) / "deploy/base/monitoring/alerts.yaml").read_text()
         [rules] = [one["spec"] for one in yaml.safe_load_all(text) if one["kind"] == "PrometheusRule"]
         files[project_type] = tmp_path_factory.mktemp(project_type) / "alerts.yaml"
         files[project_type].write_text(yaml.safe_dump(rules))

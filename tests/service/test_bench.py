@@ -5,28 +5,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import processes
 from tests.runtime.services import RUNTIME
 
 
 @pytest.fixture
 def bench_run(child: Path, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs the load test with its files in tmp_path."""
-
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "PYTHONPATH": str(RUNTIME)}
-        command = [sys.executable, "-m", "gpu_repo_runtime.bench", "--out", tmp_path, *options]
-        return subprocess.run(
-            command, cwd=child, env=environment, capture_output=True, text=True, check=False, timeout=120
-        )
-
-    return run
+    environment = {**os.environ, "PYTHONPATH": str(RUNTIME)}
+    place = ("--out", str(tmp_path))
+    return lambda *options: processes.run(
+        "gpu_repo_runtime.bench", *place, *options, cwd=child, env=environment, timeout=120
+    )
 
 
 @pytest.mark.slow
@@ -68,10 +64,7 @@ def test_a_service_that_refuses_everything_gives_valid_json(
     [
         (["--url", "http://127.0.0.1:9"], 1, "Connection refused"),
         (["--url", "https://localhost:8000"], 2, "http://localhost:8000"),
-        (["--url", "localhost:8000"], 2, "http://localhost:8000"),
-        (["--clients", "abc"], 2, "invalid clients value: 'abc'"),
         (["--clients", "0"], 2, "1,4,16"),
-        (["--rates", "x"], 2, "invalid rates value: 'x'"),
         (["--seconds", "0"], 2, "a number of seconds above 0"),
     ],
 )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.answers import AnswerSet
 from tests.runtime.services import RUNTIME
 
@@ -33,20 +34,19 @@ for text, *three in zip(texts, batch, one, many, strict=True):
 """
 
 
-@pytest.fixture(scope="module")
-def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
+def environment(child: Path) -> dict[str, str]:
     """Return the environment in which Python finds a rendered service and the runtime."""
-    source = render(AnswerSet("service", "plain", layout=1)) / "src"
-    return {"PYTHONPATH": f"{source}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
+    return {"PYTHONPATH": f"{child / 'src'}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
 
 
-def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(environment: dict[str, str]) -> None:
-    subprocess.run([sys.executable, "-W", "ignore", "-c", SAME], check=True, env=environment)
+def test_real_model_gives_the_same_alone_and_in_a_batch_of_32(render: Callable[[AnswerSet], Path]) -> None:
+    child = render(AnswerSet("service", "plain"))
+    subprocess.run([sys.executable, "-W", "ignore", "-c", SAME], check=True, env=environment(child))
 
 
 @pytest.mark.slow
-def test_the_command_of_version_0_2_starts_the_service(environment: dict[str, str]) -> None:
-    command = [sys.executable, "-m", "topic_finder.serving"]
-    done = subprocess.run(command, env=environment | {"MAX_QUEUE": "0"}, capture_output=True, text=True, check=False)
+def test_the_command_of_version_0_2_starts_the_service(render: Callable[[AnswerSet], Path]) -> None:
+    child = render(AnswerSet("service", "plain", layout=1))
+    done = processes.run("topic_finder.serving", env=environment(child) | {"MAX_QUEUE": "0"})
     refused = "refusing to start: MAX_QUEUE: Input should be greater than or equal to 1\n"
     assert (done.returncode, done.stderr) == (78, refused)
