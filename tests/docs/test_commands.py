@@ -12,10 +12,12 @@ import pytest
 
 from tests.answers import TYPES, AnswerSet
 from tests.conftest import ROOT, git
-from tests.docs.blocks import Block, all_blocks, blocks_of
+from tests.docs.blocks import IN_CHILDREN, all_blocks, blocks_of
+from tests.journeys.blocks import Block
 from tests.journeys.child import Child
 
 BLOCKS = all_blocks()
+RUN = [page for page, blocks in BLOCKS.items() if any(block.mark != "not run" for block in blocks)]
 GPU_SMOKE = '#!/usr/bin/env bash\nPYTHONPATH={root}/base-images exec {python} -m gpu_smoke "$@"\n'
 
 
@@ -51,19 +53,18 @@ def parent_copy(template: Path, folder: Path) -> Path:
 
 def run(child: Child, block: Block) -> None:
     """Run a block, in the background if it names a path to wait for."""
-    if block.until:
-        child.serve(block.text, block.until)
-    else:
-        child.sh(block.text, block.name)
+    if block.mark == "start":
+        child.serve(block.text, block.value)
+    elif block.mark == "run":
+        child.sh(block.text, block.where)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", sorted({block.page for block in BLOCKS if not block.slow}))
+@pytest.mark.parametrize("page", [page for page in RUN if page not in IN_CHILDREN])
 def test_the_commands_of_a_page(template: Path, in_folder: Callable[[Path], Child], tmp_path: Path, page: str) -> None:
     here = in_folder(parent_copy(template, tmp_path))
-    for block in BLOCKS:
-        if block.page == page and not block.slow:
-            run(here, block)
+    for block in BLOCKS[page]:
+        run(here, block)
 
 
 @pytest.mark.release
@@ -80,7 +81,7 @@ def test_the_commands_of_a_childs_readme_and_of_the_pages_about_it(
     blocks = blocks_of(readme, f"README.md of a {kind}")
     assert len(blocks) >= 2, f"a {kind}'s README.md does not begin with commands"
     here = in_folder(child)
-    for block in [*blocks, *(block for block in BLOCKS if block.place == kind and not block.reason)]:
+    for block in [*blocks, *(block for page in RUN if IN_CHILDREN.get(page) == kind for block in BLOCKS[page])]:
         if block.text != "scripts/run\n":
             run(here, block)
         elif not here.service:
