@@ -45,8 +45,9 @@ new: $(READY) ## start a repository: make new TO=../my-project (ANSWERS="questio
 
 .PHONY: adopt
 adopt: export TEMPLATE := $(TEMPLATE)
-adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch DATA="question=answer ..." DRY_RUN=1 JSON=1 VERSION=)
-	@$(PYTHON) -W ignore hooks/adopt.py "$$REPO" $(call given,TO,to) --answers="$$DATA" \
+adopt: $(READY) ## let an old repository join: make adopt REPO=../old (TO=branch ANSWERS="question=answer ..." DRY_RUN=1 JSON=1 VERSION=)
+	@test -z "$$DATA" || echo 'make: DATA is now ANSWERS; the old name works until version 0.8' >&2
+	@$(PYTHON) -W ignore hooks/adopt.py "$$REPO" $(call given,TO,to) --answers="$${ANSWERS:-$$DATA}" \
 	    $(if $(DRY_RUN),--dry-run) $(if $(JSON),--json) $(if $(TEMPLATE),--template="$$TEMPLATE") $(call given,VERSION,version); \
 	code=$$?; case $$code in 3) exit 0 ;; *) exit $$code ;; esac
 

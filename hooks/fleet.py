@@ -4,7 +4,7 @@
                      a draft is no error
   push [--to vX.Y.Z] update each child on a branch and open a pull request: a draft with a to-do list where a person
                      has to act. --canary: only the canaries. Without it the others follow, once one canary is green or
-                     merged and none is red; --anyway does not wait. Run it again to continue: nothing is done twice
+                     merged and none is red; --no-wait does not wait. Run it again to continue: nothing is done twice
   close --to vX.Y.Z  close the pull requests of a release that is withdrawn
 
 Exit codes: 0 good; 1 nothing could be done; 2 wrong usage; 3 a draft waits for a person; 4 the canaries do not let
@@ -55,7 +55,7 @@ def options() -> argparse.ArgumentParser:
             command.add_argument("--to", type=release, required=name == "close", metavar="vX.Y.Z")
         if name == "push":
             command.add_argument("--canary", action="store_true", help="only the canaries")
-            command.add_argument("--anyway", action="store_true", help="do not wait for the canaries")
+            command.add_argument("--no-wait", action="store_true", help="do not wait for the canaries")
     return top
 
 
@@ -66,7 +66,7 @@ def push(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace)
         place = Path(name)
         releases = find_releases(fleet.template, access(place, fleet.template, host_of(fleet, fleet.template)))
         to = releases.named(given.to)
-        if not given.canary and not given.anyway:
+        if not given.canary and not given.no_wait:
             standing = each(status_child, canaries, to, jobs=given.jobs)
             opens, reason = wave_opens(standing)
             if not opens:

@@ -99,7 +99,7 @@ class Cluster:
         command = [self.python, "-m", f"{PACKAGE}.job", "run", *map(str, arguments)]
         own = {"PYTHONPATH": Job(self.child).path, "JOB_SETTINGS": "SLOW"}
         return subprocess.Popen(
-            [*command, "--on", "ray" if "RAY_ADDRESS" in environment else f"ray://127.0.0.1:{self.client}"],
+            [*command, "--ray-address", "ray" if "RAY_ADDRESS" in environment else f"ray://127.0.0.1:{self.client}"],
             env=self.environment | own | environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             start_new_session=True,
         )  # fmt: skip
@@ -187,6 +187,11 @@ def members() -> list[int]:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
-        if b"JOB_WORKER=" in told and PACKAGE.encode() in command and b"--on" in command and b".job" not in command:
+        if (
+            b"JOB_WORKER=" in told
+            and PACKAGE.encode() in command
+            and b"--ray-address" in command
+            and b".job" not in command
+        ):
             found.append(int(folder.name))
     return found

@@ -43,8 +43,8 @@ def test_a_gpu_that_is_asked_for_is_not_replaced(capsys):
     ("options", "message"),
     [
         (("--on", "ray://127.0.0.1:1"), 'write "gpu-repo-runtime[ray]" among the dependencies'),
-        (("--on", "spark://a:1"), "write ray://HOST:PORT"),
-        (("--on", "ray://127.0.0.1:1", "--shard", "0/2"), "shares the work out itself"),
+        (("--ray-address", "spark://a:1"), "write ray://HOST:PORT"),
+        (("--ray-address", "ray://127.0.0.1:1", "--shard", "0/2"), "splits the work itself"),
     ],
 )
 def test_what_cannot_be_is_one_line(job, out, tmp_path, capsys, monkeypatch, options, message):

@@ -68,7 +68,7 @@ def test_a_training_killed_at_any_moment_resumes_to_the_same_weights(task, pytho
         own = {"WATCH": str(killed / where)} if isinstance(where, str) else {"KILL": str(compared + where)}
         done = training.train(python, tmp_path, killed, *OPTIONS, **own)
         assert done.returncode == -signal.SIGKILL, (where, done.stderr)
-    loaders = ("--loaders", "1") if task == training.TORCH else ()
+    loaders = ("--num-workers", "1") if task == training.TORCH else ()
     done = training.train(python, tmp_path, killed, *OPTIONS, *loaders)
     assert done.returncode == 0, done.stderr
     assert "resumed: " in done.stderr

@@ -85,6 +85,6 @@ def test_a_copy_with_other_times_is_the_same_input_where_the_user_says_so(job, t
     os.utime(tmp_path / "two" / "a.jsonl", (1, 1))
     assert job("--input", tmp_path / "one", *arguments, "--shard", "0/2") == 0
     assert job("--input", tmp_path / "two", *arguments, "--shard", "1/2") == 78
-    assert "--same-input" in capsys.readouterr().err
-    assert job("--input", tmp_path / "two", *arguments, "--shard", "1/2", "--same-input") == 0
+    assert "--ignore-mtime" in capsys.readouterr().err
+    assert job("--input", tmp_path / "two", *arguments, "--shard", "1/2", "--ignore-mtime") == 0
     assert [row["text"] for row in out.rows()] == texts(50)

@@ -159,7 +159,9 @@ class TestScripts:
         fake = tmp_path / "docker"
         fake.write_text("#!/bin/sh\nexit 1\n")
         fake.chmod(0o755)
-        assert "no Docker answers" in run(library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}")
+        assert "Docker is not running" in run(
+            library, "scripts/build", expect=3, PATH=f"{tmp_path}:{os.environ['PATH']}"
+        )
 
 
 @pytest.mark.slow

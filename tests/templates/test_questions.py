@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 import keyword
 import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -136,81 +138,80 @@ def test_a_name_that_python_takes_gets_another_package():
     assert not missing, f"templates/reserved_names.yml lacks {sorted(missing)}"
 
 
-def retired(template: Path, tmp_path: Path, *images: str) -> Path:
-    """Return a copy of the template in which these images are retired."""
-    changed = tmp_path / "template"
-    shutil.copytree(template, changed)
-    catalog = changed / "base-images" / "catalog.yml"
-    rows = yaml.safe_load(catalog.read_text())
-    for row in rows["images"]:
-        row["state"] = "retired" if row["name"] in images else row["state"]
-    catalog.write_text(yaml.safe_dump(rows))
-    git(changed, "commit", "--all", "--quiet", "--message=Retire images")
-    return changed
+Rows = dict[str, dict[str, object]]
 
 
-def ending(template: Path, folder: Path, day: str) -> Path:
-    """Return a copy of the template in which torch-cu12 gets its last fixes on a day."""
-    changed = folder / "template"
-    if not changed.exists():
-        shutil.copytree(template, changed)
-    catalog = changed / "base-images" / "catalog.yml"
-    rows = yaml.safe_load(catalog.read_text())
-    next(row for row in rows["images"] if row["name"] == "torch-cu12")["end_of_life"] = day
-    catalog.write_text(yaml.safe_dump(rows))
-    git(changed, "commit", "--all", "--quiet", f"--message=Fixes of torch-cu12 until {day}")
-    return changed
+def changed(template: Path, folder: Path, edit: Callable[[Rows], object]) -> Path:
+    """Return a copy of the template in `folder` after an edit of the catalogue's images, by their names."""
+    target = folder / "template"
+    if not target.exists():
+        shutil.copytree(template, target)
+    file = target / "base-images" / "catalog.yml"
+    catalog = yaml.safe_load(file.read_text())
+    rows = {row["name"]: row for row in catalog["images"]}
+    edit(rows)
+    file.write_text(yaml.safe_dump(catalog | {"images": list(rows.values())}))
+    git(target, "add", "--all")
+    git(target, "commit", "--quiet", "--message=Change the catalogue")
+    return target
 
 
+def committed(child: Path) -> None:
+    """Commit a child as it is now."""
+    git(child, "init", "--quiet")
+    git(child, "add", "--all")
+    git(child, "commit", "--quiet", "--allow-empty", "--message=State")
+
+
+def update(child: Path, **answers: object) -> None:
+    committed(child)
+    run_update(child, data=answers, defaults=True, overwrite=True, quiet=True, vcs_ref="HEAD")
+
+
+TODAY = date.today()
+OVER = (TODAY - timedelta(days=1)).isoformat()
 OLD_IMAGE = {"project_name": "a", "framework": "torch", "gpu_driver": "525"}
+NO_IMAGE = [
+    (
+        lambda rows: rows["torch-cu12"].update(end_of_life=OVER),
+        ("torch-cu12 for driver 525", f"end of life on {OVER}", "one of 580", "plain, tensorflow, jax"),
+    ),
+    (
+        lambda rows: rows["torch-cu12"].update(state="retired"),
+        ("torch-cu12 for driver 525 is retired", "one of 580", "plain, tensorflow, jax"),
+    ),
+    (
+        lambda rows: rows.pop("torch-cu12"),
+        ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "plain, tensorflow, jax"),
+    ),
+]
 
 
 @pytest.mark.slow
-def test_no_child_starts_on_an_image_that_gets_no_fixes_any_more(template, tmp_path):
-    over = (date.today() - timedelta(days=1)).isoformat()
-    error = refusal(ending(template, tmp_path, over), tmp_path / "new", **OLD_IMAGE)
-    for part in ("torch-cu12 for driver 525", f"end of life on {over}", "one of 580", "plain, tensorflow, jax"):
-        assert part in error, f"torch on 525 after the end: {error!r} lacks {part!r}"
+@pytest.mark.parametrize(("edit", "parts"), NO_IMAGE, ids=["ended", "retired", "none"])
+def test_no_child_starts_without_an_image_that_gets_fixes(template, tmp_path, edit, parts):
+    copy_ = changed(template, tmp_path, edit)
+    error = refusal(copy_, tmp_path / "new", **OLD_IMAGE)
+    assert [part for part in parts if part not in error] == [], error
     assert not (tmp_path / "new").exists()
+    assert refusal(copy_, tmp_path / "other", **OLD_IMAGE | {"gpu_driver": "580"}) == ""
 
 
 @pytest.mark.slow
 def test_a_child_that_is_on_an_image_at_its_end_may_stay(template, tmp_path, capfd):
     """It is warned of before the day; on the day itself it is still fine."""
-    today = date.today()
-    changed = ending(template, tmp_path, today.isoformat())
+    copy_ = changed(template, tmp_path, lambda rows: rows["torch-cu12"].update(end_of_life=TODAY.isoformat()))
     child = tmp_path / "child"
-    run_copy(str(changed), child, data=OLD_IMAGE, defaults=True, vcs_ref="HEAD")
-    assert f"Support for the image torch-cu12 ends on {today}" in capfd.readouterr().err
-    git(child, "init", "--quiet")
-    git(child, "add", "--all")
-    git(child, "commit", "--quiet", "--message=Start")
-
-    changed = ending(template, tmp_path, (today - timedelta(days=1)).isoformat())
-    assert refusal(changed, tmp_path / "other", **OLD_IMAGE | {"gpu_driver": "580"}) == ""
+    run_copy(str(copy_), child, data=OLD_IMAGE, defaults=True, vcs_ref="HEAD")
+    assert f"Support for the image torch-cu12 ends on {TODAY}" in capfd.readouterr().err
+    committed(child)
+    copy_ = changed(template, tmp_path, NO_IMAGE[0][0])
     kept = yaml.safe_load((child / ".copier-answers.yml").read_text())
     recorded = {name: answer for name, answer in kept.items() if not name.startswith("_")}
-    assert refusal(changed, tmp_path / "again", **recorded) == "", "scripts/update renders with all answers"
-    for answers in ({}, {"registry": "registry.example.com/other"}):
-        run_update(child, data=answers, defaults=True, overwrite=True, quiet=True, vcs_ref="HEAD")
-        git(child, "commit", "--all", "--quiet", "--allow-empty", "--message=Update")
+    assert refusal(copy_, tmp_path / "again", **recorded) == "", "scripts/update renders with all answers"
+    update(child)
+    update(child, registry="registry.example.com/other")
     assert "other/torch-cu12:" in (child / "Dockerfile").read_text()
-
-
-@pytest.mark.slow
-def test_a_pair_without_an_image_is_refused_with_the_way_out(template, tmp_path):
-    changed = retired(template, tmp_path, "torch-cu12")
-    error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
-    for part in ("torch-cu12 for driver 525 is retired", "one of 580", "plain, tensorflow, jax"):
-        assert part in error, f"torch on 525 with torch-cu12 retired: {error!r} lacks {part!r}"
-    catalog = changed / "base-images" / "catalog.yml"
-    rows = yaml.safe_load(catalog.read_text())
-    catalog.write_text(yaml.safe_dump(rows | {"images": [r for r in rows["images"] if r["name"] != "torch-cu12"]}))
-    git(changed, "commit", "--all", "--quiet", "--message=Drop torch-cu12")
-    error = refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="525")
-    for part in ("torch runs on driver 525", "oldest it runs on is 580", "newer driver", "plain, tensorflow, jax"):
-        assert part in error, f"torch on 525 without torch-cu12: {error!r} lacks {part!r}"
-    assert refusal(changed, tmp_path / "child", project_name="a", framework="torch", gpu_driver="580") == ""
 
 
 @pytest.mark.slow
@@ -239,19 +240,13 @@ OWN = {"project_name": "a", "framework": "torch", "framework_version": "ours"}
 @pytest.fixture(scope="module")
 def own_row(template, tmp_path_factory):
     """A copy of the template with a row of a company's own, as docs/base-images.md says: torch-cu13 again."""
-    changed = tmp_path_factory.mktemp("own") / "template"
-    shutil.copytree(template, changed)
-    catalog = changed / "base-images" / "catalog.yml"
-    rows = yaml.safe_load(catalog.read_text())
-    row = next(row for row in rows["images"] if row["name"] == "torch-cu13")
-    rows["images"].append(row | {"name": "ours-cu13", "pinned_minor": "ours"})
-    catalog.write_text(yaml.safe_dump(rows))
-    shutil.copytree(changed / "base-images" / "torch-cu13", changed / "base-images" / "ours-cu13")
-    for folder in (changed / "templates" / "locks").glob("*-torch-cu13"):
-        shutil.copytree(folder, folder.with_name(folder.name.replace("torch-cu13", "ours-cu13")))
-    git(changed, "add", "--all")
-    git(changed, "commit", "--quiet", "--message=A row of our own")
-    return changed
+    folder = tmp_path_factory.mktemp("own")
+    shutil.copytree(template, folder / "template")
+    for parent, pattern in (("base-images", "torch-cu13"), ("templates/locks", "*-torch-cu13")):
+        for found in (folder / "template" / parent).glob(pattern):
+            shutil.copytree(found, found.with_name(found.name.replace("torch-cu13", "ours-cu13")))
+    own = {"name": "ours-cu13", "pinned_minor": "ours"}
+    return changed(template, folder, lambda rows: rows.update(ours=rows["torch-cu13"] | own))
 
 
 @pytest.mark.slow
@@ -259,13 +254,9 @@ def test_a_child_takes_a_companys_own_row_and_leaves_it(own_row, tmp_path):
     """The answer is kept, an update keeps the image, and `newest` is the way back, which leaves no trace."""
     child = tmp_path / "child"
     assert refusal(own_row, child, **OWN) == ""
-    assert "/ours-cu13:" in (child / "Dockerfile").read_text()
     assert yaml.safe_load((child / ".copier-answers.yml").read_text())["framework_version"] == "ours"
-    git(child, "init", "--quiet")
     for answers, image in (({}, "ours-cu13"), ({"framework_version": "newest"}, "torch-cu13")):
-        git(child, "add", "--all")
-        git(child, "commit", "--quiet", "--allow-empty", "--message=State")
-        run_update(child, data=answers, defaults=True, overwrite=True, quiet=True, vcs_ref="HEAD")
+        update(child, **answers)
         assert f"/{image}:" in (child / "Dockerfile").read_text(), answers
     assert "framework_version" not in (child / ".copier-answers.yml").read_text()
 
@@ -289,17 +280,12 @@ def test_a_row_that_nobody_keeps_is_refused(own_row, tmp_path, answers, expected
 
 @pytest.mark.slow
 def test_a_released_digest_is_pinned(template, tmp_path):
-    changed = tmp_path / "template"
-    shutil.copytree(template, changed)
-    digest = "sha256:" + "0123456789abcdef" * 4
-    rows = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())["images"]
-    alive = [row for row in rows if row["framework"] == "plain" and row["state"] != "retired"]
-    name = max(alive, key=lambda row: row["driver_min"])["name"]
-    (changed / "base-images" / "released.json").write_text(
-        f'{{"{name}": {{"tag": "2026.11.21", "digest": "{digest}"}}}}\n'
-    )
-    git(changed, "commit", "--all", "--quiet", f"--message=Release {name}")
-    assert refusal(changed, tmp_path / "child", project_name="a", registry="localhost:5000") == ""
+    digest, name = "sha256:" + "0123456789abcdef" * 4, "plain-cu13"
+    shutil.copytree(template, tmp_path / "template")
+    released = {name: {"tag": "2026.11.21", "digest": digest}}
+    (tmp_path / "template" / "base-images" / "released.json").write_text(json.dumps(released))
+    copy_ = changed(template, tmp_path, lambda rows: None)
+    assert refusal(copy_, tmp_path / "child", project_name="a", registry="localhost:5000") == ""
     dockerfile = (tmp_path / "child" / "Dockerfile").read_text()
     assert f"ARG BASE_IMAGE=localhost:5000/{name}:2026.11.21@{digest}\n" in dockerfile
 

@@ -226,7 +226,9 @@ def test_an_older_commit_is_not_deployed_over_a_newer_one(cluster: Cluster) -> N
     assert refused(cluster.deploy(older, DEPLOY_BACK=newer))
     assert not refused(cluster.deploy(older, DEPLOY_BACK=older))
     assert not refused(cluster.deploy(newer)), "forwards again"
-    assert not refused(cluster.deploy(older, "--back"))
+    done = cluster.deploy(older, "--back")
+    assert "--back is now --allow-older" in done.stderr
+    assert not refused(done)
     assert cluster.deploy(older, "--forwards").returncode == 2
 
 
@@ -324,7 +326,7 @@ def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> No
     done = cluster.deploy(commit)
     assert done.returncode == 1, done.stderr
     assert "the cluster does not say which commit runs in it" in done.stderr
-    assert not refused(cluster.deploy(commit, "--back")), "a way on where its objects may not be read"
+    assert not refused(cluster.deploy(commit, "--allow-older")), "a way on where its objects may not be read"
 
 
 # A cluster whose pod is this machine: `exec` runs the command here. It keeps the Job that was created.

@@ -45,6 +45,8 @@ def main(package: str, arguments: Sequence[str]) -> int:
     """Run the command line around an owner's package and return the exit code (exits.py says what each means)."""
     try:
         options = _parser(package).parse_args(arguments)
+        if "--on" in arguments:
+            say("--on is now --ray-address; the old name works until version 0.8")
     except SystemExit as ended:
         return int(ended.code or 0)
     try:
@@ -60,7 +62,7 @@ def main(package: str, arguments: Sequence[str]) -> int:
         return RETRY
     except (Exception, SystemExit):
         print(masked(traceback.format_exc()), file=sys.stderr)
-        say("an error that the job does not know (above); another try may help")
+        say("unexpected error (traceback above); another try may help")
         return RETRY
 
 
@@ -72,9 +74,7 @@ def _parser(package: str) -> Parser:
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
     _add_input(what)
-    what.add_argument(
-        "--output", required=True, type=address, metavar="FOLDER", help="a folder or a URI; it keeps what is finished"
-    )
+    what.add_argument("--output", required=True, type=address, metavar="FOLDER|URI", help="finished parts are kept")
     what.add_argument("--format", choices=["parquet", "jsonl", "csv", "tsv", "txt"], help="if file names do not say it")
     what.add_argument("--limit", type=positive, metavar="ROWS", help="only the first rows of the input, for a trial")
     what.add_argument("--delimiter", type=delimiter, metavar="CHARACTER", help="of CSV: , or a tab")
@@ -82,7 +82,7 @@ def _parser(package: str) -> Parser:
     what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files: UTF-8")
     what.add_argument("--header", type=names, default=[], metavar="A,B", help="column names of CSV without a header")
     what.add_argument("--null", type=names, default=[], metavar="WORD,WORD", help="words in CSV for no value, as NA")
-    what.add_argument("--same-input", action="store_true", help="accept a copy of the files with other times")
+    what.add_argument("--ignore-mtime", action="store_true", help="accept a copy of the files with other times")
     _add_columns(what)
     what.add_argument("--keep", type=names, metavar="A,B", help="columns to copy to the output, '*' for all")
     types = f"of kept columns: {', '.join(DECLARED)}"
@@ -100,12 +100,11 @@ def _parser(package: str) -> Parser:
     _add_device(speed)
     size = f"rows for one call of the model; {INPUTS}, {OBJECTS_OF_NUMBERS} for numbers, {TABLE_ROWS} for tables"
     speed.add_argument("--batch-size", type=positive, help=size)
-    loss = "rows of an output file; a kill loses as many"
-    speed.add_argument("--part-rows", type=positive, default=10_000, help=loss)
+    speed.add_argument("--part-rows", type=positive, default=10_000, help="rows of a file; a kill loses at most these")
     speed.add_argument("--part-bytes", type=positive, default=32 << 20, help="a part of large rows ends here")
     speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not set")
-    speed.add_argument("--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster whose nodes do the work")
+    speed.add_argument("--ray-address", "--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster")
     speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
     speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
@@ -127,8 +126,7 @@ def _add_device(group: Any) -> None:
 
 def _add_columns(group: Any) -> None:
     group.add_argument("--column", metavar="NAME", help="the column with the text; text if not set")
-    order = "columns of an input, in order; FIELD=COLUMN where names differ"
-    group.add_argument("--columns", type=names, default=[], metavar="A,B", help=order)
+    group.add_argument("--columns", type=names, default=[], metavar="A,B", help="in order; FIELD=COLUMN renames")
     addresses = "columns that hold addresses of files, for fields of bytes"
     group.add_argument("--files", type=names, default=[], metavar="A,B", help=addresses)
     begin = "where relative addresses begin; next to the data if not set"
@@ -164,7 +162,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
     train.add_argument("--grace", type=seconds, default=25, help="time to save after SIGTERM or Ctrl-C")
     train.add_argument("--seed", type=whole, default=0)
-    train.add_argument("--loaders", type=whole, help="processes that read the data ahead (torch)")
+    train.add_argument("--num-workers", type=whole, help="processes that read the data ahead (torch)")
     _add_device(train)
 
 
@@ -199,14 +197,12 @@ def _add_profile(commands: Any) -> None:
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     index, count = find_shard(options.shard)
-    if options.on and WORKER not in os.environ:
+    if (ray := options.ray_address) and WORKER not in os.environ:
         if (index, count) != (0, 1):
-            raise BadConfiguration("--on shares the work out itself: leave --shard, JOB_COMPLETION_INDEX and RANK out")
+            raise BadConfiguration("--ray-address splits the work itself: omit --shard, JOB_COMPLETION_INDEX and RANK")
         from .onray import run_on
 
-        return run_on(
-            options.on, options.package, arguments, options.output, options.device, options.workers, options.grace
-        )
+        return run_on(ray, options.package, arguments, options.output, options.device, options.workers, options.grace)
     worker, workers = own_number()
     gpus = 0 if options.device == "cpu" or "LOCAL_RANK" in os.environ else len(visible_gpus())
     wanted = options.workers or max(1, gpus)

@@ -82,7 +82,7 @@ def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
         options.limit,
     )
     output.prepare()
-    plan.settle(output, options.same_input)
+    plan.settle(output, options.ignore_mtime)
     return output, plan, predictor, device_name
 
 

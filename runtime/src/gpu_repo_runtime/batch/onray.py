@@ -65,7 +65,9 @@ def run_on(
 
 def _connected(address: str) -> Any:
     if address != "ray" and not address.startswith("ray://"):
-        raise BadConfiguration(f"--on {address}: write ray://HOST:PORT, or ray for the cluster that this machine is in")
+        raise BadConfiguration(
+            f"--ray-address {address}: write ray://HOST:PORT, or ray for the cluster of this machine"
+        )
     try:
         import ray
     except ImportError:

@@ -179,5 +179,5 @@ def _changes(there: dict[str, Any], own: dict[str, Any], same_input: bool) -> li
             some = ", ".join(sorted(names)[:3])
             changes.append(f"{len(names)} input files {word}: {some}{' ...' if len(names) > 3 else ''}")
     if changed and not same_input and len(changes) == 1:
-        changes[-1] += " (--same-input accepts a copy of the same files)"
+        changes[-1] += " (--ignore-mtime accepts a copy of the same files)"
     return changes

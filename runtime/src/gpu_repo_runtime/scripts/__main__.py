@@ -34,7 +34,9 @@ def main(words: list[str]) -> int:
     try:
         project = replace(project, settings=read_settings())
         set_index(index)
-        verb, given = project.verb, rest
+        verb, given = project.verb, ["--allow-older" if word == "--back" else word for word in rest]
+        if given != rest:
+            project.say("--back is now --allow-older; the old name works until version 0.8")
         if verb in VERBS and not (verb == "profile" and project.kind != "library"):
             return VERBS[verb](project, given)
         if verb == "run" and project.kind == "service":
@@ -92,7 +94,7 @@ def paths_of_the_caller(project: Project) -> None:
         raise ScriptError(2, f"a container sees only this repository: call it from {root} or a folder in it")
     folder = stood.relative_to(root).as_posix() if inside else str(stood)
     os.environ["JOB_FOLDER"] = "" if folder == "." else folder
-    os.environ["JOB_SETTINGS"] = "".join(f" {name}" for name in project.settings)  # for nodes of a cluster, see --on
+    os.environ["JOB_SETTINGS"] = "".join(f" {name}" for name in project.settings)  # for the nodes of a Ray cluster
 
 
 if __name__ == "__main__":

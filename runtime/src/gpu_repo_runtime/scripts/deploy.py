@@ -59,7 +59,7 @@ class Deployment:
             ) from error
         for there, when in notes(told):
             if is_newer(there, when, this, commit_time()):
-                ways = f"scripts/deploy {self.overlay} --back, or DEPLOY_BACK={this} in CI"
+                ways = f"scripts/deploy {self.overlay} --allow-older, or DEPLOY_BACK={this} in CI"
                 told = f"{there} of {when} runs already, and {this} is older"
                 raise ScriptError(1, f"not deployed: {told}. To go back to it on purpose: {ways}")
         return list(documents(told))
@@ -138,7 +138,7 @@ def deploy(project: Project, words: list[str]) -> int:
         objects = deployment.objects()
         running = []
         if option != "--diff":
-            running = deployment.check_newer(objects, option == "--back")
+            running = deployment.check_newer(objects, option == "--allow-older")
             deployment.keep_going(objects, running)
         OBJECTS.write_text(listed(objects), encoding="utf-8")
         if option == "--diff":
@@ -162,7 +162,7 @@ def check_asked(overlay: str, option: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", overlay) or not (folder / overlay).is_dir():
         known = " ".join(sorted(one.name for one in folder.iterdir() if one.is_dir()))
         raise ScriptError(2, f"there is no overlay '{overlay}' in deploy/overlays: take one of {known}")
-    if option not in ("", "--diff", "--back"):
+    if option not in ("", "--diff", "--allow-older"):
         raise ScriptError(2, f"unknown option {option}: see scripts/deploy --help")
     if not shutil.which("kubectl"):
         raise ScriptError(3, "kubectl is missing on this machine")

@@ -24,7 +24,7 @@ def build(project: Project, words: list[str]) -> int:
     if stage not in ("runtime", "test") or words[1:]:
         raise ScriptError(2, f"stage {' '.join(words)} is unknown: take runtime or test")
     if not docker_answers():
-        raise ScriptError(3, "no Docker answers here: start it, or work in .venv (scripts/setup)")
+        raise ScriptError(3, "Docker is not running: start it, or work in .venv (scripts/setup)")
     pull_base(project)
     name = stage_image(project, stage)
     version = git("describe", "--tags", "--always", "--dirty") or "unknown"
@@ -94,7 +94,7 @@ def push(project: Project, words: list[str]) -> int:
     """Push the image to staging and write its digest to build/image.txt."""
     project.no_options(words)
     if not docker_answers():
-        raise ScriptError(3, "no Docker answers here: start it")
+        raise ScriptError(3, "Docker is not running: start it")
     if subprocess.run(["docker", "image", "inspect", project.image], capture_output=True, check=False).returncode:
         raise ScriptError(2, f"there is no image {project.image} here: run scripts/build first")
     staged = push_image(project.image, project.staging, project.repository, project.commit(), PUSHED)
@@ -105,7 +105,7 @@ def push(project: Project, words: list[str]) -> int:
 def promote(project: Project, words: list[str]) -> int:
     """Give a tag of the releases to the image that was pushed and checked."""
     tag, back = "".join(words[:1]), words[1:]
-    if back not in ([], ["--back"]):
+    if back not in ([], ["--allow-older"]):
         raise ScriptError(2, "see scripts/promote --help")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", tag):
         raise ScriptError(2, f"'{tag}' is not a tag: scripts/promote main or scripts/promote v1.2.3")

@@ -36,10 +36,8 @@ def probe(project: Project, words: list[str]) -> int:
     project.no_options(words)
     remove(PROOF / "probe")
     where = os.environ.get("RUN_IN")
-    if where == "cluster":
-        probe_on_cluster(project)
-    else:
-        (probe_service if project.kind == "service" else probe_job)(project)
+    here = probe_service if project.kind == "service" else probe_job
+    (probe_on_cluster if where == "cluster" else here)(project)
     if where in ("pushed", "cluster"):
         PROOF.mkdir(parents=True, exist_ok=True)
         (PROOF / "probe").write_text("".join(f"{line}\n" for line in pushed()), encoding="utf-8")
@@ -50,7 +48,7 @@ def probe(project: Project, words: list[str]) -> int:
 def probe_service(project: Project) -> None:
     """Start the image as a container, wait until it is ready, send requests, stop it. Raises ScriptError."""
     if not docker_answers():
-        raise ScriptError(3, "no Docker answers here: scripts/bench starts the service without")
+        raise ScriptError(3, "Docker is not running: scripts/bench starts the service without")
     if os.environ.get("RUN_IN") == "pushed":
         reference = pull_pushed()
     else:

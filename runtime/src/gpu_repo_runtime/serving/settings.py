@@ -59,8 +59,8 @@ class Settings(BaseSettings):
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
 
-    body_seconds: float = Field(default=10, ge=SHORTEST, le=A_DAY, description="Time for a request body (then 408)")
-    request_seconds: float = Field(default=30, ge=SHORTEST, le=A_DAY, description="Time for an answer (then 504)")
+    body_seconds: float = Field(default=10, ge=SHORTEST, le=A_DAY, description="Timeout for a request body (408)")
+    request_seconds: float = Field(default=30, ge=SHORTEST, le=A_DAY, description="Timeout for an answer (504)")
     shutdown_seconds: float = Field(default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end")
     stuck_seconds: float = Field(default=120, ge=SHORTEST, le=A_DAY, description="A longer call fails /livez")
 

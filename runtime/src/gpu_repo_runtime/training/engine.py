@@ -14,7 +14,7 @@ DEFAULTS = {
     "accumulate": 1,
     "precision": "auto",
     "clip": 1.0,
-    "loaders": 0,
+    "num_workers": 0,
 }
 
 

@@ -20,7 +20,7 @@ from .engine import DEFAULTS, Engine
 STATE, RESULT = "state.json", "result.json"
 _SMALLER = "try a smaller --learning-rate and another --output; a checkpoint from before it stays"
 # What a restart may change without becoming another training.
-_CHANGEABLE = {"precision", "loaders"}
+_CHANGEABLE = {"precision", "num_workers"}
 
 
 @dataclass

@@ -52,7 +52,7 @@ class Engine(engine.Engine):
             range(len(examples)),  # a reading process gets the indices of a batch
             batch_sampler=batches,
             collate_fn=partial(read, collate, examples, seed),
-            num_workers=self.options.loaders,
+            num_workers=self.options.num_workers,
             pin_memory=self._accelerator.device.type == "cuda",
         )
         return loader
